@@ -1,0 +1,325 @@
+//! Which kinds exist, how they are addressed, and how their objects are deleted.
+//!
+//! Upstream asks the API server's discovery; kubegc takes the answer as a value. A kind that is not in the catalog cannot be
+//! addressed: a reference to it is *unmappable*, which is not the same as an owner that is gone.
+
+mod builtin;
+
+use std::{fmt, sync::Arc};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+use crate::{KubernetesVersion, error::FieldError, identity::join_api_version};
+
+/// Position of a kind in its [`Catalog`]. Means nothing in another catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KindId(u32);
+
+impl KindId {
+    /// The position as an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Whether objects of a kind live in namespaces.
+#[expect(clippy::exhaustive_enums, reason = "the API knows these two")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Scope {
+    /// In no namespace.
+    Cluster,
+    /// In a namespace.
+    Namespaced,
+}
+
+/// What becomes of the dependents when a DELETE does not say.
+///
+/// # Upstream
+/// `DefaultGarbageCollectionPolicy` of the REST strategies, by requested group and version.
+#[expect(clippy::exhaustive_enums, reason = "the API server knows these three")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DefaultDeletion {
+    /// They are deleted.
+    #[default]
+    Delete,
+    /// They are released.
+    Orphan,
+    /// The collector's finalizers are never set on this kind, and are removed where they stand.
+    Unsupported,
+}
+
+/// The requests that a resource answers, as far as collection depends on them.
+#[expect(
+    clippy::exhaustive_structs,
+    clippy::struct_excessive_bools,
+    reason = "one flag a verb, as in discovery"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Verbs {
+    /// `delete`
+    pub delete: bool,
+    /// `deletecollection`
+    pub delete_collection: bool,
+    /// `list`
+    pub list: bool,
+    /// `watch`
+    pub watch: bool,
+}
+
+impl Verbs {
+    /// All of them: what nearly every resource answers.
+    pub const ALL: Self = Self {
+        delete: true,
+        delete_collection: true,
+        list: true,
+        watch: true,
+    };
+
+    /// Whether the collector can monitor the resource.
+    #[must_use]
+    pub const fn collectable(self) -> bool {
+        self.delete && self.list && self.watch
+    }
+}
+
+/// One resource in one version, as discovery lists it.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ApiResource {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Version in the group.
+    pub version: Arc<str>,
+    /// Kind of the objects.
+    pub kind: Arc<str>,
+    /// Plural name in URLs.
+    pub resource: Arc<str>,
+    /// Whether the objects live in namespaces.
+    pub scope: Scope,
+    /// What the resource answers.
+    pub verbs: Verbs,
+    /// Whether discovery prefers this version of the resource: the one that is monitored.
+    pub preferred: bool,
+    /// Whether the kind comes from a CustomResourceDefinition: such kinds take no strategic merge patch.
+    pub custom: bool,
+    /// What a DELETE without a word about dependents does to them.
+    pub default_deletion: DefaultDeletion,
+    /// Whether a finished DELETE answers with the object; the others answer with a Status.
+    pub delete_returns_object: bool,
+}
+
+impl ApiResource {
+    /// A namespaced or cluster-scoped resource that answers every verb, in its preferred version.
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, resource: &str, scope: Scope) -> Self {
+        let (group, version) = crate::identity::split_api_version(api_version);
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            resource: resource.into(),
+            scope,
+            verbs: Verbs::ALL,
+            preferred: true,
+            custom: false,
+            default_deletion: DefaultDeletion::Delete,
+            delete_returns_object: false,
+        }
+    }
+
+    /// The same resource, served from a CustomResourceDefinition.
+    #[must_use]
+    pub fn custom(mut self) -> Self {
+        self.custom = true;
+        self
+    }
+
+    /// Group and version as objects carry them.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        join_api_version(&self.group, &self.version)
+    }
+
+    /// Whether the objects live in namespaces.
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// `resource.group`, or the resource alone in the core group: how people and error messages name it.
+    #[must_use]
+    pub fn qualified_resource(&self) -> String {
+        if self.group.is_empty() {
+            self.resource.to_string()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
+    }
+
+    /// `Kind.group`, or the kind alone in the core group.
+    #[must_use]
+    pub fn qualified_kind(&self) -> String {
+        if self.group.is_empty() {
+            self.kind.to_string()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
+    }
+}
+
+impl fmt::Display for ApiResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.api_version(), self.resource)
+    }
+}
+
+/// The kinds of one cluster.
+///
+/// Built with [`Catalog::builtin`] for a release, from discovery, or by hand; CustomResourceDefinitions are added with [`Catalog::add`].
+/// Look-ups are O(1); positions stay valid as kinds are added.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope};
+/// let mut catalog = Catalog::builtin("1.36".parse()?);
+/// let deployments = catalog.mapping("apps/v1", "Deployment").expect("served in 1.36");
+/// assert_eq!(&*catalog[deployments].resource, "deployments");
+/// assert_eq!(catalog.mapping("extensions/v1beta1", "Deployment"), None);
+/// catalog.add(ApiResource::new("example.com/v1", "Widget", "widgets", Scope::Namespaced).custom())?;
+/// assert!(catalog.mapping("example.com/v1", "Widget").is_some());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    resources: Vec<ApiResource>,
+    by_kind: HashTable<u32>,
+    by_resource: HashTable<u32>,
+}
+
+impl Catalog {
+    /// A catalog without kinds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The kinds that a release serves by default, without any CustomResourceDefinition.
+    ///
+    /// Feature-gated alpha versions are left out, as a default API server leaves them out.
+    #[must_use]
+    pub fn builtin(version: KubernetesVersion) -> Self {
+        let mut catalog = Self::new();
+        for resource in builtin::resources(version) {
+            // The table is checked to hold each resource once a release; a second one would be passed over.
+            let _second = catalog.add(resource);
+        }
+        catalog
+    }
+
+    /// Adds a kind.
+    ///
+    /// # Errors
+    /// The kind or the resource is there already in that group and version.
+    pub fn add(&mut self, resource: ApiResource) -> Result<KindId, FieldError> {
+        let taken = |name: &str| {
+            let version = join_api_version(&resource.group, &resource.version);
+            FieldError::invalid("kind", &format!("{version}/{name}"), "is in the catalog already")
+        };
+        if self
+            .find_kind(&resource.group, &resource.version, &resource.kind)
+            .is_some()
+        {
+            return Err(taken(&resource.kind));
+        }
+        if self
+            .by_resource(&resource.group, &resource.version, &resource.resource)
+            .is_some()
+        {
+            return Err(taken(&resource.resource));
+        }
+        // Four billion kinds do not fit in memory.
+        let id = u32::try_from(self.resources.len()).expect("fewer kinds than u32::MAX");
+        let kind_hash = hash(&resource.group, &resource.version, &resource.kind);
+        let resource_hash = hash(&resource.group, &resource.version, &resource.resource);
+        self.resources.push(resource);
+        let resources = &self.resources;
+        let of = |id: &u32| &resources[*id as usize];
+        self.by_kind.insert_unique(kind_hash, id, |id| {
+            hash(&of(id).group, &of(id).version, &of(id).kind)
+        });
+        self.by_resource.insert_unique(resource_hash, id, |id| {
+            hash(&of(id).group, &of(id).version, &of(id).resource)
+        });
+        Ok(KindId(id))
+    }
+
+    /// The kind that objects with this apiVersion and kind are of: *exactly* this version, as upstream's REST mapper has it.
+    #[must_use]
+    pub fn mapping(&self, api_version: &str, kind: &str) -> Option<KindId> {
+        let (group, version) = crate::identity::split_api_version(api_version);
+        self.find_kind(group, version, kind)
+    }
+
+    /// The kind that URLs with this group, version and resource address.
+    #[must_use]
+    pub fn by_resource(&self, group: &str, version: &str, resource: &str) -> Option<KindId> {
+        let found = self.by_resource.find(hash(group, version, resource), |&id| {
+            let entry = &self.resources[id as usize];
+            *entry.resource == *resource && *entry.version == *version && *entry.group == *group
+        });
+        found.copied().map(KindId)
+    }
+
+    /// Every version of every kind, in the order of addition.
+    pub fn iter(&self) -> impl Iterator<Item = (KindId, &ApiResource)> {
+        // Ids are below u32::MAX: `add` checks that.
+        self.resources
+            .iter()
+            .enumerate()
+            .map(|(index, resource)| (KindId(index as u32), resource))
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.resources.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
+    fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
+        let found = self.by_kind.find(hash(group, version, kind), |&id| {
+            let entry = &self.resources[id as usize];
+            *entry.kind == *kind && *entry.version == *version && *entry.group == *group
+        });
+        found.copied().map(KindId)
+    }
+}
+
+impl std::ops::Index<KindId> for Catalog {
+    type Output = ApiResource;
+
+    fn index(&self, kind: KindId) -> &ApiResource {
+        &self.resources[kind.index()]
+    }
+}
+
+impl PartialEq for Catalog {
+    fn eq(&self, other: &Self) -> bool {
+        self.resources == other.resources
+    }
+}
+
+impl Eq for Catalog {}
+
+fn hash(group: &str, version: &str, name: &str) -> u64 {
+    FixedState::default().hash_one((group, version, name))
+}

@@ -1,0 +1,201 @@
+//! How a deletion is asked for: propagation, preconditions, grace, and the rules that make options valid.
+
+use std::{fmt, str::FromStr};
+
+use crate::{ResourceVersion, Uid, error::FieldError};
+
+/// What happens to the dependents of an object that is deleted.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "the API knows these three; executors must handle each"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum PropagationPolicy {
+    /// The dependents are released: their references to the object are removed first.
+    Orphan,
+    /// The object goes at once, its dependents afterwards.
+    Background,
+    /// The blocking dependents go first, then the object.
+    Foreground,
+}
+
+impl PropagationPolicy {
+    /// The value of `propagationPolicy` on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Orphan => "Orphan",
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+        }
+    }
+}
+
+impl fmt::Display for PropagationPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for PropagationPolicy {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        match text {
+            "Orphan" => Ok(Self::Orphan),
+            "Background" => Ok(Self::Background),
+            "Foreground" => Ok(Self::Foreground),
+            _ => Err(FieldError::NotSupported {
+                field: "propagationPolicy".to_owned(),
+                value: text.to_owned(),
+                supported: vec!["Foreground", "Background", "Orphan", "nil"],
+            }),
+        }
+    }
+}
+
+/// What must hold of the stored object for a deletion to be carried out.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct Preconditions {
+    /// The uid that the stored object must have.
+    pub uid: Option<Uid>,
+    /// The version that the stored object must have.
+    pub resource_version: Option<ResourceVersion>,
+}
+
+impl Preconditions {
+    /// Only the uid is expected.
+    #[must_use]
+    pub const fn uid(uid: Uid) -> Self {
+        Self {
+            uid: Some(uid),
+            resource_version: None,
+        }
+    }
+}
+
+/// The body of a DELETE, valid by construction: see [`DeleteOptionsSpec`] for the wire form.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DeleteOptions {
+    /// What happens to the dependents; `None` leaves it to the object and its kind.
+    pub propagation: Option<Propagation>,
+    /// What must hold of the stored object.
+    pub preconditions: Preconditions,
+    /// Seconds a pod gets to end; `None` leaves it to the pod.
+    pub grace_period_seconds: Option<i64>,
+    /// Answer as if it were done and change nothing.
+    pub dry_run: bool,
+}
+
+/// The one of the two fields that says what happens to dependents.
+///
+/// They are not the same: `orphanDependents: false` yields code 202 where the object stays for a while, a policy never
+/// does, and on namespaces `false` asks for foreground deletion.
+#[expect(clippy::exhaustive_enums, reason = "the API knows these two fields")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Propagation {
+    /// `propagationPolicy`.
+    Policy(PropagationPolicy),
+    /// The legacy `orphanDependents`.
+    OrphanDependents(bool),
+}
+
+impl DeleteOptions {
+    /// Options with nothing but a policy.
+    #[must_use]
+    pub fn policy(policy: PropagationPolicy) -> Self {
+        Self {
+            propagation: Some(Propagation::Policy(policy)),
+            ..Self::default()
+        }
+    }
+}
+
+/// The fields of `DeleteOptions` as they were sent, before anything was checked.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase", default)
+)]
+pub struct DeleteOptionsSpec {
+    /// `propagationPolicy`, any text.
+    pub propagation_policy: Option<String>,
+    /// `orphanDependents`.
+    pub orphan_dependents: Option<bool>,
+    /// `preconditions`.
+    pub preconditions: Option<Preconditions>,
+    /// `gracePeriodSeconds`.
+    pub grace_period_seconds: Option<i64>,
+    /// `dryRun`.
+    pub dry_run: Vec<String>,
+}
+
+impl DeleteOptionsSpec {
+    /// Checks the fields as the API server does and gives options that hold together.
+    ///
+    /// # Errors
+    /// Every problem, in the API server's order: both propagation fields set, an unknown policy, a dry run other than `All`.
+    ///
+    /// # Upstream
+    /// `ValidateDeleteOptions` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::deletion::DeleteOptionsSpec;
+    /// let spec = DeleteOptionsSpec { propagation_policy: Some("Sideways".into()), ..Default::default() };
+    /// assert_eq!(
+    ///     spec.validate().unwrap_err()[0].to_string(),
+    ///     r#"propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil""#,
+    /// );
+    /// ```
+    pub fn validate(&self) -> Result<DeleteOptions, Vec<FieldError>> {
+        let mut problems = Vec::new();
+        if let (Some(policy), Some(_)) = (&self.propagation_policy, self.orphan_dependents) {
+            problems.push(FieldError::invalid(
+                "propagationPolicy",
+                policy,
+                "orphanDependents and deletionPropagation cannot be both set",
+            ));
+        }
+        let policy = match self
+            .propagation_policy
+            .as_deref()
+            .map(PropagationPolicy::from_str)
+        {
+            Some(Err(problem)) => {
+                problems.push(problem);
+                None
+            }
+            Some(Ok(policy)) => Some(policy),
+            None => None,
+        };
+        if let Some(other) = self.dry_run.iter().find(|value| *value != "All") {
+            problems.push(FieldError::NotSupported {
+                field: "dryRun".to_owned(),
+                value: other.clone(),
+                supported: vec!["All"],
+            });
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(DeleteOptions {
+            propagation: policy
+                .map(Propagation::Policy)
+                .or(self.orphan_dependents.map(Propagation::OrphanDependents)),
+            preconditions: self.preconditions.clone().unwrap_or_default(),
+            grace_period_seconds: self.grace_period_seconds,
+            dry_run: !self.dry_run.is_empty(),
+        })
+    }
+}

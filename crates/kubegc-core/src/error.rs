@@ -1,0 +1,144 @@
+//! What can go wrong at the edges: a field that does not hold what it should, a store that does not do as asked.
+
+use std::time::Duration;
+
+/// Why the value of one field was refused, with the field's path.
+///
+/// The text has the form of the API server's own messages: `<field>: <problem>`.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum FieldError {
+    /// The value is of the right form and still not allowed.
+    #[error("{field}: Invalid value: {value:?}: {problem}")]
+    Invalid {
+        /// Path of the field, such as `metadata.uid`.
+        field: String,
+        /// The value that was given.
+        value: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The value is none of those that are supported.
+    #[error(
+        "{field}: Unsupported value: {value:?}: supported values: {}",
+        quoted(supported)
+    )]
+    NotSupported {
+        /// Path of the field.
+        field: String,
+        /// The value that was given.
+        value: String,
+        /// The values that are supported, in upstream's order.
+        supported: Vec<&'static str>,
+    },
+    /// The field must be there.
+    #[error("{field}: Required value: {problem}")]
+    Required {
+        /// Path of the field.
+        field: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The change is not allowed.
+    #[error("{field}: Forbidden: {problem}")]
+    Forbidden {
+        /// Path of the field.
+        field: String,
+        /// Why not.
+        problem: String,
+    },
+}
+
+fn quoted(values: &[&str]) -> String {
+    values
+        .iter()
+        .map(|value| format!("{value:?}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl FieldError {
+    /// Builds an [`FieldError::Invalid`].
+    #[must_use]
+    pub fn invalid(field: &str, value: &str, problem: &str) -> Self {
+        Self::Invalid {
+            field: field.to_owned(),
+            value: value.to_owned(),
+            problem: problem.to_owned(),
+        }
+    }
+
+    /// Path of the field.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        match self {
+            Self::Invalid { field, .. }
+            | Self::NotSupported { field, .. }
+            | Self::Required { field, .. }
+            | Self::Forbidden { field, .. } => field,
+        }
+    }
+}
+
+/// How a call to an [`ObjectStore`](crate::ObjectStore) failed, in the classes that change what a collector does next.
+///
+/// The one line that matters: [`Unknown`](Self::Unknown) is *not* a refusal. The write may have been applied, so the only
+/// legal continuation is a fresh read.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum StoreError {
+    /// The object does not exist (404).
+    #[error("not found")]
+    NotFound,
+    /// A precondition or a resourceVersion did not match (409).
+    #[error("conflict: {message}")]
+    Conflict {
+        /// The server's message.
+        message: String,
+    },
+    /// The kind is not served, so the object cannot be addressed at all.
+    #[error("unable to get REST mapping for {api_version}/{kind}")]
+    NoMapping {
+        /// Group and version that were asked for.
+        api_version: String,
+        /// Kind that was asked for.
+        kind: String,
+    },
+    /// The patch format is not accepted for this resource (415).
+    #[error("unsupported media type")]
+    UnsupportedMediaType,
+    /// The result would not be a valid object (422).
+    #[error("invalid: {message}")]
+    Invalid {
+        /// The server's message.
+        message: String,
+    },
+    /// The server refused and certainly changed nothing (400, 403, 429).
+    #[error("refused with {code}: {message}")]
+    Refused {
+        /// HTTP status.
+        code: u16,
+        /// The server's message.
+        message: String,
+        /// When to try again, where the server said so.
+        retry_after: Option<Duration>,
+    },
+    /// The answer was lost or says nothing of the write (timeouts, 5xx): it may have been applied.
+    #[error("unknown outcome: {message}")]
+    Unknown {
+        /// What is known.
+        message: String,
+    },
+    /// What was listed does not cover this object: its existence is not known.
+    #[error("not listed: nothing is known of this object")]
+    Unlisted,
+    /// The watch is too old and must begin anew with a list (410).
+    #[error("resource version too old")]
+    Expired,
+    /// This store does not offer the operation.
+    #[error("{operation} is not supported by this store")]
+    NotSupported {
+        /// The operation.
+        operation: &'static str,
+    },
+}

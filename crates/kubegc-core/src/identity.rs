@@ -1,0 +1,357 @@
+//! Who an object is: its uid and its API coordinates.
+//!
+//! The collector compares objects in two ways, and confusing them is how real clusters lost data: by *uid* alone (the
+//! owner graph's index) and by *identity*, which is uid, kind, apiVersion, namespace and name together.
+
+use std::{borrow::Borrow, cmp::Ordering, fmt, hash, str, sync::Arc};
+
+/// The uid of an object: 16 bytes where the text is a canonical UUID, the text itself elsewhere.
+///
+/// Equality, order and hash are those of the text, so a uid read from one source equals the same uid read from another
+/// whatever its form. An empty uid is a value like any other; API servers never assign it.
+#[derive(Clone)]
+pub struct Uid(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Uuid([u8; 16]),
+    Text(Arc<str>),
+}
+
+/// The text of a [`Uid`], on the stack where it is a UUID.
+pub struct UidText<'a>(TextRepr<'a>);
+
+enum TextRepr<'a> {
+    Uuid([u8; 36]),
+    Text(&'a str),
+}
+
+impl Uid {
+    /// Reads a uid. Only the 36-character lower-case form of a UUID is packed, so that every text survives.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        parse_uuid(text.as_bytes())
+            .map_or_else(|| Self(Repr::Text(text.into())), |bytes| Self(Repr::Uuid(bytes)))
+    }
+
+    /// Builds the uid whose text is this UUID in lower case.
+    #[must_use]
+    pub const fn from_uuid(bytes: [u8; 16]) -> Self {
+        Self(Repr::Uuid(bytes))
+    }
+
+    /// The 16 bytes, where the uid is a canonical UUID.
+    #[must_use]
+    pub const fn as_uuid(&self) -> Option<&[u8; 16]> {
+        match &self.0 {
+            Repr::Uuid(bytes) => Some(bytes),
+            Repr::Text(_) => None,
+        }
+    }
+
+    /// The uid as text, without allocating.
+    #[must_use]
+    pub fn text(&self) -> UidText<'_> {
+        match &self.0 {
+            Repr::Uuid(bytes) => UidText(TextRepr::Uuid(format_uuid(bytes))),
+            Repr::Text(text) => UidText(TextRepr::Text(text)),
+        }
+    }
+
+    /// Whether the text is empty, as in a reference that was never filled in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Repr::Text(text) if text.is_empty())
+    }
+}
+
+impl UidText<'_> {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            // The buffer holds ASCII hexadecimal digits and dashes, written by `format_uuid`.
+            TextRepr::Uuid(buffer) => str::from_utf8(buffer).unwrap_or_default(),
+            TextRepr::Text(text) => text,
+        }
+    }
+}
+
+impl std::ops::Deref for UidText<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// Packs the canonical text of a UUID; `None` for any other text.
+#[must_use]
+pub fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
+    const DASHES: [usize; 4] = [8, 13, 18, 23];
+    let text: &[u8; 36] = text.try_into().ok()?;
+    if DASHES.iter().any(|&at| text[at] != b'-') {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    // Position of each byte's first digit: the dashes shift the later groups.
+    const STARTS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+    let mut bad = 0;
+    for (byte, &start) in bytes.iter_mut().zip(&STARTS) {
+        let (high, low) = (DIGITS[text[start] as usize], DIGITS[text[start + 1] as usize]);
+        bad |= high | low;
+        *byte = (high << 4) | (low & 0x0f);
+    }
+    (bad & 0xf0 == 0).then_some(bytes)
+}
+
+/// The value of each lower-case hexadecimal digit; 0xff for every other byte.
+const DIGITS: [u8; 256] = {
+    let mut table = [0xff; 256];
+    let mut value = 0;
+    while value < 16 {
+        table[b"0123456789abcdef"[value as usize] as usize] = value;
+        value += 1;
+    }
+    table
+};
+
+fn format_uuid(bytes: &[u8; 16]) -> [u8; 36] {
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            at += 1;
+        }
+        text[at] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        text[at + 1] = b"0123456789abcdef"[usize::from(byte & 0x0f)];
+        at += 2;
+    }
+    text
+}
+
+impl PartialEq for Uid {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Uuid(a), Repr::Uuid(b)) => a == b,
+            (Repr::Text(a), Repr::Text(b)) => a == b,
+            // A canonical UUID is always packed, so the two forms never hold the same text.
+            (Repr::Uuid(_), Repr::Text(_)) | (Repr::Text(_), Repr::Uuid(_)) => false,
+        }
+    }
+}
+
+impl Eq for Uid {}
+
+impl hash::Hash for Uid {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            Repr::Uuid(bytes) => u128::from_le_bytes(*bytes).hash(state),
+            Repr::Text(text) => text.hash(state),
+        }
+    }
+}
+
+impl Ord for Uid {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            // Lower-case hexadecimal digits sort as the bytes that they spell.
+            (Repr::Uuid(a), Repr::Uuid(b)) => a.cmp(b),
+            _ => self.text().as_bytes().cmp(other.text().as_bytes()),
+        }
+    }
+}
+
+impl PartialOrd for Uid {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Uid({self})")
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Uid {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
+}
+
+impl PartialEq<str> for Uid {
+    fn eq(&self, other: &str) -> bool {
+        *self.text() == *other
+    }
+}
+
+impl Borrow<str> for UidText<'_> {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Uid {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Uid {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// The full identity of one object: API coordinates, namespace and uid.
+///
+/// `namespace` is empty for cluster-scoped objects, as it is on the wire. The order is the one upstream uses to step
+/// through alternative owner identities: kind, apiVersion, namespace, name, uid, compared byte by byte.
+///
+/// # Upstream
+/// `objectReference` in `pkg/controller/garbagecollector/graph.go`; order `referenceLessThan` in `graph_builder.go`.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::ObjectRef;
+/// let pod = ObjectRef::new("v1", "Pod", "shop", "web-0", "9c1f");
+/// assert_eq!(pod.to_string(), "[v1/Pod, namespace: shop, name: web-0, uid: 9c1f]");
+/// assert_eq!(pod.group(), "");
+/// ```
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct ObjectRef {
+    /// Kind, such as `Deployment`.
+    pub kind: Arc<str>,
+    /// Group and version, such as `apps/v1`; `v1` for the core group.
+    pub api_version: Arc<str>,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Uid.
+    pub uid: Uid,
+}
+
+impl ObjectRef {
+    /// Builds an identity from its texts.
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            api_version: api_version.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: Uid::new(uid),
+        }
+    }
+
+    /// The API group; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        split_api_version(&self.api_version).0
+    }
+
+    /// The API version without its group.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        split_api_version(&self.api_version).1
+    }
+
+    /// `Kind/name` with the namespace in front where there is one: how people name objects.
+    #[must_use]
+    pub fn short(&self) -> String {
+        if self.namespace.is_empty() {
+            format!("{}/{}", self.kind, self.name)
+        } else {
+            format!("{}/{}/{}", self.namespace, self.kind, self.name)
+        }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            api_version,
+            namespace,
+            name,
+            uid,
+        } = self;
+        write!(
+            f,
+            "[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]"
+        )
+    }
+}
+
+/// Splits `group/version`; the core group's versions have no slash.
+#[must_use]
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// Joins a group and a version to the form that `apiVersion` has.
+#[must_use]
+pub fn join_api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_canonical_uuids_are_packed_and_every_text_survives() {
+        for (text, packed) in [
+            ("0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", true),
+            ("0B5F9A3E-58A1-4B0E-9F0A-7C2D4E6F8A9B", false),
+            ("0b5f9a3e058a1-4b0e-9f0a-7c2d4e6f8a9b", false),
+            ("0b5f9a3g-58a1-4b0e-9f0a-7c2d4e6f8a9b", false),
+            ("", false),
+            ("u1", false),
+        ] {
+            let uid = Uid::new(text);
+            assert_eq!(uid.as_uuid().is_some(), packed, "{text}");
+            assert_eq!(uid.to_string(), text);
+            assert!(uid == *text);
+        }
+    }
+
+    #[test]
+    fn order_is_that_of_the_text() {
+        let mut uids: Vec<Uid> = ["u1", "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "", "fff", "0b5f"]
+            .map(Uid::from)
+            .into();
+        uids.sort();
+        let texts: Vec<String> = uids.iter().map(Uid::to_string).collect();
+        assert_eq!(
+            texts,
+            ["", "0b5f", "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "fff", "u1"]
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! The words that every part of kubegc speaks: who an object is, who owns it, how a deletion is asked for,
+//! which kinds exist, what time it is, and what a plan looks like.
+//!
+//! This crate decides nothing about garbage. It fixes the nouns (identity, metadata, deletion options, the catalog of
+//! kinds, node facts), the three traits behind which the outside world lives ([`ObjectStore`], [`Runtime`],
+//! [`Clock`]) and the shape of an answer ([`Planner`], [`Plan`]).
+//!
+//! **Invariant.** No item here performs I/O, reads a clock or draws entropy.
+
+pub mod catalog;
+pub mod clock;
+pub mod deletion;
+pub mod error;
+pub mod identity;
+pub mod metadata;
+pub mod node_facts;
+pub mod planner;
+pub mod runtime;
+pub mod store;
+pub mod time;
+pub mod version;
+
+pub use catalog::{ApiResource, Catalog, KindId, Scope};
+pub use clock::Clock;
+pub use deletion::{DeleteOptions, Preconditions, PropagationPolicy};
+pub use error::{FieldError, StoreError};
+pub use identity::{ObjectRef, Uid};
+pub use metadata::{ObjectMeta, OwnerReference, ResourceVersion};
+pub use planner::{Kept, Plan, PlanOf, Planner};
+pub use runtime::Runtime;
+pub use store::{ObjectStore, PatchType, WatchStream};
+pub use time::Timestamp;
+pub use version::{Behavior, KubernetesVersion};

@@ -1,0 +1,184 @@
+//! What the collector reads of an object: owner references, finalizers, deletion state, versions.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use smallvec::SmallVec;
+
+use crate::{Timestamp, Uid};
+
+/// The finalizer that asks the collector to release the dependents before the object goes.
+pub const FINALIZER_ORPHAN: &str = "orphan";
+/// The finalizer that asks the collector to delete the blocking dependents before the object goes.
+pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+
+/// One entry of `metadata.ownerReferences`.
+///
+/// The two flags keep *absent* apart from *false*: upstream compares them so when it decides whether references
+/// changed between two reads.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct OwnerReference {
+    /// Group and version of the owner's kind, as written by whoever made the reference.
+    pub api_version: Arc<str>,
+    /// Kind of the owner.
+    pub kind: Arc<str>,
+    /// Name of the owner.
+    pub name: Arc<str>,
+    /// Uid of the owner.
+    pub uid: Uid,
+    /// Whether the owner is the managing controller; `None` where the field is absent.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub controller: Option<bool>,
+    /// Whether the dependent holds up a foreground deletion of the owner; `None` where the field is absent.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    /// Whether this reference holds up a foreground deletion of its owner. Absent means no.
+    #[must_use]
+    pub fn is_blocking(&self) -> bool {
+        self.block_owner_deletion == Some(true)
+    }
+}
+
+impl fmt::Display for OwnerReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..
+        } = self;
+        write!(f, "{api_version}/{kind} {name} (uid {uid})")
+    }
+}
+
+/// The references of one object. One or two are stored in place: few objects have more.
+pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
+
+/// An opaque version of one object, compared for equality only.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
+pub struct ResourceVersion(Arc<str>);
+
+impl ResourceVersion {
+    /// Reads a version.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether nothing is known of the version. Upstream then sends no precondition on it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Default for ResourceVersion {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ResourceVersion({self})")
+    }
+}
+
+impl From<&str> for ResourceVersion {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+/// The metadata of one object, as far as collection depends on it.
+///
+/// Labels are kept because intents select by them; annotations and managed fields are not.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct ObjectMeta {
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Uid.
+    pub uid: Uid,
+    /// Version of this state of the object; empty where unknown.
+    pub resource_version: ResourceVersion,
+    /// Generation of the desired state; 0 where the kind has none.
+    pub generation: i64,
+    /// When the object was created, where known.
+    pub creation_timestamp: Option<Timestamp>,
+    /// When the deletion was asked for (plus the grace period, for pods); `None` while nobody asked.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Seconds left to a graceful deletion when it was asked for.
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// Names that must all be gone before the object may go, in stored order.
+    pub finalizers: Vec<Arc<str>>,
+    /// The owners, in stored order.
+    pub owner_references: OwnerReferences,
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl ObjectMeta {
+    /// Metadata of a live object without owners, finalizers or labels.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: Uid::new(uid),
+            resource_version: ResourceVersion::default(),
+            generation: 0,
+            creation_timestamp: None,
+            deletion_timestamp: None,
+            deletion_grace_period_seconds: None,
+            finalizers: Vec::new(),
+            owner_references: OwnerReferences::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a deletion was asked for.
+    #[must_use]
+    pub const fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Whether the object carries this finalizer.
+    #[must_use]
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|name| &**name == finalizer)
+    }
+}

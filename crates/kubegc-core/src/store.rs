@@ -1,0 +1,187 @@
+//! The API server as a collector needs it, behind one small trait.
+//!
+//! The simulator implements it in memory, the kube adapter over HTTP, and an embedder over whatever store is at hand.
+//! Implementations report failures in the classes of [`StoreError`]: only those change what a collector does.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, error::StoreError};
+
+/// The format of a patch.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "the formats that the API defines; stores must handle each"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PatchType {
+    /// RFC 7396.
+    Merge,
+    /// Kubernetes' own, with merge keys and directives; refused for custom resources.
+    Strategic,
+    /// RFC 6902.
+    Json,
+}
+
+impl PatchType {
+    /// The media type on the wire.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Json => "application/json-patch+json",
+        }
+    }
+}
+
+impl fmt::Display for PatchType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.content_type())
+    }
+}
+
+/// Where one object lives: the resource, the namespace (empty for cluster-scoped ones) and the name.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Copy, Debug)]
+pub struct Address<'a> {
+    /// The resource, in the version to speak.
+    pub resource: &'a ApiResource,
+    /// Namespace; empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    /// Name.
+    pub name: &'a str,
+}
+
+/// The objects of one resource at one version of the store.
+#[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaList {
+    /// Their metadata, in the store's order.
+    pub items: Vec<ObjectMeta>,
+    /// Where a watch continues.
+    pub resource_version: ResourceVersion,
+}
+
+/// A change of one object, or the end of what can be known from this watch.
+#[expect(clippy::exhaustive_enums, reason = "a watcher must handle each")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchItem {
+    /// The object is new or changed.
+    Applied(ObjectMeta),
+    /// The object is gone; this is the last state that was seen of it.
+    Deleted(ObjectMeta),
+    /// Everything up to this version has been delivered.
+    Bookmark(ResourceVersion),
+}
+
+/// What became of a DELETE.
+#[expect(clippy::exhaustive_enums, reason = "an object is gone or it is not")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The object is gone.
+    Gone,
+    /// The object stays for now, in this state.
+    Terminating(Box<ObjectMeta>),
+}
+
+/// The changes of one resource, in their order.
+#[async_trait]
+pub trait WatchStream: Send {
+    /// Waits for the next change; `None` when the watch has ended and must be opened again. Cancel safe.
+    ///
+    /// # Errors
+    /// [`StoreError::Expired`] asks for a new list; everything else for another try.
+    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>>;
+}
+
+/// An API server, as far as a collector needs one.
+///
+/// # Assumptions
+/// Reads are not older than what the watch has delivered, as upstream's live reads are not. A write that fails with [`StoreError::Unknown`] may have
+/// been applied; every other error means that nothing changed.
+#[async_trait]
+pub trait ObjectStore: Send + Sync {
+    /// The kinds that are served now.
+    async fn discover(&self) -> Result<Catalog, StoreError>;
+
+    /// One object's metadata.
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError>;
+
+    /// The metadata of all objects of a resource; of one namespace where one is given.
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError>;
+
+    /// The changes of a resource since a version.
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError>;
+
+    /// Deletes one object.
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError>;
+
+    /// Patches one object's metadata and answers with the result.
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError>;
+
+    /// Writes one object back as it was read at a version, with other finalizers. Only releases before 1.15 remove finalizers so.
+    async fn replace_finalizers(
+        &self,
+        _address: Address<'_>,
+        _read_at: &ResourceVersion,
+        _finalizers: &[std::sync::Arc<str>],
+    ) -> Result<ObjectMeta, StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "replacing an object",
+        })
+    }
+
+    /// One whole object as JSON.
+    async fn get_object(&self, _address: Address<'_>) -> Result<Vec<u8>, StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "reading whole objects",
+        })
+    }
+
+    /// All whole objects of a resource as JSON, one each.
+    async fn list_objects(
+        &self,
+        _resource: &ApiResource,
+        _namespace: Option<&str>,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "listing whole objects",
+        })
+    }
+
+    /// Patches a subresource such as `status` or `finalize`.
+    async fn patch_subresource(
+        &self,
+        _address: Address<'_>,
+        _subresource: &str,
+        _format: PatchType,
+        _body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "patching subresources",
+        })
+    }
+
+    /// Deletes all objects of a resource in a namespace.
+    async fn delete_collection(
+        &self,
+        _resource: &ApiResource,
+        _namespace: &str,
+        _options: &DeleteOptions,
+    ) -> Result<(), StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "deleting collections",
+        })
+    }
+}

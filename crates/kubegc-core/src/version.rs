@@ -1,0 +1,229 @@
+//! Which Kubernetes release is being spoken of, and from which release on it behaves in some way.
+//!
+//! Behaviours are named once, beside the code that has them, and resolve by themselves: no planner compares version
+//! numbers. The ones that concern more than one crate are in [`behavior`].
+
+use std::{fmt, str::FromStr};
+
+use crate::error::FieldError;
+
+/// A Kubernetes release, 1.13.0 to 1.37.x: the range in which kubegc knows what changed.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{KubernetesVersion, version::behavior};
+/// let version: KubernetesVersion = "v1.20.2".parse()?;
+/// assert!(version.has(behavior::OWNERS_ARE_VERIFIED));
+/// assert!(!version.has(behavior::DELETES_EXPECT_RESOURCE_VERSION));
+/// assert!("1.12.9".parse::<KubernetesVersion>().is_err());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KubernetesVersion {
+    minor: u16,
+    patch: u16,
+}
+
+impl KubernetesVersion {
+    /// The oldest minor release that kubegc knows.
+    pub const MINOR_MIN: u16 = 13;
+    /// The newest minor release that kubegc knows.
+    pub const MINOR_MAX: u16 = 37;
+    /// The newest release that the recordings describe.
+    pub const LATEST: Self = Self { minor: 36, patch: 0 };
+
+    /// Builds release 1.`minor`.`patch`.
+    ///
+    /// # Errors
+    /// The minor release lies outside 13 to 37.
+    pub fn new(minor: u16, patch: u16) -> Result<Self, FieldError> {
+        if (Self::MINOR_MIN..=Self::MINOR_MAX).contains(&minor) {
+            Ok(Self { minor, patch })
+        } else {
+            Err(FieldError::invalid(
+                "version",
+                &format!("1.{minor}.{patch}"),
+                "kubegc knows 1.13 to 1.37",
+            ))
+        }
+    }
+
+    /// The minor release: 20 for 1.20.2.
+    #[must_use]
+    pub const fn minor(self) -> u16 {
+        self.minor
+    }
+
+    /// The patch release: 2 for 1.20.2.
+    #[must_use]
+    pub const fn patch(self) -> u16 {
+        self.patch
+    }
+
+    /// Whether this release behaves as named.
+    #[must_use]
+    pub const fn has(self, behavior: Behavior) -> bool {
+        let first = behavior.first;
+        self.minor > first.minor || (self.minor == first.minor && self.patch >= first.patch)
+    }
+}
+
+impl FromStr for KubernetesVersion {
+    type Err = FieldError;
+
+    /// Reads `1.20`, `1.20.2` or `v1.20.2`; build suffixes such as `+k3s1` or `-gke.100` are passed over.
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let bad = || FieldError::invalid("version", text, "expected 1.<minor> or 1.<minor>.<patch>");
+        let plain = text.strip_prefix('v').unwrap_or(text);
+        let plain = plain.split(['+', '-']).next().unwrap_or(plain);
+        let mut parts = plain
+            .split('.')
+            .map(|part| part.parse::<u16>().map_err(|_| bad()));
+        let (Some(major), Some(minor)) = (parts.next().transpose()?, parts.next().transpose()?) else {
+            return Err(bad());
+        };
+        let patch = parts.next().transpose()?.unwrap_or(0);
+        if major != 1 || parts.next().is_some() {
+            return Err(bad());
+        }
+        Self::new(minor, patch)
+    }
+}
+
+impl fmt::Display for KubernetesVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}.{}", self.minor, self.patch)
+    }
+}
+
+/// One thing that Kubernetes does since a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Behavior {
+    first: KubernetesVersion,
+    certain: bool,
+    source: &'static str,
+}
+
+impl Behavior {
+    /// A behaviour whose first release is known. `source` names the change upstream.
+    #[must_use]
+    pub const fn since(minor: u16, patch: u16, source: &'static str) -> Self {
+        Self {
+            first: KubernetesVersion { minor, patch },
+            certain: true,
+            source,
+        }
+    }
+
+    /// A behaviour whose first release is the best guess: predictions that depend on it say so.
+    #[must_use]
+    pub const fn since_about(minor: u16, source: &'static str) -> Self {
+        Self {
+            first: KubernetesVersion { minor, patch: 0 },
+            certain: false,
+            source,
+        }
+    }
+
+    /// The first release that behaves so.
+    #[must_use]
+    pub const fn first(self) -> KubernetesVersion {
+        self.first
+    }
+
+    /// Whether the first release is known from upstream's source.
+    #[must_use]
+    pub const fn is_certain(self) -> bool {
+        self.certain
+    }
+
+    /// The upstream change that brought it.
+    #[must_use]
+    pub const fn source(self) -> &'static str {
+        self.source
+    }
+}
+
+/// The behaviours of owner-reference collection and of the API server's deletion that changed between releases.
+pub mod behavior {
+    use super::Behavior;
+
+    /// `foregroundDeletion` and `orphan` count from when they appear on a deleting object, not only from its first mark.
+    pub const FINALIZER_MAY_APPEAR_LATER: Behavior = Behavior::since(16, 0, "kubernetes #81081");
+    /// The collector removes finalizers by a merge patch, not by writing the whole object back.
+    pub const FINALIZERS_ARE_PATCHED: Behavior = Behavior::since(15, 0, "kubernetes #75972");
+    /// Owners are verified by their whole identity: cache keys, suspect references, virtual deletes, warning events.
+    pub const OWNERS_ARE_VERIFIED: Behavior = Behavior::since(20, 0, "kubernetes #92743");
+    /// A virtual owner without namespace makes a namespaced dependent suspect.
+    pub const CLUSTER_SCOPED_GUESS_IS_SUSPECT: Behavior = Behavior::since(20, 3, "kubernetes #98068");
+    /// A second reference with one uid counts as added on every update; before, duplicates collapse.
+    pub const DUPLICATE_REFERENCES_COUNT: Behavior = Behavior::since_about(18, "between 1.17 and 1.20.2");
+    /// The uid comes before the references in the patch that removes references.
+    pub const DELETE_REFERENCES_UID_FIRST: Behavior = Behavior::since_about(18, "between 1.17 and 1.20.2");
+    /// Retry counters are forgotten when an item is not retried.
+    pub const RETRIES_ARE_FORGOTTEN: Behavior = Behavior::since_about(23, "kubernetes #106029");
+    /// Events of `events.k8s.io` are not monitored either.
+    pub const NEW_EVENTS_ARE_IGNORED: Behavior = Behavior::since(25, 0, "kubernetes #110888");
+    /// The graph dump names nodes by uid and is sorted.
+    pub const DUMP_IS_SORTED: Behavior = Behavior::since(26, 0, "kubernetes #112692");
+    /// A synced monitor outlives a discovery that failed for its group.
+    pub const PARTIAL_DISCOVERY_KEEPS_MONITORS: Behavior = Behavior::since(28, 0, "kubernetes #117992");
+    /// Workers start after 30 s even where some kinds never sync, and no longer pause while monitors change.
+    pub const STARTS_WITHOUT_FULL_SYNC: Behavior = Behavior::since(32, 0, "kubernetes #125796");
+    /// A change of the monitored kinds is tried once a period, not in a loop every 100 ms.
+    pub const RESYNC_IS_ONE_ATTEMPT: Behavior = Behavior::since_about(35, "newest snapshot read");
+    /// Deletes expect the resourceVersion that was read; a conflict leads to a recheck of the references.
+    pub const DELETES_EXPECT_RESOURCE_VERSION: Behavior = Behavior::since(34, 0, "kubernetes #132632");
+    /// Zero timestamps are left out of patches.
+    pub const ZERO_TIMESTAMPS_ARE_OMITTED: Behavior = Behavior::since(34, 0, "kubernetes #130989");
+    /// A delete that is answered 404 counts as a virtual delete, not as an error.
+    pub const DELETE_NOT_FOUND_IS_ABSENCE: Behavior = Behavior::since(36, 0, "kubernetes #136817");
+    /// The API server honours a resourceVersion precondition.
+    pub const RESOURCE_VERSION_PRECONDITION: Behavior = Behavior::since(14, 0, "kubernetes #74040");
+    /// The API server drops references that equal an earlier one, with a warning.
+    pub const EQUAL_REFERENCES_ARE_DROPPED: Behavior = Behavior::since(20, 0, "kubernetes #96185");
+    /// A negative grace period counts as one second.
+    pub const NEGATIVE_GRACE_IS_ONE: Behavior = Behavior::since_about(22, "kubernetes #98866");
+    /// A collection delete gives each item its own copy of the options.
+    pub const COLLECTION_OPTIONS_ARE_COPIED: Behavior = Behavior::since_about(28, "after 1.20");
+    /// Namespaces are emptied of pods before anything else.
+    pub const NAMESPACE_PODS_GO_FIRST: Behavior = Behavior::since(33, 0, "OrderedNamespaceDeletion");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("1.20.2", Some((20, 2))),
+            ("v1.36", Some((36, 0))),
+            ("v1.29.3+k3s1", Some((29, 3))),
+            ("1.28.5-gke.1200", Some((28, 5))),
+            ("1.12", None),
+            ("1.38.0", None),
+            ("2.20", None),
+            ("1", None),
+            ("1.20.2.1", None),
+            ("latest", None),
+        ] {
+            let got = text
+                .parse::<KubernetesVersion>()
+                .ok()
+                .map(|version| (version.minor(), version.patch()));
+            assert_eq!(got, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_behavior_begins_with_its_release() {
+        let has = |text: &str, behavior| {
+            text.parse::<KubernetesVersion>()
+                .is_ok_and(|version| version.has(behavior))
+        };
+        assert!(!has("1.20.2", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT));
+        assert!(has("1.20.3", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT));
+        assert!(has("1.21.0", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT));
+    }
+}
