@@ -1,1 +1,19 @@
-//! Being built.
+//! Owner-reference garbage collection as pure planners.
+
+pub mod absent_owners;
+pub mod attempt;
+pub mod backoff;
+pub mod call;
+pub mod classify;
+pub mod delete;
+pub mod effect;
+pub mod graph;
+mod json;
+pub mod orphan;
+pub mod patch;
+pub mod queue;
+pub mod reason;
+mod semantics;
+
+pub use graph::{Graph, GraphKind, NodeId};
+pub use semantics::Semantics;

@@ -1,0 +1,159 @@
+//! Remembers which owners were found absent, so that a thousand dependents of one vanished owner cost one lookup (rules G-36 and G-37).
+//!
+//! The memory is bounded: the least recently used owner is forgotten. Nothing else ever invalidates an entry, because a uid that was
+//! absent under an identity does not come back.
+//!
+//! # Upstream
+//! `uid_cache.go`, 1.13 (keyed by uid alone) and 1.20.2 (keyed by identity).
+
+use std::hash::{Hash, Hasher};
+
+use foldhash::fast::FixedState;
+use indexmap::{Equivalent, IndexSet};
+
+use kubegc_core::{ObjectRef, OwnerReference, Uid};
+
+/// How many owners upstream remembers.
+pub const CAPACITY: usize = 500;
+
+/// A bounded memory of absent owners.
+#[derive(Clone, Debug)]
+pub struct AbsentOwners {
+    /// Least recently used first.
+    entries: IndexSet<Key, FixedState>,
+    capacity: usize,
+    by_uid: bool,
+}
+
+/// One remembered owner. Where the memory is keyed by uid, the other texts are empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key(ObjectRef);
+
+impl AbsentOwners {
+    /// An empty memory for this many owners. `by_uid` is the behaviour before 1.20: another owner with the same uid in another namespace
+    /// then counts as absent, too, which is how the cross-namespace incident spread.
+    #[must_use]
+    pub fn new(capacity: usize, by_uid: bool) -> Self {
+        Self { entries: IndexSet::default(), capacity, by_uid }
+    }
+
+    /// Remembers an absent owner, as the one used last. Answers whether it was new.
+    pub fn insert(&mut self, mut owner: ObjectRef) -> bool {
+        if self.by_uid {
+            owner = ObjectRef { uid: owner.uid, ..ObjectRef::new("", "", "", "", "") };
+        }
+        if self.capacity == 0 {
+            return false;
+        }
+        let (at, new) = self.entries.insert_full(Key(owner));
+        self.touch(at);
+        if self.entries.len() > self.capacity {
+            self.entries.shift_remove_index(0);
+        }
+        new
+    }
+
+    /// Whether the owner that this reference names, looked for in this namespace, is known to be absent. A hit counts as use.
+    pub fn contains(&mut self, reference: &OwnerReference, namespace: &str) -> bool {
+        let found = if self.by_uid {
+            self.entries.get_index_of(&Wanted { reference: None, uid: &reference.uid, namespace: "" })
+        } else {
+            self.entries.get_index_of(&Wanted { reference: Some(reference), uid: &reference.uid, namespace })
+        };
+        found.inspect(|&at| self.touch(at)).is_some()
+    }
+
+    /// The remembered owners, least recently used first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &ObjectRef> {
+        self.entries.iter().map(|key| &key.0)
+    }
+
+    fn touch(&mut self, at: usize) {
+        let last = self.entries.len() - 1;
+        if at != last {
+            self.entries.move_index(at, last);
+        }
+    }
+}
+
+struct Wanted<'a> {
+    reference: Option<&'a OwnerReference>,
+    uid: &'a Uid,
+    namespace: &'a str,
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // The uid alone spreads well: other identities with the same uid are rare.
+        self.0.uid.hash(state);
+    }
+}
+
+impl Hash for Wanted<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.uid.hash(state);
+    }
+}
+
+impl Equivalent<Key> for Wanted<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        let ObjectRef { kind, api_version, namespace, name, uid } = &key.0;
+        let coordinates = self.reference.map_or(name.is_empty(), |reference| {
+            reference.name == *name && reference.kind == *kind && reference.api_version == *api_version
+        });
+        uid == self.uid && coordinates && **namespace == *self.namespace
+    }
+}
+
+/// The hash of a key and of what finds it must agree; kept here so that the two cannot drift apart unseen.
+#[cfg(test)]
+fn hash_of(value: &impl Hash) -> u64 {
+    std::hash::BuildHasher::hash_one(&FixedState::default(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str, namespace: &str) -> (ObjectRef, OwnerReference) {
+        let object = ObjectRef::new("v1", "ConfigMap", namespace, name, &format!("uid-{name}"));
+        let reference = OwnerReference {
+            api_version: object.api_version.clone(),
+            kind: object.kind.clone(),
+            name: object.name.clone(),
+            uid: object.uid.clone(),
+            controller: None,
+            block_owner_deletion: None,
+        };
+        (object, reference)
+    }
+
+    #[test]
+    fn g36_the_least_recently_used_owner_is_forgotten() {
+        let mut absent = AbsentOwners::new(2, false);
+        let [(a, a_reference), (b, b_reference), (c, _)] = [owner("a", "x"), owner("b", "x"), owner("c", "x")];
+        assert!(absent.insert(a.clone()) && absent.insert(b));
+        assert!(absent.contains(&a_reference, "x"), "a hit refreshes");
+        assert!(absent.insert(c));
+        assert!(!absent.contains(&b_reference, "x"));
+        assert!(!absent.insert(a), "still there");
+    }
+
+    #[test]
+    fn g36_the_namespace_counts_only_where_identities_do() {
+        let (a, reference) = owner("a", "x");
+        for (by_uid, elsewhere) in [(false, false), (true, true)] {
+            let mut absent = AbsentOwners::new(CAPACITY, by_uid);
+            absent.insert(a.clone());
+            assert_eq!(absent.contains(&reference, "y"), elsewhere);
+            assert!(absent.contains(&reference, "x"));
+        }
+    }
+
+    #[test]
+    fn keys_and_what_finds_them_hash_alike() {
+        let (a, reference) = owner("a", "x");
+        let wanted = Wanted { reference: Some(&reference), uid: &reference.uid, namespace: "x" };
+        assert_eq!(hash_of(&wanted), hash_of(&Key(a)));
+    }
+}

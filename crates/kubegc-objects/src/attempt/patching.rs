@@ -1,0 +1,104 @@
+//! Sends a patch of references: strategic first, and as a merge patch of the latest state where that format is refused (rule P-6).
+//!
+//! There is no memory: the next patch of the same kind is tried in the strategic format again, as upstream does.
+
+use kubegc_core::{ObjectMeta, OwnerReference, PatchType, Uid};
+
+use super::{Context, Target};
+use crate::{
+    NodeId,
+    call::{Answer, Ask, AttemptError, Request},
+    patch,
+    reason::Reason,
+};
+
+/// What the patch does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Removes the references with these uids.
+    RemoveOwners(Vec<Uid>),
+    /// Makes the references that the graph's node has non-blocking.
+    Unblock(NodeId),
+}
+
+/// A patch under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Patching {
+    target: Target,
+    change: Change,
+    reason: Reason,
+    sent: Sent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Nothing,
+    Strategic,
+    Read,
+    Merge,
+}
+
+pub(crate) enum Patched {
+    Ask(Ask),
+    Done(Answer),
+}
+
+impl Patching {
+    pub(crate) fn new(target: Target, change: Change, reason: Reason) -> Self {
+        Self { target, change, reason, sent: Sent::Nothing }
+    }
+
+
+    /// Goes on with the answer to the last request; the first call has none.
+    pub(crate) fn next(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Patched {
+        match (self.sent, answer) {
+            (Sent::Strategic, Some(Answer::UnsupportedMediaType)) => self.merge_latest(context),
+            (Sent::Read, Some(Answer::Found(latest))) => self.merge(context, &latest),
+            (Sent::Strategic | Sent::Read | Sent::Merge, Some(answer)) => Patched::Done(answer),
+            (_, _) => self.strategic(context),
+        }
+    }
+
+    fn strategic(&mut self, context: &Context<'_>) -> Patched {
+        self.sent = Sent::Strategic;
+        let uid = &self.target.object.uid;
+        let body = match &self.change {
+            Change::RemoveOwners(owners) => patch::remove_owners(context.semantics, uid, owners),
+            Change::Unblock(node) => patch::unblock(context.semantics, uid, &node_owners(context, *node)),
+        };
+        self.ask(Request::Patch { format: PatchType::Strategic, body })
+    }
+
+    fn merge_latest(&mut self, context: &Context<'_>) -> Patched {
+        let object = &self.target.object;
+        if let Some(latest) = context.latest.latest(self.target.kind, &object.namespace, &object.name) {
+            return self.merge(context, &latest);
+        }
+        self.sent = Sent::Read;
+        Patched::Ask(self.target.ask(Request::Get, Reason::ReadBeforePatch))
+    }
+
+    fn merge(&mut self, context: &Context<'_>, latest: &ObjectMeta) -> Patched {
+        self.sent = Sent::Merge;
+        let read_at = &latest.resource_version;
+        let body = match &self.change {
+            Change::RemoveOwners(owners) => patch::remove_owners_merge(read_at, &latest.owner_references, owners),
+            Change::Unblock(node) => patch::unblock_merge(read_at, &node_owners(context, *node)),
+        };
+        self.ask(Request::Patch { format: PatchType::Merge, body })
+    }
+
+    fn ask(&self, request: Request) -> Patched {
+        Patched::Ask(self.target.ask(request, self.reason.clone()))
+    }
+
+    /// The error that an answer other than success amounts to.
+    pub(crate) fn error(&self, answer: Answer) -> AttemptError {
+        let asked = if self.sent == Sent::Read { "read" } else { "patched" };
+        AttemptError::Answered { target: self.target.object.clone(), asked, answer }
+    }
+}
+
+fn node_owners(context: &Context<'_>, node: NodeId) -> Vec<OwnerReference> {
+    context.graph.owners(node).collect()
+}

@@ -1,0 +1,377 @@
+//! The resumable face of the decision about one item: asks one question at a time and goes on with the answer.
+
+use std::sync::Arc;
+
+use kubegc_core::{ObjectMeta, Preconditions, PropagationPolicy, metadata};
+
+use super::expectation;
+use crate::{
+    NodeId,
+    attempt::{
+        Context, Target,
+        finalizer::{Removal, Removing},
+        patching::{Change, Patched, Patching},
+    },
+    call::{Answer, Ask, AttemptError, Conclusion, Outcome, Request, Step},
+    classify::{OwnerState, Resolved, Verdict, decide},
+    reason::Reason,
+};
+
+/// One item being decided about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    node: NodeId,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Start,
+    /// The item is being read.
+    Item(Target),
+    /// The owner that the reference at `resolved.len()` names is being looked up.
+    Owner(Box<Owners>),
+    /// References are being removed.
+    Release(Patching),
+    /// References are being made non-blocking, before a delete in the foreground.
+    Unblock(Patching, Box<Deletion>),
+    /// The item is being deleted.
+    Delete(Box<Deletion>),
+    /// After a conflict, the item is being read again.
+    Recheck(Box<Deletion>),
+    /// The item is being deleted, only its uid expected.
+    DeleteAgain(Target),
+    /// The finalizer is being removed.
+    Finalize(Removing),
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owners {
+    item: Target,
+    live: Arc<ObjectMeta>,
+    resolved: Vec<Resolved>,
+    /// The namespace that the owner is looked up in.
+    looked_up_in: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Deletion {
+    item: Target,
+    live: Arc<ObjectMeta>,
+    policy: PropagationPolicy,
+    reason: Reason,
+    sent: Preconditions,
+}
+
+type Next = Result<Step, AttemptError>;
+
+impl Attempt {
+    /// Begins with a node of the graph. Whoever drives the attempt holds the node until it is done.
+    #[must_use]
+    pub const fn new(node: NodeId) -> Self {
+        Self { node, state: State::Start }
+    }
+
+    /// The node.
+    #[must_use]
+    pub const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Goes on with the answer to the last request; the first call, and the one after a sleep, have none. After
+    /// [`Step::Done`] the attempt stays done.
+    #[must_use]
+    pub fn next(&mut self, context: &mut Context<'_>, answer: Option<Answer>) -> Step {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        self.go_on(state, context, answer).unwrap_or_else(|error| {
+            let parked = matches!(error, AttemptError::Answered { answer: Answer::Unlisted, .. });
+            let requeue = !parked && error != AttemptError::NamespacedOwnerOfClusterScoped;
+            Step::Done(Outcome { requeue, conclusion: Conclusion::Failed(error) })
+        })
+    }
+
+    fn go_on(&mut self, state: State, context: &mut Context<'_>, answer: Option<Answer>) -> Next {
+        let Some(answer) = answer else {
+            return match state {
+                State::Finalize(removing) => self.finalize(removing, context, None),
+                State::Start => self.start(context),
+                // Asked without an answer: nothing is known, so the item is tried again later.
+                State::Over | State::Item(_) | State::Owner(_) | State::Release(_) | State::Unblock(..)
+                | State::Delete(_) | State::Recheck(_) | State::DeleteAgain(_) => Ok(done(Conclusion::Stale, true)),
+            };
+        };
+        match state {
+            State::Item(item) => self.item_read(item, context, answer),
+            State::Owner(mut owners) => {
+                let reference = &owners.live.owner_references[owners.resolved.len()];
+                let live = match &answer {
+                    Answer::Found(live) => Some(&**live),
+                    Answer::NotFound => None,
+                    _ => {
+                        let target = Target::owner(owners.item.kind, reference, owners.looked_up_in).object;
+                        return Err(AttemptError::Answered { target, asked: "read", answer });
+                    }
+                };
+                let state = OwnerState::of_live(reference, live);
+                if matches!(state, OwnerState::NotFound | OwnerState::Replaced { .. }) {
+                    let absent = Target::owner(owners.item.kind, reference, Arc::clone(&owners.looked_up_in));
+                    context.absent.insert(absent.object);
+                }
+                let reference = reference.clone();
+                owners.resolved.push(Resolved { reference, state });
+                self.resolve(owners, context)
+            }
+            State::Release(patching) => self.release(patching, context, Some(answer)),
+            State::Unblock(patching, deletion) => self.unblock(patching, deletion, context, Some(answer)),
+            State::Delete(deletion) => self.deleted(deletion, context, answer),
+            State::Recheck(deletion) => self.rechecked(deletion, context, answer),
+            State::DeleteAgain(item) => match answer {
+                Answer::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
+                answer => self.delete_failed(item, context, answer),
+            },
+            State::Finalize(removing) => self.finalize(removing, context, Some(answer)),
+            State::Start | State::Over => Ok(done(Conclusion::Stale, false)),
+        }
+    }
+
+    /// W-6 and.
+    fn start(&mut self, context: &mut Context<'_>) -> Next {
+        let node = self.node;
+        if context.semantics.verify_owners && context.graph.is_virtual(node) {
+            let current = context.graph.node(&context.graph.uid(node));
+            if current.is_none_or(|current| !context.graph.is_virtual(current)) {
+                return Ok(done(Conclusion::Stale, false));
+            }
+        }
+        if context.graph.is_being_deleted(node) && !context.graph.is_deleting_dependents(node) {
+            return Ok(done(Conclusion::BeingDeleted, self.is_virtual(context)));
+        }
+        let identity = context.graph.identity(node);
+        let (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
+        if context.semantics.verify_owners && namespaced && identity.namespace.is_empty() {
+            return Err(AttemptError::NamespacedOwnerOfClusterScoped);
+        }
+        let item = Target::of(context, &identity)?;
+        let ask = item.ask(Request::Get, Reason::VerifyItem);
+        self.state = State::Item(item);
+        Ok(Step::Ask(ask))
+    }
+
+    ///
+    fn item_read(&mut self, item: Target, context: &mut Context<'_>, answer: Answer) -> Next {
+        let live = match answer {
+            Answer::Found(live) if live.uid == item.object.uid => live,
+            Answer::Found(_) | Answer::NotFound => return Ok(self.absent(context)),
+            answer => return Err(AttemptError::Answered { target: item.object, asked: "read", answer }),
+        };
+        if context.graph.is_deleting_dependents(self.node) {
+            return self.process_deleting_dependents(item, context);
+        }
+        if live.owner_references.is_empty() {
+            return Ok(done(Conclusion::NoOwners, self.is_virtual(context)));
+        }
+        let resolved = Vec::with_capacity(live.owner_references.len());
+        self.resolve(Box::new(Owners { item, live, resolved, looked_up_in: "".into() }), context)
+    }
+
+    /// the object does not exist under the node's identity.
+    fn absent(&self, context: &mut Context<'_>) -> Step {
+        let identity = context.graph.identity(self.node);
+        context.virtual_delete(identity);
+        if !context.semantics.verify_owners {
+            context.graph.mark_observed(self.node);
+        }
+        done(Conclusion::Absent, false)
+    }
+
+    /// looks the next owners up until one has to be read, then decides.
+    fn resolve(&mut self, mut owners: Box<Owners>, context: &mut Context<'_>) -> Next {
+        let live = Arc::clone(&owners.live);
+        // The namespace is the node's: an item is looked up where the graph thinks it is.
+        let namespace = Arc::clone(context.graph.namespace(self.node));
+        while let Some(reference) = live.owner_references.get(owners.resolved.len()) {
+            let remembered =
+                context.absent.contains(reference, "") || context.absent.contains(reference, &namespace);
+            if remembered {
+                let state = OwnerState::RememberedAbsent;
+                owners.resolved.push(Resolved { reference: reference.clone(), state });
+                continue;
+            }
+            let (kind, namespaced) = context.mapping(&reference.api_version, &reference.kind)?;
+            if context.semantics.verify_owners && namespaced && namespace.is_empty() {
+                return Err(AttemptError::NamespacedOwnerOfClusterScoped);
+            }
+            owners.looked_up_in = if namespaced { namespace } else { "".into() };
+            let owner = Target::owner(kind, reference, Arc::clone(&owners.looked_up_in));
+            self.state = State::Owner(owners);
+            return Ok(Step::Ask(owner.ask(Request::Get, Reason::LookUpOwner)));
+        }
+        self.decide(*owners, context)
+    }
+
+    ///
+    fn decide(&mut self, owners: Owners, context: &mut Context<'_>) -> Next {
+        let Owners { item, live, resolved, .. } = owners;
+        let has_dependents = !context.graph.dependents(self.node).is_empty();
+        let verdict = decide(&live, &resolved, has_dependents);
+        let resolved: Arc<[Resolved]> = resolved.into();
+        match verdict {
+            Verdict::NoOwners => Ok(done(Conclusion::NoOwners, self.is_virtual(context))),
+            Verdict::Keep => Ok(done(Conclusion::Kept, self.is_virtual(context))),
+            Verdict::Release(uids) => {
+                let patching = Patching::new(item, Change::RemoveOwners(uids), Reason::SomeOwnersGone(resolved));
+                self.release(patching, context, None)
+            }
+            Verdict::Delete(policy) => {
+                let reason = Reason::NoOwnerLeft(resolved);
+                self.delete(Box::new(Deletion { item, live, policy, reason, sent: Preconditions::default() }), context)
+            }
+            Verdict::DeleteBeforeOwner => {
+                let deletion = Box::new(Deletion {
+                    item: item.clone(),
+                    live,
+                    policy: PropagationPolicy::Foreground,
+                    reason: Reason::OwnerWaits(Arc::clone(&resolved)),
+                    sent: Preconditions::default(),
+                });
+                let graph = &context.graph;
+                let circular = graph.dependents(self.node).iter().any(|&node| graph.is_deleting_dependents(node));
+                if !circular {
+                    return self.delete(deletion, context);
+                }
+                let patching = Patching::new(item, Change::Unblock(self.node), Reason::BreakCycle(resolved));
+                self.unblock(patching, deletion, context, None)
+            }
+        }
+    }
+
+    fn release(&mut self, mut patching: Patching, context: &Context<'_>, answer: Option<Answer>) -> Next {
+        match patching.next(context, answer) {
+            Patched::Ask(ask) => {
+                self.state = State::Release(patching);
+                Ok(Step::Ask(ask))
+            }
+            Patched::Done(Answer::Applied(_)) => Ok(done(Conclusion::Released, self.is_virtual(context))),
+            Patched::Done(answer) => Err(patching.error(answer)),
+        }
+    }
+
+    ///
+    fn unblock(
+        &mut self,
+        mut patching: Patching,
+        deletion: Box<Deletion>,
+        context: &mut Context<'_>,
+        answer: Option<Answer>,
+    ) -> Next {
+        match patching.next(context, answer) {
+            Patched::Ask(ask) => {
+                self.state = State::Unblock(patching, deletion);
+                Ok(Step::Ask(ask))
+            }
+            Patched::Done(Answer::Applied(_)) => self.delete(deletion, context),
+            Patched::Done(answer) => Err(patching.error(answer)),
+        }
+    }
+
+    ///
+    fn delete(&mut self, mut deletion: Box<Deletion>, context: &mut Context<'_>) -> Next {
+        let expect = expectation(&deletion.item.object.uid, &deletion.live);
+        let mut wire = expect.clone();
+        if !context.semantics.expect_resource_version && !context.strict {
+            wire.resource_version = None;
+        }
+        deletion.sent = wire.clone();
+        let request = Request::Delete { wire, propagation: deletion.policy };
+        let ask = Ask { expect, ..deletion.item.ask(request, deletion.reason.clone()) };
+        self.state = State::Delete(deletion);
+        Ok(Step::Ask(ask))
+    }
+
+    fn deleted(&mut self, deletion: Box<Deletion>, context: &mut Context<'_>, answer: Answer) -> Next {
+        match answer {
+            Answer::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
+            Answer::Conflict if deletion.sent.resource_version.is_some() => {
+                let ask = deletion.item.ask(Request::Get, Reason::RecheckAfterConflict);
+                self.state = State::Recheck(deletion);
+                Ok(Step::Ask(ask))
+            }
+            answer => self.delete_failed(deletion.item, context, answer),
+        }
+    }
+
+    /// The last column of A-12's table: an unrelated change must not save garbage, a changed owner must.
+    fn rechecked(&mut self, deletion: Box<Deletion>, context: &mut Context<'_>, answer: Answer) -> Next {
+        let Deletion { item, live: before, policy, reason, sent } = *deletion;
+        match answer {
+            Answer::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
+            Answer::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
+            Answer::Found(now)
+                if now.uid == item.object.uid
+                    && Some(&now.resource_version) != sent.resource_version.as_ref()
+                    && now.owner_references == before.owner_references =>
+            {
+                let expect = expectation(&item.object.uid, &now);
+                let mut wire = Preconditions::uid(item.object.uid.clone());
+                if context.strict {
+                    wire = expect.clone();
+                }
+                let request = Request::Delete { wire, propagation: policy };
+                let ask = Ask { expect, ..item.ask(request, reason) };
+                self.state = State::DeleteAgain(item);
+                Ok(Step::Ask(ask))
+            }
+            // Also where that read failed: the conflict is the result.
+            _ => Err(AttemptError::Answered { target: item.object, asked: "deleted", answer: Answer::Conflict }),
+        }
+    }
+
+    fn delete_failed(&self, item: Target, context: &mut Context<'_>, answer: Answer) -> Next {
+        if answer == Answer::NotFound && context.semantics.delete_not_found_is_absence {
+            return Ok(self.absent(context));
+        }
+        Err(AttemptError::Answered { target: item.object, asked: "deleted", answer })
+    }
+
+    ///
+    fn process_deleting_dependents(&mut self, item: Target, context: &mut Context<'_>) -> Next {
+        let blocking: Vec<NodeId> = context.graph.blocking_dependents(self.node).collect();
+        if blocking.is_empty() {
+            let removing = Removing::new(item, metadata::FINALIZER_FOREGROUND, Reason::NothingBlocks);
+            return self.finalize(removing, context, None);
+        }
+        for dependent in blocking {
+            if !context.graph.is_deleting_dependents(dependent) {
+                context.attempt_to_delete(dependent);
+            }
+        }
+        Ok(done(Conclusion::WaitsForDependents, self.is_virtual(context)))
+    }
+
+    fn finalize(&mut self, mut removing: Removing, context: &Context<'_>, answer: Option<Answer>) -> Next {
+        Ok(match removing.next(context, answer) {
+            Removal::Ask(ask) => {
+                self.state = State::Finalize(removing);
+                Step::Ask(ask)
+            }
+            Removal::Sleep(wait) => {
+                self.state = State::Finalize(removing);
+                Step::Sleep(wait)
+            }
+            Removal::Done(result) => {
+                result?;
+                done(Conclusion::Finalized, self.is_virtual(context))
+            }
+        })
+    }
+
+    /// The last row of W-6: a node that no event has shown yet is looked at again until one does.
+    fn is_virtual(&self, context: &Context<'_>) -> bool {
+        context.graph.is_virtual(self.node)
+    }
+}
+
+fn done(conclusion: Conclusion, requeue: bool) -> Step {
+    Step::Done(Outcome { requeue, conclusion })
+}

@@ -1,0 +1,103 @@
+//! What a step asks of its surroundings: the only way in which graph and attempts reach queues, cache and event sink.
+
+use std::fmt;
+
+use kubegc_core::{ObjectRef, OwnerReference};
+
+use crate::graph::NodeId;
+
+/// One consequence of an event or an attempt, in the order in which upstream brings them about.
+///
+/// An effect that names a node holds it: whoever takes the effect calls [`Graph::release`](crate::Graph::release) once it is done with
+/// the node.
+#[expect(clippy::exhaustive_enums, reason = "passing an effect over would lose work; a new one must break the callers")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Queue the node to have its owners verified.
+    AttemptToDelete(NodeId),
+    /// The same, after the delay that the queue's limiter gives.
+    AttemptToDeleteRateLimited(NodeId),
+    /// Queue the node to have its dependents released.
+    AttemptToOrphan(NodeId),
+    /// Remember that this owner is absent.
+    OwnerAbsent(Box<ObjectRef>),
+    /// Process a virtual delete of this identity after the events that are waiting.
+    VirtualDelete(Box<ObjectRef>),
+    /// Publish a warning.
+    Warn(Box<InvalidNamespace>),
+}
+
+/// A dependent names an owner in another namespace: published as Event `OwnerRefInvalidNamespace` (rule G-27).
+///
+/// # Upstream
+/// `reportInvalidNamespaceOwnerRef` in `graph_builder.go`, 1.20.2. The text is what operators grep for, so it is upstream's.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InvalidNamespace {
+    /// The dependent, which the Event is about.
+    pub dependent: ObjectRef,
+    /// Its first reference with the owner's uid.
+    pub reference: OwnerReference,
+}
+
+impl InvalidNamespace {
+    /// The Event's reason.
+    pub const REASON: &'static str = "OwnerRefInvalidNamespace";
+    /// The component that the Event comes from.
+    pub const COMPONENT: &'static str = "garbage-collector-controller";
+
+    /// Builds the warning.
+    #[must_use]
+    pub const fn new(dependent: ObjectRef, reference: OwnerReference) -> Self {
+        Self { dependent, reference }
+    }
+
+    /// The namespace that the Event object lives in: the dependent's, or `default` for cluster-scoped dependents.
+    #[must_use]
+    pub fn event_namespace(&self) -> &str {
+        if self.dependent.namespace.is_empty() { "default" } else { &self.dependent.namespace }
+    }
+}
+
+impl fmt::Display for InvalidNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
+        let namespace = &self.dependent.namespace;
+        write!(
+            f,
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {}",
+            Quoted(namespace)
+        )
+    }
+}
+
+/// A text between double quotes, escaped as Go's `%q` does.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for char in self.0.chars() {
+            match char {
+                '"' => f.write_str("\\\"")?,
+                '\\' => f.write_str("\\\\")?,
+                '\n' => f.write_str("\\n")?,
+                '\r' => f.write_str("\\r")?,
+                '\t' => f.write_str("\\t")?,
+                '\u{7}' => f.write_str("\\a")?,
+                '\u{8}' => f.write_str("\\b")?,
+                '\u{b}' => f.write_str("\\v")?,
+                '\u{c}' => f.write_str("\\f")?,
+                control if u32::from(control) < 0x20 || control == '\u{7f}' => {
+                    write!(f, "\\x{:02x}", u32::from(control))?;
+                }
+                // Go prints what Unicode calls printable; a space other than U+0020 is not.
+                other if other.is_control() || (other.is_whitespace() && other != ' ') => {
+                    write!(f, "\\u{:04x}", u32::from(other))?;
+                }
+                other => write!(f, "{other}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}

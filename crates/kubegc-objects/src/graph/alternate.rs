@@ -1,0 +1,94 @@
+//! Who agrees with an identity and who does not, and which other identity to try when the first does not exist (rules G-33 to G-35).
+//!
+//! Dependents may describe one owner differently: another kind, another namespace. When a lookup shows that one description is
+//! wrong, only those who share it lose their owner; for the others the graph goes on with the next description.
+
+use kubegc_core::{ObjectRef, OwnerReference};
+
+use super::{Graph, NodeId, node::Reference};
+use super::{coordinates::Coordinates, names::Namespace};
+
+impl Graph {
+    /// Sorts dependents by whether their references name exactly this identity. One can be in both lists or in neither.
+    ///
+    /// # Upstream
+    /// `partitionDependents` in `graph_builder.go`, 1.20.2.
+    pub(super) fn partition(
+        &self,
+        dependents: &[NodeId],
+        coordinates: Coordinates,
+        namespace: Namespace,
+    ) -> (Vec<NodeId>, Vec<NodeId>) {
+        let (mut matching, mut other) = (Vec::new(), Vec::new());
+        for &dependent in dependents {
+            let place = self.nodes[dependent.0 as usize].namespace;
+            if namespace != Namespace::NONE && place != namespace {
+                other.push(dependent);
+                continue;
+            }
+            let same_uid = |reference: &&Reference| self.coordinates.same_uid(reference.coordinates(), coordinates);
+            let references = self.references(dependent.0).iter().filter(same_uid);
+            let (mut agrees, mut disagrees) = (false, false);
+            for reference in references {
+                if reference.coordinates() == coordinates {
+                    agrees = true;
+                } else {
+                    disagrees = true;
+                }
+            }
+            if agrees {
+                matching.push(dependent);
+            }
+            if disagrees {
+                other.push(dependent);
+            }
+        }
+        (matching, other)
+    }
+
+    /// The next identity, in a fixed order that begins anew at its end, under which these dependents know the absent owner.
+    ///
+    /// # Upstream
+    /// `getAlternateOwnerIdentity` in `graph_builder.go`, 1.20.2.
+    pub(super) fn alternate_identity(&self, dependents: &[NodeId], absent: &ObjectRef) -> Option<ObjectRef> {
+        let absent_is_cluster_scoped = absent.namespace.is_empty();
+        let mut first: Option<ObjectRef> = None;
+        let mut first_after: Option<ObjectRef> = None;
+        for &dependent in dependents {
+            let namespace = self.namespaces.name(self.nodes[dependent.0 as usize].namespace);
+            for reference in self.owners(dependent).filter(|reference| reference.uid == absent.uid) {
+                if names(&reference, absent) && (absent_is_cluster_scoped || *namespace == absent.namespace) {
+                    continue;
+                }
+                let same_kind = reference.api_version == absent.api_version && reference.kind == absent.kind;
+                let OwnerReference { api_version, kind, name, uid, .. } = reference;
+                let candidate = ObjectRef {
+                    api_version,
+                    kind,
+                    // The kind is known to be cluster-scoped, whatever namespace the dependent is in.
+                    namespace: if absent_is_cluster_scoped && same_kind { "".into() } else { namespace.clone() },
+                    name,
+                    uid,
+                };
+                if candidate == *absent {
+                    continue;
+                }
+                if candidate > *absent && first_after.as_ref().is_none_or(|known| candidate < *known) {
+                    first_after = Some(candidate.clone());
+                }
+                if first.as_ref().is_none_or(|known| candidate < *known) {
+                    first = Some(candidate);
+                }
+            }
+        }
+        first_after.or(first)
+    }
+}
+
+/// Whether the reference has exactly the coordinates of the identity.
+fn names(reference: &OwnerReference, identity: &ObjectRef) -> bool {
+    reference.uid == identity.uid
+        && reference.name == identity.name
+        && reference.kind == identity.kind
+        && reference.api_version == identity.api_version
+}

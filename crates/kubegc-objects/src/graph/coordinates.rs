@@ -1,0 +1,298 @@
+//! Interns API coordinates (apiVersion, kind, name, uid), so that "does this reference name that object exactly?" is a comparison
+//! of two numbers, and finds the node of a uid.
+//!
+//! The first coordinates met for a uid are its *head*: the hash index leads to them, and they know the uid's node. Other
+//! coordinates with the same uid (somebody's wrong reference, an object that was read in two versions) hang on the head.
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashTable, hash_table::Entry};
+use smallvec::SmallVec;
+
+use kubegc_core::Uid;
+
+use super::names::{GraphKind, NameBuffer};
+
+/// Position of interned coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Coordinates(pub(super) u32);
+
+/// No node.
+pub(super) const NO_NODE: u32 = u32::MAX;
+/// References pack coordinates beside their flags.
+const COORDINATES_MAX: usize = 1 << 28;
+
+/// `uid` holds a position in `texts`.
+const UID_IS_TEXT: u8 = 1;
+/// Hangs on a head.
+const CHAINED: u8 = 2;
+/// Has others hanging on it.
+const HAS_CHAIN: u8 = 4;
+
+#[derive(Clone, Debug)]
+struct Entry32 {
+    uid: [u8; 16],
+    name: u32,
+    /// On a head: the node that the graph has for the uid.
+    node: u32,
+    /// Nodes and references that use these coordinates, and coordinates that hang on them. 0: a free slot.
+    uses: u32,
+    /// The kind in the low 24 bits, flags above.
+    kind_flags: u32,
+}
+
+impl Entry32 {
+    fn flags(&self) -> u8 {
+        (self.kind_flags >> 24) as u8
+    }
+
+    fn kind(&self) -> u32 {
+        self.kind_flags & 0x00ff_ffff
+    }
+
+    fn text_flag(&self) -> u8 {
+        self.flags() & UID_IS_TEXT
+    }
+}
+
+/// All coordinates of a graph.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CoordinateTable {
+    entries: Vec<Entry32>,
+    index: HashTable<u32>,
+    free: Vec<u32>,
+    names: NameBuffer,
+    /// Uids that are not canonical UUIDs.
+    texts: HashMap<Uid, u32, FixedState>,
+    text_of: Vec<Uid>,
+    chains: HashMap<u32, SmallVec<[u32; 2]>, FixedState>,
+    head_of: HashMap<u32, u32, FixedState>,
+}
+
+impl CoordinateTable {
+    /// Interns coordinates and counts one use.
+    pub(super) fn intern(&mut self, kind: GraphKind, name: &str, uid: &Uid) -> Coordinates {
+        let (bytes, flag) = self.key(uid);
+        let entries = &self.entries;
+        let entry = self.index.entry(
+            hash(&bytes, flag),
+            |&at| {
+                let entry = &entries[at as usize];
+                entry.uid == bytes && entry.text_flag() == flag
+            },
+            |&at| hash(&entries[at as usize].uid, entries[at as usize].text_flag()),
+        );
+        let head = match entry {
+            Entry::Vacant(vacant) => {
+                let fresh = Entry32 {
+                    uid: bytes,
+                    name: self.names.push(name),
+                    node: NO_NODE,
+                    uses: 1,
+                    kind_flags: kind.0 | u32::from(flag) << 24,
+                };
+                let at = match self.free.pop() {
+                    Some(at) => {
+                        self.entries[at as usize] = fresh;
+                        at
+                    }
+                    None => {
+                        let at = self.entries.len();
+                        assert!(at < COORDINATES_MAX, "a graph holds fewer than 2^28 distinct coordinates");
+                        self.entries.push(fresh);
+                        at as u32
+                    }
+                };
+                vacant.insert(at);
+                return Coordinates(at);
+            }
+            Entry::Occupied(occupied) => *occupied.get(),
+        };
+        if self.is(head, kind, name) {
+            self.entries[head as usize].uses += 1;
+            return Coordinates(head);
+        }
+        self.intern_chained(head, kind, name)
+    }
+
+    fn intern_chained(&mut self, head: u32, kind: GraphKind, name: &str) -> Coordinates {
+        if let Some(chain) = self.chains.get(&head)
+            && let Some(&at) = chain.iter().find(|&&at| self.is(at, kind, name))
+        {
+            self.entries[at as usize].uses += 1;
+            return Coordinates(at);
+        }
+        let owner = &mut self.entries[head as usize];
+        owner.uses += 1;
+        owner.kind_flags |= u32::from(HAS_CHAIN) << 24;
+        let fresh = Entry32 {
+            uid: owner.uid,
+            name: self.names.push(name),
+            node: NO_NODE,
+            uses: 1,
+            kind_flags: kind.0 | u32::from(owner.text_flag() | CHAINED) << 24,
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at as usize] = fresh;
+                at
+            }
+            None => {
+                let at = self.entries.len();
+                assert!(at < COORDINATES_MAX, "a graph holds fewer than 2^28 distinct coordinates");
+                self.entries.push(fresh);
+                at as u32
+            }
+        };
+        self.chains.entry(head).or_default().push(at);
+        self.head_of.insert(at, head);
+        Coordinates(at)
+    }
+
+    /// Counts one more use.
+    pub(super) fn retain(&mut self, coordinates: Coordinates) {
+        self.entries[coordinates.0 as usize].uses += 1;
+    }
+
+    /// Counts one use less and frees what nobody uses.
+    pub(super) fn release(&mut self, coordinates: Coordinates) {
+        let at = coordinates.0;
+        let entry = &mut self.entries[at as usize];
+        entry.uses -= 1;
+        if entry.uses > 0 {
+            return;
+        }
+        let (uid, flags, name) = (entry.uid, entry.flags(), entry.name);
+        self.names.forget(name);
+        self.free.push(at);
+        if flags & CHAINED != 0 {
+            // Set together with the flag.
+            if let Some(head) = self.head_of.remove(&at) {
+                if let Some(chain) = self.chains.get_mut(&head) {
+                    chain.retain(|other| *other != at);
+                    if chain.is_empty() {
+                        self.chains.remove(&head);
+                        self.entries[head as usize].kind_flags &= !(u32::from(HAS_CHAIN) << 24);
+                    }
+                }
+                self.release(Coordinates(head));
+            }
+        } else if let Ok(occupied) = self.index.find_entry(hash(&uid, flags & UID_IS_TEXT), |&other| other == at) {
+            occupied.remove();
+        }
+        if self.names.wants_compaction() {
+            self.compact_names();
+        }
+    }
+
+    /// The coordinates that lead to the node of the same uid.
+    pub(super) fn head(&self, coordinates: Coordinates) -> Coordinates {
+        if self.entries[coordinates.0 as usize].flags() & CHAINED == 0 {
+            return coordinates;
+        }
+        self.head_of.get(&coordinates.0).map_or(coordinates, |&head| Coordinates(head))
+    }
+
+    /// Whether two coordinates have one uid.
+    pub(super) fn same_uid(&self, a: Coordinates, b: Coordinates) -> bool {
+        a == b || self.head(a) == self.head(b)
+    }
+
+    /// The node that the graph has for a uid, where the uid is known.
+    pub(super) fn node_of_uid(&self, uid: &Uid) -> Option<u32> {
+        let (bytes, flag) = match uid.as_uuid() {
+            Some(bytes) => (*bytes, 0),
+            None => (text_key(*self.texts.get(uid)?), UID_IS_TEXT),
+        };
+        let found = self.index.find(hash(&bytes, flag), |&at| {
+            let entry = &self.entries[at as usize];
+            entry.uid == bytes && entry.text_flag() == flag
+        });
+        found.map(|&at| self.entries[at as usize].node).filter(|&node| node != NO_NODE)
+    }
+
+    /// The node that the graph has for the uid of these coordinates.
+    pub(super) fn node(&self, coordinates: Coordinates) -> Option<u32> {
+        let node = self.entries[self.head(coordinates).0 as usize].node;
+        (node != NO_NODE).then_some(node)
+    }
+
+    /// Says which node the graph has for the uid of these coordinates.
+    pub(super) fn set_node(&mut self, coordinates: Coordinates, node: u32) {
+        let head = self.head(coordinates);
+        self.entries[head.0 as usize].node = node;
+    }
+
+    pub(super) fn kind(&self, coordinates: Coordinates) -> GraphKind {
+        GraphKind(self.entries[coordinates.0 as usize].kind())
+    }
+
+    pub(super) fn name(&self, coordinates: Coordinates) -> &str {
+        self.names.name(self.entries[coordinates.0 as usize].name)
+    }
+
+    pub(super) fn uid(&self, coordinates: Coordinates) -> Uid {
+        let entry = &self.entries[coordinates.0 as usize];
+        if entry.text_flag() == 0 {
+            return Uid::from_uuid(entry.uid);
+        }
+        self.text_of[text_position(&entry.uid)].clone()
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.compact_names();
+        self.entries.shrink_to_fit();
+        self.free.shrink_to_fit();
+        let entries = &self.entries;
+        self.index.shrink_to_fit(|&at| hash(&entries[at as usize].uid, entries[at as usize].text_flag()));
+        self.names.shrink_to_fit();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry32>()
+            + self.index.allocation_size()
+            + self.names.capacity_bytes()
+            + self.text_of.iter().map(|uid| uid.text().len() + 96).sum::<usize>()
+            + self.chains.len() * 64
+    }
+
+    fn is(&self, at: u32, kind: GraphKind, name: &str) -> bool {
+        let entry = &self.entries[at as usize];
+        entry.kind() == kind.0 && self.names.bytes_at(entry.name) == name.as_bytes()
+    }
+
+    fn key(&mut self, uid: &Uid) -> ([u8; 16], u8) {
+        if let Some(bytes) = uid.as_uuid() {
+            return (*bytes, 0);
+        }
+        let text_of = &mut self.text_of;
+        let at = *self.texts.entry(uid.clone()).or_insert_with(|| {
+            text_of.push(uid.clone());
+            // One entry a distinct uid: bounded by the coordinates.
+            (text_of.len() - 1) as u32
+        });
+        (text_key(at), UID_IS_TEXT)
+    }
+
+    fn compact_names(&mut self) {
+        let mut fresh = NameBuffer::default();
+        for entry in self.entries.iter_mut().filter(|entry| entry.uses > 0) {
+            entry.name = fresh.push(self.names.name(entry.name));
+        }
+        self.names = fresh;
+    }
+}
+
+fn text_key(at: u32) -> [u8; 16] {
+    u128::from(at).to_le_bytes()
+}
+
+fn text_position(key: &[u8; 16]) -> usize {
+    u128::from_le_bytes(*key) as usize
+}
+
+/// Mixes the two halves of a uid. Seeds are fixed: nothing may depend on the order of the table.
+fn hash(uid: &[u8; 16], flag: u8) -> u64 {
+    let bits = u128::from_le_bytes(*uid);
+    let folded = u128::from(bits as u64 ^ 0x9e37_79b9_7f4a_7c15) * u128::from((bits >> 64) as u64 ^ 0xd1b5_4a32_d192_ed03);
+    (folded as u64) ^ ((folded >> 64) as u64) ^ u64::from(flag)
+}

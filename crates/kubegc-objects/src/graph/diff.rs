@@ -1,0 +1,99 @@
+//! What changed between the references that a node has and those that an event shows (rule G-28).
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::{coordinates::Coordinates, coordinates::CoordinateTable, node::Reference};
+
+/// References by what became of them.
+#[derive(Default)]
+pub(super) struct Diff {
+    pub(super) added: SmallVec<[Reference; 4]>,
+    pub(super) removed: SmallVec<[Reference; 4]>,
+    /// Old and new form of a reference whose uid stayed.
+    pub(super) changed: SmallVec<[(Reference, Reference); 2]>,
+}
+
+impl Diff {
+    pub(super) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// Compares two lists by uid.
+    ///
+    /// With `duplicates_count` the first new reference with a known uid is compared with the *last* old one of that uid, and further ones count as
+    /// added, on every update again. Without, both lists first collapse to the last reference of each uid.
+    ///
+    /// # Upstream
+    /// `referencesDiffs` in `graph_builder.go`, 1.20.2 and 1.17.
+    pub(super) fn between(
+        table: &CoordinateTable,
+        old: &[Reference],
+        new: &[Reference],
+        duplicates_count: bool,
+    ) -> Self {
+        let mut diff = Self::default();
+        // What most updates look like: one owner or none, and the same as before.
+        if old == new && old.len() <= 1 {
+            return diff;
+        }
+        let head = |reference: &Reference| table.head(reference.coordinates());
+        let mut unmatched = Lasts::of(old, head);
+        let mut compare = |reference: Reference| match unmatched.take(head(&reference)) {
+            Some(before) if before != reference => diff.changed.push((before, reference)),
+            Some(_) => {}
+            None => diff.added.push(reference),
+        };
+        if duplicates_count {
+            new.iter().copied().for_each(&mut compare);
+        } else {
+            Lasts::of(new, head).rest().for_each(&mut compare);
+        }
+        diff.removed.extend(unmatched.rest());
+        diff
+    }
+}
+
+/// The last reference of each uid, in the order in which the uids first appear.
+struct Lasts {
+    entries: SmallVec<[(Coordinates, Reference, bool); 4]>,
+    /// Positions by uid, for lists that are long enough.
+    index: Option<HashMap<u32, usize, foldhash::fast::FixedState>>,
+}
+
+impl Lasts {
+    fn of(references: &[Reference], head: impl Fn(&Reference) -> Coordinates) -> Self {
+        let index = (references.len() > 16).then(HashMap::default);
+        let mut lasts = Self { entries: SmallVec::new(), index };
+        for reference in references {
+            let uid = head(reference);
+            if let Some(at) = lasts.position(uid) {
+                lasts.entries[at].1 = *reference;
+            } else {
+                if let Some(index) = &mut lasts.index {
+                    index.insert(uid.0, lasts.entries.len());
+                }
+                lasts.entries.push((uid, *reference, false));
+            }
+        }
+        lasts
+    }
+
+    fn position(&self, uid: Coordinates) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.get(&uid.0).copied(),
+            None => self.entries.iter().position(|entry| entry.0 == uid),
+        }
+    }
+
+    fn take(&mut self, uid: Coordinates) -> Option<Reference> {
+        let at = self.position(uid)?;
+        let (_, reference, taken) = &mut self.entries[at];
+        (!std::mem::replace(taken, true)).then_some(*reference)
+    }
+
+    /// Those that were not taken.
+    fn rest(&self) -> impl Iterator<Item = Reference> {
+        self.entries.iter().filter(|entry| !entry.2).map(|entry| entry.1)
+    }
+}

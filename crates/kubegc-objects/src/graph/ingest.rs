@@ -1,0 +1,331 @@
+//! Processes one event (rules E-1 to E-15 and G-24 to G-32): brings the graph up to date and says what to look at.
+
+use smallvec::SmallVec;
+
+use kubegc_core::{ObjectRef, OwnerReference};
+
+use super::{
+    DeletionState, Event, Graph, NodeId, Observed,
+    coordinates::Coordinates,
+    diff::Diff,
+    names::Namespace,
+    node::{BEING_DELETED, DELETING_DEPENDENTS, DEPENDENT_INLINE, DEPENDENTS_LISTED, Dependents, Reference, VIRTUAL},
+};
+use crate::effect::{Effect, InvalidNamespace};
+
+type References = SmallVec<[Reference; 4]>;
+
+impl Graph {
+    /// Processes one event and appends its effects, in upstream's order.
+    ///
+    /// # Complexity
+    /// O(references of the object); plus O(dependents) where the owner goes or starts to wait for them.
+    ///
+    /// # Upstream
+    /// `processGraphChanges` in `graph_builder.go`, 1.13 to 1.36.
+    pub fn apply(&mut self, event: &Event<'_>, effects: &mut Vec<Effect>) {
+        match *event {
+            Event::Applied { object, old } => self.apply_object(&object, old, effects),
+            Event::Deleted { object } => {
+                let Some(existing) = self.coordinates.node_of_uid(object.uid) else { return };
+                let existing = self.observe(existing, &object, effects);
+                let namespace = self.namespaces.intern(object.namespace);
+                let identity = self.coordinates.intern(object.kind, object.name, object.uid);
+                self.remove(existing, |graph| graph.object_ref(identity, namespace), effects);
+                self.coordinates.release(identity);
+            }
+            Event::VirtualDeleted { identity } => self.apply_virtual_delete(identity, effects),
+        }
+    }
+
+    fn apply_object(&mut self, object: &Observed<'_>, old: Option<DeletionState>, effects: &mut Vec<Effect>) {
+        let mut references = References::new();
+        for reference in object.owners {
+            references.push(self.intern_reference(reference));
+        }
+        let node = match self.coordinates.node_of_uid(object.uid) {
+            None => {
+                let namespace = self.namespaces.intern(object.namespace);
+                let coordinates = self.coordinates.intern(object.kind, object.name, object.uid);
+                let mut flags = 0;
+                if object.deletion.deleting {
+                    flags |= BEING_DELETED;
+                    if object.deletion.foreground {
+                        flags |= DELETING_DEPENDENTS;
+                    }
+                }
+                let node = self.insert_node(coordinates, namespace, flags);
+                self.put_references(node, &references);
+                self.add_to_owners(node, &references, effects);
+                node
+            }
+            Some(existing) => {
+                let node = self.observe(existing, object, effects);
+                self.update_references(node, references, effects);
+                if object.deletion.deleting {
+                    self.nodes[node as usize].set(BEING_DELETED);
+                }
+                node
+            }
+        };
+        self.process_transitions(node, object.deletion, old, effects);
+    }
+
+    /// Rule E-3: an object that was only heard of is seen. Where it is not what was guessed, a new node replaces the old one and those who
+    /// guessed wrong are looked at.
+    fn observe(&mut self, existing: u32, object: &Observed<'_>, effects: &mut Vec<Effect>) -> u32 {
+        if !self.nodes[existing as usize].has(VIRTUAL) {
+            return existing;
+        }
+        if !self.semantics.verify_owners {
+            self.nodes[existing as usize].clear(VIRTUAL);
+            return existing;
+        }
+        let namespace = self.namespaces.intern(object.namespace);
+        let coordinates = self.coordinates.intern(object.kind, object.name, object.uid);
+        let guess = &self.nodes[existing as usize];
+        if guess.coordinates == coordinates && guess.namespace == namespace {
+            self.coordinates.release(coordinates);
+            self.nodes[existing as usize].clear(VIRTUAL);
+            return existing;
+        }
+        let (_, disagreeing) = self.partition(self.dependents_of(existing), coordinates, namespace);
+        for dependent in disagreeing {
+            if namespace != Namespace::NONE && self.nodes[dependent.0 as usize].namespace != namespace {
+                self.warn(dependent.0, coordinates, effects);
+            }
+            self.attempt_to_delete(dependent.0, effects);
+        }
+        let replacement = self.replace_node(existing, coordinates, namespace);
+        self.nodes[replacement as usize].clear(VIRTUAL);
+        replacement
+    }
+
+    /// Rule G-5: a new node with another identity takes the place of a node in the index. Whoever holds the old one keeps it.
+    fn replace_node(&mut self, existing: u32, coordinates: Coordinates, namespace: Namespace) -> u32 {
+        let flags = {
+            let node = &self.nodes[existing as usize];
+            [VIRTUAL, BEING_DELETED, DELETING_DEPENDENTS].into_iter().filter(|&flag| node.has(flag)).sum()
+        };
+        let references: References = self.references(existing).into();
+        for reference in &references {
+            self.coordinates.retain(reference.coordinates());
+        }
+        let dependents: SmallVec<[NodeId; 8]> = self.dependents_of(existing).into();
+        self.detach_node(existing);
+        let replacement = self.insert_node(coordinates, namespace, flags);
+        self.put_references(replacement, &references);
+        match dependents.as_slice() {
+            [] => {}
+            [one] => {
+                self.nodes[replacement as usize].dependents = *one;
+                self.nodes[replacement as usize].set(DEPENDENT_INLINE);
+            }
+            many => {
+                let set = Dependents::of(many);
+                self.nodes[replacement as usize].dependents = NodeId(self.dependent_sets.insert(set));
+                self.nodes[replacement as usize].set(DEPENDENTS_LISTED);
+            }
+        }
+        for dependent in dependents {
+            self.nodes[dependent.0 as usize].pin();
+        }
+        self.free_if_unused(existing);
+        replacement
+    }
+
+    /// Rule E-6 b.
+    fn update_references(&mut self, node: u32, new: References, effects: &mut Vec<Effect>) {
+        let count = self.semantics.duplicate_references_count;
+        let diff = Diff::between(&self.coordinates, self.references(node), &new, count);
+        if diff.is_empty() {
+            self.release_references(&new);
+            return;
+        }
+        for reference in &diff.removed {
+            if reference.is_blocking() {
+                self.attempt_owner(*reference, effects);
+            }
+        }
+        for (before, after) in &diff.changed {
+            if before.is_blocking() && !after.is_blocking() {
+                self.attempt_owner(*after, effects);
+            }
+        }
+        let old = self.take_references(node);
+        self.put_references(node, &new);
+        self.add_to_owners(node, &diff.added, effects);
+        for reference in &diff.removed {
+            if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+                self.remove_dependent(owner, node);
+            }
+        }
+        self.release_references(&old);
+    }
+
+    /// Rule G-24.
+    fn add_to_owners(&mut self, node: u32, references: &[Reference], effects: &mut Vec<Effect>) {
+        let namespace = self.nodes[node as usize].namespace;
+        let mut suspect = false;
+        for &reference in references {
+            let coordinates = reference.coordinates();
+            let Some(owner) = self.coordinates.node(coordinates) else {
+                self.coordinates.retain(coordinates);
+                let owner = self.insert_node(coordinates, namespace, VIRTUAL);
+                self.add_dependent(owner, node);
+                self.attempt_to_delete(owner, effects);
+                continue;
+            };
+            self.add_dependent(owner, node);
+            if suspect || !self.semantics.verify_owners {
+                continue;
+            }
+            let known = &self.nodes[owner as usize];
+            if known.namespace != Namespace::NONE && known.namespace != namespace {
+                suspect = true;
+                if !known.has(VIRTUAL) {
+                    self.warn(node, coordinates, effects);
+                }
+            } else if known.coordinates != coordinates {
+                suspect = true;
+            } else if self.semantics.suspect_cluster_scoped_guess {
+                let guessed_without_namespace = known.namespace == Namespace::NONE && known.has(VIRTUAL);
+                suspect = guessed_without_namespace && namespace != Namespace::NONE;
+            }
+        }
+        if suspect {
+            self.attempt_to_delete(node, effects);
+        }
+    }
+
+    /// Rule E-9.
+    fn process_transitions(
+        &mut self,
+        node: u32,
+        now: DeletionState,
+        old: Option<DeletionState>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let later = self.semantics.finalizer_may_appear_later;
+        let starts = |has: bool, had: fn(&DeletionState) -> bool| {
+            let new_here = old.as_ref().is_none_or(|old| !old.deleting || (later && !had(old)));
+            now.deleting && has && new_here
+        };
+        if starts(now.orphan, |old| old.orphan) {
+            self.pin_for(node, effects, Effect::AttemptToOrphan);
+            return;
+        }
+        if starts(now.foreground, |old| old.foreground) {
+            self.nodes[node as usize].set(DELETING_DEPENDENTS);
+            self.attempt_dependents(node, effects);
+            self.attempt_to_delete(node, effects);
+        }
+    }
+
+    /// Rules E-10 to E-13.
+    fn apply_virtual_delete(&mut self, identity: &ObjectRef, effects: &mut Vec<Effect>) {
+        let Some(existing) = self.coordinates.node_of_uid(&identity.uid) else { return };
+        if !self.semantics.verify_owners {
+            // Processed like any delete: the event counts as a sighting, too.
+            self.nodes[existing as usize].clear(VIRTUAL);
+            return self.remove(existing, |_| identity.clone(), effects);
+        }
+        let kind = self.kinds.intern(&identity.api_version, &identity.kind);
+        let namespace = self.namespaces.intern(&identity.namespace);
+        let coordinates = self.coordinates.intern(kind, &identity.name, &identity.uid);
+        let node = &self.nodes[existing as usize];
+        let same = node.coordinates == coordinates && node.namespace == namespace;
+        let is_virtual = node.has(VIRTUAL);
+        let (matching, other) = self.partition(self.dependents_of(existing), coordinates, namespace);
+        self.coordinates.release(coordinates);
+
+        if if is_virtual { other.is_empty() } else { same } {
+            return self.remove(existing, |_| identity.clone(), effects);
+        }
+        if !matching.is_empty() {
+            effects.push(Effect::OwnerAbsent(Box::new(identity.clone())));
+            for dependent in matching {
+                self.attempt_to_delete(dependent.0, effects);
+            }
+        }
+        if is_virtual
+            && same
+            && let Some(next) = self.alternate_identity(&other, identity)
+        {
+            let kind = self.kinds.intern(&next.api_version, &next.kind);
+            let namespace = self.namespaces.intern(&next.namespace);
+            let coordinates = self.coordinates.intern(kind, &next.name, &next.uid);
+            let replacement = self.replace_node(existing, coordinates, namespace);
+            self.pin_for(replacement, effects, Effect::AttemptToDeleteRateLimited);
+        }
+    }
+
+    /// Rules E-14 and G-32.
+    fn remove(&mut self, node: u32, identity: impl FnOnce(&Self) -> ObjectRef, effects: &mut Vec<Effect>) {
+        self.detach_node(node);
+        let references: References = self.references(node).into();
+        for reference in &references {
+            if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+                self.remove_dependent(owner, node);
+            }
+        }
+        if !self.dependents_of(node).is_empty() {
+            effects.push(Effect::OwnerAbsent(Box::new(identity(self))));
+            self.attempt_dependents(node, effects);
+        }
+        for reference in &references {
+            if let Some(owner) = self.coordinates.node(reference.coordinates())
+                && self.nodes[owner as usize].has(DELETING_DEPENDENTS)
+            {
+                self.attempt_to_delete(owner, effects);
+            }
+        }
+        self.free_if_unused(node);
+    }
+
+    fn attempt_dependents(&mut self, node: u32, effects: &mut Vec<Effect>) {
+        let count = self.dependents_of(node).len();
+        effects.reserve(count);
+        for at in 0..count {
+            let dependent = self.dependents_of(node)[at];
+            self.attempt_to_delete(dependent.0, effects);
+        }
+    }
+
+    fn attempt_owner(&mut self, reference: Reference, effects: &mut Vec<Effect>) {
+        if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+            self.attempt_to_delete(owner, effects);
+        }
+    }
+
+    fn attempt_to_delete(&mut self, node: u32, effects: &mut Vec<Effect>) {
+        self.pin_for(node, effects, Effect::AttemptToDelete);
+    }
+
+    fn pin_for(&mut self, node: u32, effects: &mut Vec<Effect>, effect: fn(NodeId) -> Effect) {
+        self.nodes[node as usize].pin();
+        effects.push(effect(NodeId(node)));
+    }
+
+    /// Rule G-27: the reference shown is the dependent's first one with the owner's uid.
+    fn warn(&self, dependent: u32, owner: Coordinates, effects: &mut Vec<Effect>) {
+        let mut references = self.references(dependent).iter();
+        let named = references.find(|reference| self.coordinates.same_uid(reference.coordinates(), owner));
+        if let Some(&reference) = named {
+            let warning = InvalidNamespace::new(self.identity(NodeId(dependent)), self.owner_reference(reference));
+            effects.push(Effect::Warn(Box::new(warning)));
+        }
+    }
+
+    fn intern_reference(&mut self, reference: &OwnerReference) -> Reference {
+        let kind = self.kinds.intern(&reference.api_version, &reference.kind);
+        let coordinates = self.coordinates.intern(kind, &reference.name, &reference.uid);
+        Reference::new(coordinates, reference.controller, reference.block_owner_deletion)
+    }
+
+    fn release_references(&mut self, references: &[Reference]) {
+        for reference in references {
+            self.coordinates.release(reference.coordinates());
+        }
+    }
+}

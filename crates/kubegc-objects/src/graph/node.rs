@@ -1,0 +1,203 @@
+//! One node of the owner graph, in 20 bytes, and the sets that hang on it.
+//!
+//! A node is known by its position in the arena. Queues, attempts and other nodes' dependents hold positions, so a node
+//! that left the index lives on, detached, until nobody holds it: upstream's queues hold pointers, and a stale node that is
+//! still queued is processed with what it last knew.
+
+use hashbrown::HashTable;
+
+use super::{coordinates::Coordinates, names::Namespace};
+
+/// A node of one graph. Valid from when the graph hands it out until it is released as often as it was retained.
+///
+/// Two nodes of one uid are different nodes: a virtual node that is re-identified is replaced by another one, and the old
+/// one may still be queued (rule G-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) u32);
+
+/// A reference as a node keeps it: interned coordinates, and each flag as absent, false or true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reference(pub(super) u32);
+
+impl Reference {
+    const BITS: u32 = 28;
+
+    pub(super) fn new(coordinates: Coordinates, controller: Option<bool>, blocking: Option<bool>) -> Self {
+        Self(coordinates.0 | tri(controller) << Self::BITS | tri(blocking) << (Self::BITS + 2))
+    }
+
+    pub(super) fn coordinates(self) -> Coordinates {
+        Coordinates(self.0 & ((1 << Self::BITS) - 1))
+    }
+
+    pub(super) fn controller(self) -> Option<bool> {
+        untri(self.0 >> Self::BITS & 3)
+    }
+
+    pub(super) fn block_owner_deletion(self) -> Option<bool> {
+        untri(self.0 >> (Self::BITS + 2) & 3)
+    }
+
+    pub(super) fn is_blocking(self) -> bool {
+        self.block_owner_deletion() == Some(true)
+    }
+}
+
+fn tri(flag: Option<bool>) -> u32 {
+    flag.map_or(0, |flag| 2 + u32::from(flag))
+}
+
+fn untri(bits: u32) -> Option<bool> {
+    (bits >= 2).then_some(bits == 3)
+}
+
+/// Invented from a reference, never seen on a watch.
+pub(super) const VIRTUAL: u8 = 1;
+/// Seen with a deletionTimestamp.
+pub(super) const BEING_DELETED: u8 = 2;
+/// Waits for its dependents to be deleted.
+pub(super) const DELETING_DEPENDENTS: u8 = 4;
+/// Not the node that the graph has for its uid.
+pub(super) const DETACHED: u8 = 8;
+/// `owners` is a position in the lists of references.
+pub(super) const OWNERS_LISTED: u8 = 16;
+/// `owners` is one reference.
+pub(super) const OWNER_INLINE: u8 = 32;
+/// `dependents` is a position in the sets.
+pub(super) const DEPENDENTS_LISTED: u8 = 64;
+/// `dependents` is one node.
+pub(super) const DEPENDENT_INLINE: u8 = 128;
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) coordinates: Coordinates,
+    pub(super) namespace: Namespace,
+    /// One reference, or the position of a list of them, as the flags say.
+    pub(super) owners: Reference,
+    /// One node, or the position of a set of them, as the flags say.
+    pub(super) dependents: NodeId,
+    /// Flags in the low byte, above them how many sets and queues hold the node.
+    state: u32,
+}
+
+const PIN: u32 = 1 << 8;
+/// A count that reached this stays there: such a node is never freed.
+const PINS_MAX: u32 = u32::MAX >> 8;
+
+impl Node {
+    pub(super) fn new(coordinates: Coordinates, namespace: Namespace, flags: u8) -> Self {
+        Self { coordinates, namespace, owners: Reference(0), dependents: NodeId(0), state: u32::from(flags) }
+    }
+
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.state & u32::from(flag) != 0
+    }
+
+    pub(super) fn set(&mut self, flag: u8) {
+        self.state |= u32::from(flag);
+    }
+
+    pub(super) fn clear(&mut self, flag: u8) {
+        self.state &= !u32::from(flag);
+    }
+
+    pub(super) fn pin(&mut self) {
+        if self.state >> 8 < PINS_MAX {
+            self.state += PIN;
+        }
+    }
+
+    pub(super) fn unpin(&mut self) {
+        let pins = self.state >> 8;
+        if pins > 0 && pins < PINS_MAX {
+            self.state -= PIN;
+        }
+    }
+
+    pub(super) fn is_pinned(&self) -> bool {
+        self.state >> 8 > 0
+    }
+}
+
+/// The dependents of one owner, in the order of arrival but for gaps closed by the last one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dependents {
+    items: Vec<NodeId>,
+    /// Positions by node, once a scan would be slow.
+    index: HashTable<u32>,
+}
+
+/// Up to this many, a scan beats a hash table.
+const SCAN_MAX: usize = 32;
+
+impl Dependents {
+    pub(super) fn of(items: &[NodeId]) -> Self {
+        let mut set = Self::default();
+        for &item in items {
+            set.insert(item);
+        }
+        set
+    }
+
+    pub(super) fn items(&self) -> &[NodeId] {
+        &self.items
+    }
+
+    pub(super) fn insert(&mut self, node: NodeId) -> bool {
+        if self.position(node).is_some() {
+            return false;
+        }
+        self.items.push(node);
+        let items = &self.items;
+        if items.len() == SCAN_MAX + 1 {
+            for at in 0..items.len() as u32 {
+                self.index.insert_unique(spread(items[at as usize]), at, |&at| spread(items[at as usize]));
+            }
+        } else if items.len() > SCAN_MAX {
+            self.index.insert_unique(spread(node), (items.len() - 1) as u32, |&at| spread(items[at as usize]));
+        }
+        true
+    }
+
+    pub(super) fn remove(&mut self, node: NodeId) -> bool {
+        let Some(at) = self.position(node) else { return false };
+        if self.items.len() > SCAN_MAX {
+            let last = (self.items.len() - 1) as u32;
+            if let Ok(entry) = self.index.find_entry(spread(node), |&other| other == at) {
+                entry.remove();
+            }
+            if at != last {
+                let moved = self.items[last as usize];
+                if let Some(position) = self.index.find_mut(spread(moved), |&other| other == last) {
+                    *position = at;
+                }
+            }
+        }
+        self.items.swap_remove(at as usize);
+        if self.items.len() == SCAN_MAX {
+            self.index = HashTable::new();
+        }
+        true
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.items.shrink_to_fit();
+        let items = &self.items;
+        self.index.shrink_to_fit(|&at| spread(items[at as usize]));
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.items.capacity() * size_of::<NodeId>() + self.index.allocation_size()
+    }
+
+    fn position(&self, node: NodeId) -> Option<u32> {
+        if self.items.len() <= SCAN_MAX {
+            return self.items.iter().position(|&item| item == node).map(|at| at as u32);
+        }
+        self.index.find(spread(node), |&at| self.items[at as usize] == node).copied()
+    }
+}
+
+fn spread(node: NodeId) -> u64 {
+    u64::from(node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}

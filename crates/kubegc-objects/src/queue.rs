@@ -1,0 +1,168 @@
+//! A work queue with set semantics (rule W-1): an item is queued once, handled by one worker at a time, and queued again after that
+//! where it was asked for meanwhile.
+//!
+//! # Upstream
+//! client-go's `workqueue.Type` and its delaying queue.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kubegc_core::Timestamp;
+
+use crate::NodeId;
+
+const QUEUED: u8 = 1;
+const PROCESSING: u8 = 2;
+
+/// Nodes waiting for a worker, in order.
+///
+/// The queue holds each node once for being queued and once for each pending delay; [`add`](Self::add) and [`add_at`](Self::add_at) take over a hold of the caller's or say
+/// that it is not needed, [`pop`](Self::pop) hands the hold on.
+#[derive(Clone, Debug, Default)]
+pub struct WorkQueue {
+    order: VecDeque<NodeId>,
+    /// Flags by node position.
+    state: Vec<u8>,
+    delayed: BTreeMap<(Timestamp, u64), NodeId>,
+    arrivals: u64,
+    processing: usize,
+}
+
+impl WorkQueue {
+    /// Adds a node. Answers whether the queue keeps the caller's hold on it; where it does not, the node was queued already.
+    #[must_use = "a hold that is not kept must be released"]
+    pub fn add(&mut self, node: NodeId) -> bool {
+        let state = self.state_of(node);
+        if *state & QUEUED != 0 {
+            return false;
+        }
+        *state |= QUEUED;
+        if *state & PROCESSING == 0 {
+            self.order.push_back(node);
+        }
+        true
+    }
+
+    /// Adds a node at a later time. The queue keeps the caller's hold.
+    pub fn add_at(&mut self, node: NodeId, at: Timestamp) {
+        self.arrivals += 1;
+        self.delayed.insert((at, self.arrivals), node);
+    }
+
+    /// Takes the first node for a worker. The hold goes to the caller.
+    pub fn pop(&mut self) -> Option<NodeId> {
+        let node = self.order.pop_front()?;
+        let state = self.state_of(node);
+        *state = PROCESSING;
+        self.processing += 1;
+        Some(node)
+    }
+
+    /// Takes a certain queued node for a worker, whatever its place.
+    pub fn pop_node(&mut self, node: NodeId) -> bool {
+        let Some(at) = self.order.iter().position(|&queued| queued == node) else { return false };
+        self.order.remove(at);
+        *self.state_of(node) = PROCESSING;
+        self.processing += 1;
+        true
+    }
+
+    /// Says that the worker is done with the node: where it was added meanwhile, it is queued now.
+    pub fn done(&mut self, node: NodeId) {
+        let state = self.state_of(node);
+        *state &= !PROCESSING;
+        let again = *state & QUEUED != 0;
+        self.processing -= 1;
+        if again {
+            self.order.push_back(node);
+        }
+    }
+
+    /// Takes out the next node whose delay is over.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<NodeId> {
+        let entry = self.delayed.first_entry()?;
+        (entry.key().0 <= now).then(|| entry.remove())
+    }
+
+    /// When the next delay ends.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.delayed.first_key_value().map(|(&(at, _), _)| at)
+    }
+
+    /// Whether no node is ready for a worker.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How many nodes are ready for a worker.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many nodes are with workers.
+    #[must_use]
+    pub const fn processing(&self) -> usize {
+        self.processing
+    }
+
+    /// The nodes that are ready, in order.
+    pub fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.order.iter().copied()
+    }
+
+    /// The nodes that wait for a time, in order.
+    pub fn delayed(&self) -> impl Iterator<Item = (Timestamp, NodeId)> {
+        self.delayed.iter().map(|(&(at, _), &node)| (at, node))
+    }
+
+    /// Whether the node is queued or was added while it is being handled.
+    #[must_use]
+    pub fn is_queued(&self, node: NodeId) -> bool {
+        self.state.get(node.0 as usize).is_some_and(|state| state & QUEUED != 0)
+    }
+
+    fn state_of(&mut self, node: NodeId) -> &mut u8 {
+        let at = node.0 as usize;
+        if at >= self.state.len() {
+            self.state.resize(at + 1, 0);
+        }
+        &mut self.state[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w1_a_node_is_queued_once_and_never_handled_twice_at_a_time() {
+        let (a, b) = (NodeId(0), NodeId(1));
+        let mut queue = WorkQueue::default();
+        assert!(queue.add(a) && queue.add(b));
+        assert!(!queue.add(a), "queued already");
+        assert_eq!(queue.pop(), Some(a));
+        assert!(queue.add(a), "asked for again while it is handled");
+        assert!(!queue.add(a));
+        assert_eq!(queue.pop(), Some(b));
+        assert_eq!(queue.pop(), None, "a is still with its worker");
+        queue.done(a);
+        assert_eq!(queue.pop(), Some(a));
+        queue.done(a);
+        queue.done(b);
+        assert!(queue.is_empty() && queue.processing() == 0);
+    }
+
+    #[test]
+    fn w2_delays_end_in_order() {
+        let mut queue = WorkQueue::default();
+        let at = Timestamp::from_secs;
+        queue.add_at(NodeId(2), at(2));
+        queue.add_at(NodeId(1), at(1));
+        queue.add_at(NodeId(3), at(1));
+        assert_eq!(queue.next_due(), Some(at(1)));
+        assert_eq!(queue.pop_due(at(0)), None);
+        assert_eq!([queue.pop_due(at(2)), queue.pop_due(at(2)), queue.pop_due(at(2))], [1, 3, 2].map(|at| Some(NodeId(at))));
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a request is made, as data that an explanation can be built from.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::ObjectRef;
+
+use crate::classify::Resolved;
+
+/// Why one request is made.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The item's owners are to be verified, so its live state is read first.
+    VerifyItem,
+    /// An owner that a reference names is looked up.
+    LookUpOwner,
+    /// Some owners stay, others are absent or wait for their dependents: the references to these are removed.
+    SomeOwnersGone(Arc<[Resolved]>),
+    /// A dependent of the item waits as well: the item must not block its owner, or both would wait for ever.
+    BreakCycle(Arc<[Resolved]>),
+    /// No owner stays.
+    NoOwnerLeft(Arc<[Resolved]>),
+    /// An owner waits for this item, which has dependents of its own: they go first.
+    OwnerWaits(Arc<[Resolved]>),
+    /// The state that a merge patch is built on.
+    ReadBeforePatch,
+    /// The delete met a conflict: whether the owners changed decides.
+    RecheckAfterConflict,
+    /// The owner is being deleted and asked for its dependents to be kept.
+    OwnerOrphans(Arc<ObjectRef>),
+    /// The state that the removal of a finalizer is built on.
+    ReadBeforeFinalizer,
+    /// No dependent blocks the deletion any longer.
+    NothingBlocks,
+    /// All dependents are released.
+    DependentsReleased,
+}
+
+impl Reason {
+    /// The name, as a Kubernetes Event would have it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::VerifyItem => "VerifyItem",
+            Self::LookUpOwner => "LookUpOwner",
+            Self::SomeOwnersGone(_) => "SomeOwnersGone",
+            Self::BreakCycle(_) => "BreakCycle",
+            Self::NoOwnerLeft(_) => "NoOwnerLeft",
+            Self::OwnerWaits(_) => "OwnerWaits",
+            Self::ReadBeforePatch => "ReadBeforePatch",
+            Self::RecheckAfterConflict => "RecheckAfterConflict",
+            Self::OwnerOrphans(_) => "OwnerOrphans",
+            Self::ReadBeforeFinalizer => "ReadBeforeFinalizer",
+            Self::NothingBlocks => "NothingBlocks",
+            Self::DependentsReleased => "DependentsReleased",
+        }
+    }
+
+    /// What was found out about the item's owners, where the request rests on that.
+    #[must_use]
+    pub fn owners(&self) -> &[Resolved] {
+        match self {
+            Self::SomeOwnersGone(owners)
+            | Self::BreakCycle(owners)
+            | Self::NoOwnerLeft(owners)
+            | Self::OwnerWaits(owners) => owners,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::VerifyItem => "its owners are to be verified",
+            Self::LookUpOwner => "a dependent names it as an owner",
+            Self::SomeOwnersGone(_) => "some of its owners stay, others do not",
+            Self::BreakCycle(_) => "it would block an owner that waits for it in a circle",
+            Self::NoOwnerLeft(_) => "no owner of it is left",
+            Self::OwnerWaits(_) => "an owner waits for it, and it has dependents itself",
+            Self::ReadBeforePatch => "a merge patch needs the latest state",
+            Self::RecheckAfterConflict => "it changed between read and delete",
+            Self::OwnerOrphans(owner) => return write!(f, "its owner {} is deleted without its dependents", owner.short()),
+            Self::ReadBeforeFinalizer => "a finalizer is to be removed",
+            Self::NothingBlocks => "no dependent blocks its deletion any longer",
+            Self::DependentsReleased => "all its dependents are released",
+        };
+        f.write_str(text)
+    }
+}
