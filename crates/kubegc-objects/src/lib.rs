@@ -5,6 +5,7 @@ pub mod attempt;
 pub mod backoff;
 pub mod call;
 pub mod classify;
+pub mod collector;
 pub mod delete;
 pub mod effect;
 pub mod graph;
@@ -14,6 +15,9 @@ pub mod patch;
 pub mod queue;
 pub mod reason;
 mod semantics;
+mod settings;
 
+pub use collector::Collector;
 pub use graph::{Graph, GraphKind, NodeId};
 pub use semantics::Semantics;
+pub use settings::{Hardening, Settings};

@@ -6,12 +6,12 @@
 //! # Upstream
 //! `attemptToOrphanWorker` and `orphanDependents` in `garbagecollector.go`, 1.13 to 1.36.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, metadata};
 
 use crate::{
-    NodeId,
+    Graph, NodeId,
     attempt::{
         Context, Target,
         finalizer::{Removal, Removing},
@@ -61,7 +61,7 @@ pub struct Attempt {
 }
 
 /// The wait after a conflict: asked for, then slept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Pause {
     None,
     Wanted(Duration),
@@ -91,6 +91,14 @@ impl Attempt {
     #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// What of the attempt decides how it goes on, without positions of nodes.
+    pub(crate) fn digest(&self, graph: &Graph, hasher: &mut impl std::hash::Hasher) {
+        for &dependent in &self.dependents[self.begun.min(self.dependents.len())..] {
+            graph.identity(dependent).hash(hasher);
+        }
+        (&self.under_way, &self.ready, self.failed, &self.removing, self.pause).hash(hasher);
     }
 
     /// Says what to do next. Dependents are begun with one by one, so a driver that is busy simply stops asking.
@@ -157,7 +165,7 @@ impl Attempt {
             return;
         }
         let Some(mut patching) = self.under_way.remove(&lane) else { return };
-        match patching.next(context, Some(answer)) {
+        match patching.next(context, self.node, Some(answer)) {
             Patched::Ask(ask) => {
                 self.under_way.insert(lane, patching);
                 self.ready.push((lane, ask));
@@ -186,7 +194,7 @@ impl Attempt {
         };
         let change = Change::RemoveOwners(vec![owner.uid.clone()]);
         let mut patching = Patching::new(target, change, Reason::OwnerOrphans(owner));
-        match patching.next(context, None) {
+        match patching.next(context, self.node, None) {
             Patched::Ask(ask) => {
                 self.under_way.insert(lane, patching);
                 Some(ask)

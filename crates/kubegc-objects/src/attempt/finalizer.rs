@@ -21,7 +21,7 @@ use crate::{
 const WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
 /// The removal of a finalizer under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Removing {
     target: Target,
     finalizer: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Removing {
     sent: Sent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sent {
     Nothing,
     Read,

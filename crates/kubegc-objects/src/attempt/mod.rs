@@ -74,7 +74,7 @@ impl Context<'_> {
 }
 
 /// An object and how it is addressed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) kind: KindId,
     pub(crate) object: ObjectRef,

@@ -13,16 +13,16 @@ use crate::{
 };
 
 /// What the patch does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
     /// Removes the references with these uids.
     RemoveOwners(Vec<Uid>),
-    /// Makes the references that the graph's node has non-blocking.
-    Unblock(NodeId),
+    /// Makes the references that the item's node has in the graph non-blocking.
+    Unblock,
 }
 
 /// A patch under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Patching {
     target: Target,
     change: Change,
@@ -30,7 +30,7 @@ pub(crate) struct Patching {
     sent: Sent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sent {
     Nothing,
     Strategic,
@@ -48,42 +48,43 @@ impl Patching {
         Self { target, change, reason, sent: Sent::Nothing }
     }
 
-
     /// Goes on with the answer to the last request; the first call has none.
-    pub(crate) fn next(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Patched {
+    ///
+    /// `node` is the item's.
+    pub(crate) fn next(&mut self, context: &Context<'_>, node: NodeId, answer: Option<Answer>) -> Patched {
         match (self.sent, answer) {
-            (Sent::Strategic, Some(Answer::UnsupportedMediaType)) => self.merge_latest(context),
-            (Sent::Read, Some(Answer::Found(latest))) => self.merge(context, &latest),
+            (Sent::Strategic, Some(Answer::UnsupportedMediaType)) => self.merge_latest(context, node),
+            (Sent::Read, Some(Answer::Found(latest))) => self.merge(context, node, &latest),
             (Sent::Strategic | Sent::Read | Sent::Merge, Some(answer)) => Patched::Done(answer),
-            (_, _) => self.strategic(context),
+            (_, _) => self.strategic(context, node),
         }
     }
 
-    fn strategic(&mut self, context: &Context<'_>) -> Patched {
+    fn strategic(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
         self.sent = Sent::Strategic;
         let uid = &self.target.object.uid;
         let body = match &self.change {
             Change::RemoveOwners(owners) => patch::remove_owners(context.semantics, uid, owners),
-            Change::Unblock(node) => patch::unblock(context.semantics, uid, &node_owners(context, *node)),
+            Change::Unblock => patch::unblock(context.semantics, uid, &node_owners(context, node)),
         };
         self.ask(Request::Patch { format: PatchType::Strategic, body })
     }
 
-    fn merge_latest(&mut self, context: &Context<'_>) -> Patched {
+    fn merge_latest(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
         let object = &self.target.object;
         if let Some(latest) = context.latest.latest(self.target.kind, &object.namespace, &object.name) {
-            return self.merge(context, &latest);
+            return self.merge(context, node, &latest);
         }
         self.sent = Sent::Read;
         Patched::Ask(self.target.ask(Request::Get, Reason::ReadBeforePatch))
     }
 
-    fn merge(&mut self, context: &Context<'_>, latest: &ObjectMeta) -> Patched {
+    fn merge(&mut self, context: &Context<'_>, node: NodeId, latest: &ObjectMeta) -> Patched {
         self.sent = Sent::Merge;
         let read_at = &latest.resource_version;
         let body = match &self.change {
             Change::RemoveOwners(owners) => patch::remove_owners_merge(read_at, &latest.owner_references, owners),
-            Change::Unblock(node) => patch::unblock_merge(read_at, &node_owners(context, *node)),
+            Change::Unblock => patch::unblock_merge(read_at, &node_owners(context, node)),
         };
         self.ask(Request::Patch { format: PatchType::Merge, body })
     }

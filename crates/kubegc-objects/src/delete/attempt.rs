@@ -18,13 +18,13 @@ use crate::{
 };
 
 /// One item being decided about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     node: NodeId,
     state: State,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Start,
     /// The item is being read.
@@ -46,7 +46,7 @@ enum State {
     Over,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Owners {
     item: Target,
     live: Arc<ObjectMeta>,
@@ -55,7 +55,7 @@ struct Owners {
     looked_up_in: Arc<str>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Deletion {
     item: Target,
     live: Arc<ObjectMeta>,
@@ -77,6 +77,11 @@ impl Attempt {
     #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// What of the attempt decides how it goes on, without the node's position.
+    pub(crate) fn digest(&self, hasher: &mut impl std::hash::Hasher) {
+        std::hash::Hash::hash(&self.state, hasher);
     }
 
     /// Goes on with the answer to the last request; the first call, and the one after a sleep, have none. After
@@ -240,14 +245,14 @@ impl Attempt {
                 if !circular {
                     return self.delete(deletion, context);
                 }
-                let patching = Patching::new(item, Change::Unblock(self.node), Reason::BreakCycle(resolved));
+                let patching = Patching::new(item, Change::Unblock, Reason::BreakCycle(resolved));
                 self.unblock(patching, deletion, context, None)
             }
         }
     }
 
     fn release(&mut self, mut patching: Patching, context: &Context<'_>, answer: Option<Answer>) -> Next {
-        match patching.next(context, answer) {
+        match patching.next(context, self.node, answer) {
             Patched::Ask(ask) => {
                 self.state = State::Release(patching);
                 Ok(Step::Ask(ask))
@@ -265,7 +270,7 @@ impl Attempt {
         context: &mut Context<'_>,
         answer: Option<Answer>,
     ) -> Next {
-        match patching.next(context, answer) {
+        match patching.next(context, self.node, answer) {
             Patched::Ask(ask) => {
                 self.state = State::Unblock(patching, deletion);
                 Ok(Step::Ask(ask))

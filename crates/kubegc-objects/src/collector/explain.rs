@@ -1,0 +1,94 @@
+//! Says what a collector knows and intends about one object, as data.
+
+use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
+
+use super::Collector;
+use crate::NodeId;
+
+/// What a collector knows and intends about one object.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Explanation {
+    /// The identity that the graph has for the object; `None` where the graph has no node for its uid.
+    pub identity: Option<ObjectRef>,
+    /// The object was only ever named by a reference.
+    pub is_virtual: bool,
+    /// It was seen with a deletionTimestamp.
+    pub is_being_deleted: bool,
+    /// It waits for its dependents to be deleted.
+    pub is_deleting_dependents: bool,
+    /// Its owners, as last seen.
+    pub owners: Vec<OwnerInGraph>,
+    /// Its dependents.
+    pub dependents: Vec<ObjectRef>,
+    /// Those of them that would hold up a foreground deletion.
+    pub blocking: Vec<ObjectRef>,
+    /// It is queued to have its owners verified.
+    pub is_queued: bool,
+    /// When it is looked at again, where an earlier attempt failed.
+    pub retry_at: Option<Timestamp>,
+    /// How often attempts have failed since the last success.
+    pub failures: u32,
+}
+
+/// An owner as a dependent names it and as the graph knows it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerInGraph {
+    /// The reference.
+    pub reference: OwnerReference,
+    /// The identity that the graph has for the uid, where it has one.
+    pub identity: Option<ObjectRef>,
+    /// Whether that is known only from references.
+    pub is_virtual: bool,
+}
+
+impl Collector {
+    /// Says what is known and intended about the object with this uid.
+    ///
+    /// # Complexity
+    /// O(owners + dependents), plus O(queued items) for the time of the next try.
+    #[must_use]
+    pub fn explain(&self, uid: &Uid) -> Explanation {
+        let Some(node) = self.graph.node(uid) else {
+            return Explanation {
+                identity: None,
+                is_virtual: false,
+                is_being_deleted: false,
+                is_deleting_dependents: false,
+                owners: Vec::new(),
+                dependents: Vec::new(),
+                blocking: Vec::new(),
+                is_queued: false,
+                retry_at: None,
+                failures: 0,
+            };
+        };
+        let graph = &self.graph;
+        let sorted = |nodes: &mut dyn Iterator<Item = NodeId>| {
+            let mut objects: Vec<ObjectRef> = nodes.map(|node| graph.identity(node)).collect();
+            objects.sort();
+            objects
+        };
+        let owner = |reference: OwnerReference| {
+            let owner = graph.node(&reference.uid);
+            OwnerInGraph {
+                identity: owner.map(|owner| graph.identity(owner)),
+                is_virtual: owner.is_some_and(|owner| graph.is_virtual(owner)),
+                reference,
+            }
+        };
+        Explanation {
+            identity: Some(graph.identity(node)),
+            is_virtual: graph.is_virtual(node),
+            is_being_deleted: graph.is_being_deleted(node),
+            is_deleting_dependents: graph.is_deleting_dependents(node),
+            owners: graph.owners(node).map(owner).collect(),
+            dependents: sorted(&mut graph.dependents(node).iter().copied()),
+            blocking: sorted(&mut graph.blocking_dependents(node)),
+            is_queued: self.attempt_to_delete.items.is_queued(node),
+            retry_at: self.attempt_to_delete.items.delayed().find(|&(_, waiting)| waiting == node).map(|(at, _)| at),
+            failures: self.attempt_to_delete.limiter.failures(node),
+        }
+    }
+}
