@@ -34,13 +34,20 @@ impl AbsentOwners {
     /// then counts as absent, too, which is how the cross-namespace incident spread.
     #[must_use]
     pub fn new(capacity: usize, by_uid: bool) -> Self {
-        Self { entries: IndexSet::default(), capacity, by_uid }
+        Self {
+            entries: IndexSet::default(),
+            capacity,
+            by_uid,
+        }
     }
 
     /// Remembers an absent owner, as the one used last. Answers whether it was new.
     pub fn insert(&mut self, mut owner: ObjectRef) -> bool {
         if self.by_uid {
-            owner = ObjectRef { uid: owner.uid, ..ObjectRef::new("", "", "", "", "") };
+            owner = ObjectRef {
+                uid: owner.uid,
+                ..ObjectRef::new("", "", "", "", "")
+            };
         }
         if self.capacity == 0 {
             return false;
@@ -56,9 +63,17 @@ impl AbsentOwners {
     /// Whether the owner that this reference names, looked for in this namespace, is known to be absent. A hit counts as use.
     pub fn contains(&mut self, reference: &OwnerReference, namespace: &str) -> bool {
         let found = if self.by_uid {
-            self.entries.get_index_of(&Wanted { reference: None, uid: &reference.uid, namespace: "" })
+            self.entries.get_index_of(&Wanted {
+                reference: None,
+                uid: &reference.uid,
+                namespace: "",
+            })
         } else {
-            self.entries.get_index_of(&Wanted { reference: Some(reference), uid: &reference.uid, namespace })
+            self.entries.get_index_of(&Wanted {
+                reference: Some(reference),
+                uid: &reference.uid,
+                namespace,
+            })
         };
         found.inspect(|&at| self.touch(at)).is_some()
     }
@@ -97,7 +112,13 @@ impl Hash for Wanted<'_> {
 
 impl Equivalent<Key> for Wanted<'_> {
     fn equivalent(&self, key: &Key) -> bool {
-        let ObjectRef { kind, api_version, namespace, name, uid } = &key.0;
+        let ObjectRef {
+            kind,
+            api_version,
+            namespace,
+            name,
+            uid,
+        } = &key.0;
         let coordinates = self.reference.map_or(name.is_empty(), |reference| {
             reference.name == *name && reference.kind == *kind && reference.api_version == *api_version
         });
@@ -131,7 +152,8 @@ mod tests {
     #[test]
     fn g36_the_least_recently_used_owner_is_forgotten() {
         let mut absent = AbsentOwners::new(2, false);
-        let [(a, a_reference), (b, b_reference), (c, _)] = [owner("a", "x"), owner("b", "x"), owner("c", "x")];
+        let [(a, a_reference), (b, b_reference), (c, _)] =
+            [owner("a", "x"), owner("b", "x"), owner("c", "x")];
         assert!(absent.insert(a.clone()) && absent.insert(b));
         assert!(absent.contains(&a_reference, "x"), "a hit refreshes");
         assert!(absent.insert(c));
@@ -153,7 +175,11 @@ mod tests {
     #[test]
     fn keys_and_what_finds_them_hash_alike() {
         let (a, reference) = owner("a", "x");
-        let wanted = Wanted { reference: Some(&reference), uid: &reference.uid, namespace: "x" };
+        let wanted = Wanted {
+            reference: Some(&reference),
+            uid: &reference.uid,
+            namespace: "x",
+        };
         assert_eq!(hash_of(&wanted), hash_of(&Key(a)));
     }
 }

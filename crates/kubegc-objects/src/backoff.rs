@@ -31,7 +31,11 @@ impl Limiter {
     /// The delay of an item that failed just now; counts the failure and takes a token.
     pub fn when(&mut self, node: NodeId, now: Timestamp) -> Duration {
         let failures = self.failures.entry(node).or_insert(0);
-        let own = if *failures >= DOUBLINGS_MAX { DELAY_MAX } else { BASE * (1 << *failures) };
+        let own = if *failures >= DOUBLINGS_MAX {
+            DELAY_MAX
+        } else {
+            BASE * (1 << *failures)
+        };
         *failures = failures.saturating_add(1);
         own.max(self.reserve(now))
     }
@@ -49,7 +53,10 @@ impl Limiter {
 
     /// Takes one token, perhaps one of the future, and says how far in the future it is.
     fn reserve(&mut self, now: Timestamp) -> Duration {
-        let full_at = self.full_at.map_or(now, |at| at.max(now)).saturating_add(TOKEN_EVERY);
+        let full_at = self
+            .full_at
+            .map_or(now, |at| at.max(now))
+            .saturating_add(TOKEN_EVERY);
         self.full_at = Some(full_at);
         let missing = full_at.since(now);
         missing.saturating_sub(TOKEN_EVERY * BUCKET_BURST as u32)
@@ -65,8 +72,16 @@ mod tests {
         let mut limiter = Limiter::default();
         let mut now = Timestamp::EPOCH;
         for failures in 0..40u32 {
-            let expected = if failures >= 18 { DELAY_MAX } else { BASE * (1 << failures) };
-            assert_eq!(limiter.when(NodeId(7), now), expected, "after {failures} failures");
+            let expected = if failures >= 18 {
+                DELAY_MAX
+            } else {
+                BASE * (1 << failures)
+            };
+            assert_eq!(
+                limiter.when(NodeId(7), now),
+                expected,
+                "after {failures} failures"
+            );
             now = now.saturating_add(Duration::from_secs(1));
         }
         limiter.forget(NodeId(7));
@@ -76,11 +91,17 @@ mod tests {
     #[test]
     fn w2_the_bucket_gives_a_hundred_at_once_and_ten_a_second_then() {
         let mut limiter = Limiter::default();
-        let delays: Vec<_> = (0..102).map(|node| limiter.when(NodeId(node), Timestamp::EPOCH)).collect();
+        let delays: Vec<_> = (0..102)
+            .map(|node| limiter.when(NodeId(node), Timestamp::EPOCH))
+            .collect();
         assert!(delays[..100].iter().all(|&delay| delay == BASE));
         assert_eq!(delays[100], Duration::from_millis(100));
         assert_eq!(delays[101], Duration::from_millis(200));
         let later = Timestamp::EPOCH.saturating_add(Duration::from_secs(60));
-        assert_eq!(limiter.when(NodeId(200), later), BASE, "a minute later the bucket is full again");
+        assert_eq!(
+            limiter.when(NodeId(200), later),
+            BASE,
+            "a minute later the bucket is full again"
+        );
     }
 }

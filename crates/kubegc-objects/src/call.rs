@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kubegc_core::{KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy, ResourceVersion, StoreError};
+use kubegc_core::{
+    KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy, ResourceVersion, StoreError,
+};
 
 use crate::{patch::Body, reason::Reason};
 
@@ -24,7 +26,10 @@ pub struct Ask {
 }
 
 /// What to do with an object.
-#[expect(clippy::exhaustive_enums, reason = "executors must perform each; a new one must break them")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "executors must perform each; a new one must break them"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Read its metadata, live.
@@ -134,7 +139,9 @@ pub enum AttemptError {
         answer: Answer,
     },
     /// The read before the removal of a finalizer failed.
-    #[error("cannot finalize owner {owner}, because cannot get it: {answer:?}. The garbage collector will retry later")]
+    #[error(
+        "cannot finalize owner {owner}, because cannot get it: {answer:?}. The garbage collector will retry later"
+    )]
     CannotFinalize {
         /// The owner.
         owner: ObjectRef,
@@ -165,12 +172,18 @@ impl AttemptError {
     /// Whether upstream reports the error to its error handler; a missing mapping is too common for that.
     #[must_use]
     pub const fn is_reported(&self) -> bool {
-        !matches!(self, Self::NoMapping { .. } | Self::NamespacedOwnerOfClusterScoped)
+        !matches!(
+            self,
+            Self::NoMapping { .. } | Self::NamespacedOwnerOfClusterScoped
+        )
     }
 }
 
 /// What an attempt wants next.
-#[expect(clippy::exhaustive_enums, reason = "whoever drives an attempt must handle each")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever drives an attempt must handle each"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Perform this request and hand the answer in.
@@ -182,7 +195,10 @@ pub enum Step {
 }
 
 /// How an attempt ended.
-#[expect(clippy::exhaustive_structs, reason = "two parts: what becomes of the item, and how it went")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "two parts: what becomes of the item, and how it went"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether the item is put back, to be tried again after its delay.

@@ -58,7 +58,9 @@ impl OwnerState {
     pub fn of_live(reference: &OwnerReference, live: Option<&ObjectMeta>) -> Self {
         match live {
             None => Self::NotFound,
-            Some(live) if live.uid != reference.uid => Self::Replaced { live: live.uid.clone() },
+            Some(live) if live.uid != reference.uid => Self::Replaced {
+                live: live.uid.clone(),
+            },
             Some(live) if !live.is_deleting() => Self::Present,
             Some(live) if live.has_finalizer(metadata::FINALIZER_FOREGROUND) => Self::WaitsForDependents,
             Some(_) => Self::Terminating,
@@ -83,7 +85,10 @@ impl fmt::Display for OwnerState {
             Self::Terminating => f.write_str("is being deleted, but still there"),
             Self::WaitsForDependents => f.write_str("waits for its dependents to be deleted"),
             Self::NotFound => f.write_str("does not exist"),
-            Self::Replaced { live } => write!(f, "does not exist: its name belongs to another object (uid {live})"),
+            Self::Replaced { live } => write!(
+                f,
+                "does not exist: its name belongs to another object (uid {live})"
+            ),
             Self::RememberedAbsent => f.write_str("was found absent before"),
         }
     }

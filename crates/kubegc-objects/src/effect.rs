@@ -10,7 +10,10 @@ use crate::graph::NodeId;
 ///
 /// An effect that names a node holds it: whoever takes the effect calls [`Graph::release`](crate::Graph::release) once it is done with
 /// the node.
-#[expect(clippy::exhaustive_enums, reason = "passing an effect over would lose work; a new one must break the callers")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "passing an effect over would lose work; a new one must break the callers"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Queue the node to have its owners verified.
@@ -55,13 +58,23 @@ impl InvalidNamespace {
     /// The namespace that the Event object lives in: the dependent's, or `default` for cluster-scoped dependents.
     #[must_use]
     pub fn event_namespace(&self) -> &str {
-        if self.dependent.namespace.is_empty() { "default" } else { &self.dependent.namespace }
+        if self.dependent.namespace.is_empty() {
+            "default"
+        } else {
+            &self.dependent.namespace
+        }
     }
 }
 
 impl fmt::Display for InvalidNamespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
+        let OwnerReference {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..
+        } = &self.reference;
         let namespace = &self.dependent.namespace;
         write!(
             f,

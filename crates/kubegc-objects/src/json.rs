@@ -12,7 +12,9 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     while at < bytes.len() {
         let byte = bytes[at];
         // The two separators are e2 80 a8 and e2 80 a9 in UTF-8.
-        let separator = byte == 0xe2 && bytes.get(at + 1) == Some(&0x80) && matches!(bytes.get(at + 2), Some(0xa8 | 0xa9));
+        let separator = byte == 0xe2
+            && bytes.get(at + 1) == Some(&0x80)
+            && matches!(bytes.get(at + 2), Some(0xa8 | 0xa9));
         let plain = byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&') && !separator;
         if plain {
             at += 1;
@@ -44,7 +46,11 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends `items` between brackets, separated by commas.
-pub(crate) fn push_array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut push: impl FnMut(&mut Vec<u8>, T)) {
+pub(crate) fn push_array<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut push: impl FnMut(&mut Vec<u8>, T),
+) {
     out.push(b'[');
     for (at, item) in items.into_iter().enumerate() {
         if at > 0 {

@@ -7,6 +7,7 @@ pub mod call;
 pub mod classify;
 pub mod collector;
 pub mod delete;
+pub mod driver;
 pub mod effect;
 pub mod graph;
 mod json;

@@ -29,7 +29,10 @@ pub struct Lane(u32);
 const OWNER: Lane = Lane(u32::MAX);
 
 /// What an orphan attempt wants next.
-#[expect(clippy::exhaustive_enums, reason = "whoever drives an attempt must handle each")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever drives an attempt must handle each"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Perform this request and hand its answer in, with the lane. There may be more to ask at once.
@@ -98,7 +101,14 @@ impl Attempt {
         for &dependent in &self.dependents[self.begun.min(self.dependents.len())..] {
             graph.identity(dependent).hash(hasher);
         }
-        (&self.under_way, &self.ready, self.failed, &self.removing, self.pause).hash(hasher);
+        (
+            &self.under_way,
+            &self.ready,
+            self.failed,
+            &self.removing,
+            self.pause,
+        )
+            .hash(hasher);
     }
 
     /// Says what to do next. Dependents are begun with one by one, so a driver that is busy simply stops asking.
@@ -137,14 +147,27 @@ impl Attempt {
             return Step::Wait;
         }
         if let Some(first) = self.first_failure.take() {
-            let owner = self.owner.as_deref().cloned().unwrap_or_else(|| context.graph.identity(self.node));
+            let owner = self
+                .owner
+                .as_deref()
+                .cloned()
+                .unwrap_or_else(|| context.graph.identity(self.node));
             let (dependents, failed) = (self.dependents.len(), self.failed);
-            return self.finish(Err(AttemptError::Orphaning { owner, dependents, failed, first: Box::new(first) }));
+            return self.finish(Err(AttemptError::Orphaning {
+                owner,
+                dependents,
+                failed,
+                first: Box::new(first),
+            }));
         }
         if self.removing.is_none() {
             return match Target::of(context, &context.graph.identity(self.node)) {
                 Ok(target) => {
-                    self.removing = Some(Removing::new(target, metadata::FINALIZER_ORPHAN, Reason::DependentsReleased));
+                    self.removing = Some(Removing::new(
+                        target,
+                        metadata::FINALIZER_ORPHAN,
+                        Reason::DependentsReleased,
+                    ));
                     self.finalize(context, None)
                 }
                 Err(error) => self.finish(Err(error)),
@@ -164,7 +187,9 @@ impl Attempt {
             }
             return;
         }
-        let Some(mut patching) = self.under_way.remove(&lane) else { return };
+        let Some(mut patching) = self.under_way.remove(&lane) else {
+            return;
+        };
         match patching.next(context, self.node, Some(answer)) {
             Patched::Ask(ask) => {
                 self.under_way.insert(lane, patching);
@@ -213,7 +238,9 @@ impl Attempt {
     }
 
     fn finalize(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Step {
-        let Some(removing) = &mut self.removing else { return Step::Wait };
+        let Some(removing) = &mut self.removing else {
+            return Step::Wait;
+        };
         match removing.next(context, answer) {
             Removal::Ask(ask) => Step::Ask(OWNER, ask),
             Removal::Sleep(wait) => Step::Sleep(wait),
@@ -223,8 +250,14 @@ impl Attempt {
 
     fn finish(&mut self, result: Result<(), AttemptError>) -> Step {
         let outcome = match result {
-            Ok(()) => Outcome { requeue: false, conclusion: Conclusion::Finalized },
-            Err(error) => Outcome { requeue: true, conclusion: Conclusion::Failed(error) },
+            Ok(()) => Outcome {
+                requeue: false,
+                conclusion: Conclusion::Finalized,
+            },
+            Err(error) => Outcome {
+                requeue: true,
+                conclusion: Conclusion::Failed(error),
+            },
         };
         self.outcome = Some(outcome.clone());
         Step::Done(outcome)

@@ -64,8 +64,13 @@ pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> 
 /// Removes the references with these uids, as a JSON merge patch of the list that was read (P-2).
 #[must_use]
 pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference], owners: &[Uid]) -> Body {
-    let kept = current.iter().filter(|reference| !owners.contains(&reference.uid));
-    merge_references(read_at, kept.map(|reference| (reference, reference.block_owner_deletion)))
+    let kept = current
+        .iter()
+        .filter(|reference| !owners.contains(&reference.uid));
+    merge_references(
+        read_at,
+        kept.map(|reference| (reference, reference.block_owner_deletion)),
+    )
 }
 
 /// Lets the owners of this item go without it: the blocking references of the graph's node become non-blocking, as a strategic merge
@@ -78,10 +83,15 @@ pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]
     if !semantics.omit_zero_timestamps {
         out.extend_from_slice(br#","creationTimestamp":null"#);
     }
-    let mut blocking = node_owners.iter().filter(|reference| reference.is_blocking()).peekable();
+    let mut blocking = node_owners
+        .iter()
+        .filter(|reference| reference.is_blocking())
+        .peekable();
     if blocking.peek().is_some() {
         out.extend_from_slice(br#","ownerReferences":"#);
-        push_array(&mut out, blocking, |out, reference| push_reference(out, reference, Some(false)));
+        push_array(&mut out, blocking, |out, reference| {
+            push_reference(out, reference, Some(false))
+        });
     }
     out.extend_from_slice(b"}}");
     out.into()
@@ -90,7 +100,10 @@ pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]
 /// The same as a JSON merge patch (P-4). It replaces the whole list with the graph's view, every reference made non-blocking.
 #[must_use]
 pub fn unblock_merge(read_at: &ResourceVersion, node_owners: &[OwnerReference]) -> Body {
-    merge_references(read_at, node_owners.iter().map(|reference| (reference, Some(false))))
+    merge_references(
+        read_at,
+        node_owners.iter().map(|reference| (reference, Some(false))),
+    )
 }
 
 /// Removes every occurrence of a finalizer, as a JSON merge patch of the list that was read (P-5); `None` where there is none.
@@ -111,7 +124,11 @@ pub fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finaliz
 
 /// The finalizers that stay; `None` where nothing would change.
 pub(crate) fn without(current: &[Arc<str>], finalizer: &str) -> Option<Vec<Arc<str>>> {
-    let kept: Vec<_> = current.iter().filter(|name| &***name != finalizer).cloned().collect();
+    let kept: Vec<_> = current
+        .iter()
+        .filter(|name| &***name != finalizer)
+        .cloned()
+        .collect();
     (kept.len() < current.len()).then_some(kept)
 }
 
@@ -126,7 +143,9 @@ fn merge_references<'a>(
     if references.peek().is_none() {
         out.extend_from_slice(b"null");
     } else {
-        push_array(&mut out, references, |out, (reference, blocking)| push_reference(out, reference, blocking));
+        push_array(&mut out, references, |out, (reference, blocking)| {
+            push_reference(out, reference, blocking)
+        });
     }
     out.extend_from_slice(b"}}");
     out.into()

@@ -59,7 +59,9 @@ impl WorkQueue {
 
     /// Takes a certain queued node for a worker, whatever its place.
     pub fn pop_node(&mut self, node: NodeId) -> bool {
-        let Some(at) = self.order.iter().position(|&queued| queued == node) else { return false };
+        let Some(at) = self.order.iter().position(|&queued| queued == node) else {
+            return false;
+        };
         self.order.remove(at);
         *self.state_of(node) = PROCESSING;
         self.processing += 1;
@@ -120,7 +122,9 @@ impl WorkQueue {
     /// Whether the node is queued or was added while it is being handled.
     #[must_use]
     pub fn is_queued(&self, node: NodeId) -> bool {
-        self.state.get(node.0 as usize).is_some_and(|state| state & QUEUED != 0)
+        self.state
+            .get(node.0 as usize)
+            .is_some_and(|state| state & QUEUED != 0)
     }
 
     fn state_of(&mut self, node: NodeId) -> &mut u8 {
@@ -163,6 +167,9 @@ mod tests {
         queue.add_at(NodeId(3), at(1));
         assert_eq!(queue.next_due(), Some(at(1)));
         assert_eq!(queue.pop_due(at(0)), None);
-        assert_eq!([queue.pop_due(at(2)), queue.pop_due(at(2)), queue.pop_due(at(2))], [1, 3, 2].map(|at| Some(NodeId(at))));
+        assert_eq!(
+            [queue.pop_due(at(2)), queue.pop_due(at(2)), queue.pop_due(at(2))],
+            [1, 3, 2].map(|at| Some(NodeId(at)))
+        );
     }
 }

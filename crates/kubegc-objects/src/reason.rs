@@ -80,7 +80,9 @@ impl fmt::Display for Reason {
             Self::OwnerWaits(_) => "an owner waits for it, and it has dependents itself",
             Self::ReadBeforePatch => "a merge patch needs the latest state",
             Self::RecheckAfterConflict => "it changed between read and delete",
-            Self::OwnerOrphans(owner) => return write!(f, "its owner {} is deleted without its dependents", owner.short()),
+            Self::OwnerOrphans(owner) => {
+                return write!(f, "its owner {} is deleted without its dependents", owner.short());
+            }
             Self::ReadBeforeFinalizer => "a finalizer is to be removed",
             Self::NothingBlocks => "no dependent blocks its deletion any longer",
             Self::DependentsReleased => "all its dependents are released",

@@ -7,7 +7,10 @@ use kubegc_core::KubernetesVersion;
 use crate::{Semantics, absent_owners};
 
 /// What a write carries beyond what upstream sends.
-#[expect(clippy::exhaustive_enums, reason = "upstream's bytes, or all that is expected")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "upstream's bytes, or all that is expected"
+)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hardening {
     /// Exactly what upstream sends in this version: for prediction, and to be compared with it.

@@ -18,7 +18,11 @@ use crate::{
 };
 
 /// The waits between the four tries. Upstream adds up to a tenth at random.
-const WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+const WAITS: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
 
 /// The removal of a finalizer under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +49,13 @@ pub(crate) enum Removal {
 
 impl Removing {
     pub(crate) fn new(target: Target, finalizer: &'static str, reason: Reason) -> Self {
-        Self { target, finalizer, reason, conflicts: 0, sent: Sent::Nothing }
+        Self {
+            target,
+            finalizer,
+            reason,
+            conflicts: 0,
+            sent: Sent::Nothing,
+        }
     }
 
     /// Goes on with the answer to the last request; the first call, and the one after a sleep, have none.
@@ -57,16 +67,19 @@ impl Removing {
             }
             (Sent::Read, Some(Answer::Found(live))) => self.write(context, &live),
             (Sent::Read, Some(Answer::NotFound)) => Removal::Done(Ok(())),
-            (Sent::Read, Some(answer)) => {
-                Removal::Done(Err(AttemptError::CannotFinalize { owner: self.target.object.clone(), answer }))
-            }
+            (Sent::Read, Some(answer)) => Removal::Done(Err(AttemptError::CannotFinalize {
+                owner: self.target.object.clone(),
+                answer,
+            })),
             (Sent::Write, Some(Answer::Applied(_))) => Removal::Done(Ok(())),
             (Sent::Write, Some(Answer::Conflict)) => {
                 self.sent = Sent::Nothing;
                 self.conflicts += 1;
                 match WAITS.get(self.conflicts - 1) {
                     Some(&wait) => Removal::Sleep(wait),
-                    None => Removal::Done(Err(AttemptError::TooManyConflicts { owner: self.target.object.clone() })),
+                    None => Removal::Done(Err(AttemptError::TooManyConflicts {
+                        owner: self.target.object.clone(),
+                    })),
                 }
             }
             (Sent::Write, Some(answer)) => Removal::Done(Err(AttemptError::Answered {
@@ -83,16 +96,25 @@ impl Removing {
         }
         let read_at = live.resource_version.clone();
         let request = if context.semantics.patch_finalizers {
-            patch::remove_finalizer(&read_at, &live.finalizers, self.finalizer)
-                .map(|body| Request::Patch { format: PatchType::Merge, body })
+            patch::remove_finalizer(&read_at, &live.finalizers, self.finalizer).map(|body| Request::Patch {
+                format: PatchType::Merge,
+                body,
+            })
         } else {
-            patch::without(&live.finalizers, self.finalizer)
-                .map(|finalizers| Request::Put { read_at: read_at.clone(), finalizers })
+            patch::without(&live.finalizers, self.finalizer).map(|finalizers| Request::Put {
+                read_at: read_at.clone(),
+                finalizers,
+            })
         };
-        let Some(request) = request else { return Removal::Done(Ok(())) };
+        let Some(request) = request else {
+            return Removal::Done(Ok(()));
+        };
         self.sent = Sent::Write;
         let mut ask = self.target.ask(request, self.reason.clone());
-        ask.expect = Preconditions { uid: Some(live.uid.clone()), resource_version: Some(read_at) };
+        ask.expect = Preconditions {
+            uid: Some(live.uid.clone()),
+            resource_version: Some(read_at),
+        };
         Removal::Ask(ask)
     }
 }

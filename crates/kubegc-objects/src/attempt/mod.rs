@@ -53,11 +53,18 @@ impl Latest for NoMonitors {
 
 impl Context<'_> {
     /// How objects of exactly this apiVersion and kind are addressed.
-    pub(crate) fn mapping(&self, api_version: &Arc<str>, kind: &Arc<str>) -> Result<(KindId, bool), AttemptError> {
-        let id = self.catalog.mapping(api_version, kind).ok_or_else(|| AttemptError::NoMapping {
-            api_version: Arc::clone(api_version),
-            kind: Arc::clone(kind),
-        })?;
+    pub(crate) fn mapping(
+        &self,
+        api_version: &Arc<str>,
+        kind: &Arc<str>,
+    ) -> Result<(KindId, bool), AttemptError> {
+        let id = self
+            .catalog
+            .mapping(api_version, kind)
+            .ok_or_else(|| AttemptError::NoMapping {
+                api_version: Arc::clone(api_version),
+                kind: Arc::clone(kind),
+            })?;
         Ok((id, self.catalog[id].is_namespaced()))
     }
 
@@ -93,12 +100,33 @@ impl Target {
 
     /// The owner that a reference in this namespace names.
     pub(crate) fn owner(kind: KindId, reference: &OwnerReference, namespace: Arc<str>) -> Self {
-        let OwnerReference { api_version, kind: kind_name, name, uid, .. } = reference.clone();
-        Self { kind, object: ObjectRef { kind: kind_name, api_version, namespace, name, uid } }
+        let OwnerReference {
+            api_version,
+            kind: kind_name,
+            name,
+            uid,
+            ..
+        } = reference.clone();
+        Self {
+            kind,
+            object: ObjectRef {
+                kind: kind_name,
+                api_version,
+                namespace,
+                name,
+                uid,
+            },
+        }
     }
 
     pub(crate) fn ask(&self, request: Request, reason: Reason) -> Ask {
         let expect = Preconditions::uid(self.object.uid.clone());
-        Ask { kind: self.kind, target: self.object.clone(), request, expect, reason }
+        Ask {
+            kind: self.kind,
+            target: self.object.clone(),
+            request,
+            expect,
+            reason,
+        }
     }
 }

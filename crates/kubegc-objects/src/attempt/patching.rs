@@ -45,7 +45,12 @@ pub(crate) enum Patched {
 
 impl Patching {
     pub(crate) fn new(target: Target, change: Change, reason: Reason) -> Self {
-        Self { target, change, reason, sent: Sent::Nothing }
+        Self {
+            target,
+            change,
+            reason,
+            sent: Sent::Nothing,
+        }
     }
 
     /// Goes on with the answer to the last request; the first call has none.
@@ -67,12 +72,18 @@ impl Patching {
             Change::RemoveOwners(owners) => patch::remove_owners(context.semantics, uid, owners),
             Change::Unblock => patch::unblock(context.semantics, uid, &node_owners(context, node)),
         };
-        self.ask(Request::Patch { format: PatchType::Strategic, body })
+        self.ask(Request::Patch {
+            format: PatchType::Strategic,
+            body,
+        })
     }
 
     fn merge_latest(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
         let object = &self.target.object;
-        if let Some(latest) = context.latest.latest(self.target.kind, &object.namespace, &object.name) {
+        if let Some(latest) = context
+            .latest
+            .latest(self.target.kind, &object.namespace, &object.name)
+        {
             return self.merge(context, node, &latest);
         }
         self.sent = Sent::Read;
@@ -83,10 +94,15 @@ impl Patching {
         self.sent = Sent::Merge;
         let read_at = &latest.resource_version;
         let body = match &self.change {
-            Change::RemoveOwners(owners) => patch::remove_owners_merge(read_at, &latest.owner_references, owners),
+            Change::RemoveOwners(owners) => {
+                patch::remove_owners_merge(read_at, &latest.owner_references, owners)
+            }
             Change::Unblock => patch::unblock_merge(read_at, &node_owners(context, node)),
         };
-        self.ask(Request::Patch { format: PatchType::Merge, body })
+        self.ask(Request::Patch {
+            format: PatchType::Merge,
+            body,
+        })
     }
 
     fn ask(&self, request: Request) -> Patched {
@@ -95,8 +111,16 @@ impl Patching {
 
     /// The error that an answer other than success amounts to.
     pub(crate) fn error(&self, answer: Answer) -> AttemptError {
-        let asked = if self.sent == Sent::Read { "read" } else { "patched" };
-        AttemptError::Answered { target: self.target.object.clone(), asked, answer }
+        let asked = if self.sent == Sent::Read {
+            "read"
+        } else {
+            "patched"
+        };
+        AttemptError::Answered {
+            target: self.target.object.clone(),
+            asked,
+            answer,
+        }
     }
 }
 

@@ -87,7 +87,12 @@ impl Collector {
             dependents: sorted(&mut graph.dependents(node).iter().copied()),
             blocking: sorted(&mut graph.blocking_dependents(node)),
             is_queued: self.attempt_to_delete.items.is_queued(node),
-            retry_at: self.attempt_to_delete.items.delayed().find(|&(_, waiting)| waiting == node).map(|(at, _)| at),
+            retry_at: self
+                .attempt_to_delete
+                .items
+                .delayed()
+                .find(|&(_, waiting)| waiting == node)
+                .map(|(at, _)| at),
             failures: self.attempt_to_delete.limiter.failures(node),
         }
     }

@@ -7,7 +7,10 @@ use std::hash::{Hash, Hasher};
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
-use super::{Collector, workers::{Queue, Work}};
+use super::{
+    Collector,
+    workers::{Queue, Work},
+};
 use crate::NodeId;
 
 impl Collector {
@@ -68,13 +71,21 @@ impl Collector {
     fn digest_node(&self, node: NodeId, hasher: &mut impl Hasher) {
         let graph = &self.graph;
         graph.identity(node).hash(hasher);
-        let flags = (graph.is_virtual(node), graph.is_being_deleted(node), graph.is_deleting_dependents(node));
+        let flags = (
+            graph.is_virtual(node),
+            graph.is_being_deleted(node),
+            graph.is_deleting_dependents(node),
+        );
         flags.hash(hasher);
         graph.is_current(node).hash(hasher);
         for owner in graph.owners(node) {
             owner.hash(hasher);
         }
-        let mut dependents: Vec<_> = graph.dependents(node).iter().map(|&node| graph.identity(node)).collect();
+        let mut dependents: Vec<_> = graph
+            .dependents(node)
+            .iter()
+            .map(|&node| graph.identity(node))
+            .collect();
         dependents.sort();
         dependents.hash(hasher);
     }
@@ -101,12 +112,18 @@ impl Collector {
             Some(Work::Delete(attempt)) => {
                 self.digest_node(attempt.node(), hasher);
                 attempt.digest(hasher);
-                self.attempt_to_delete.items.is_queued(attempt.node()).hash(hasher);
+                self.attempt_to_delete
+                    .items
+                    .is_queued(attempt.node())
+                    .hash(hasher);
             }
             Some(Work::Orphan(attempt)) => {
                 self.digest_node(attempt.node(), hasher);
                 attempt.digest(&self.graph, hasher);
-                self.attempt_to_orphan.items.is_queued(attempt.node()).hash(hasher);
+                self.attempt_to_orphan
+                    .items
+                    .is_queued(attempt.node())
+                    .hash(hasher);
             }
             None => 0xfeu8.hash(hasher),
         }

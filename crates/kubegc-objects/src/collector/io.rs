@@ -69,7 +69,10 @@ pub enum Input {
 }
 
 /// What a collector wants.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle each; a new one must break them")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "drivers must handle each; a new one must break them"
+)]
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {

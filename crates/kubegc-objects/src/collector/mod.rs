@@ -24,7 +24,7 @@ use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp};
 
 pub use self::{
     explain::{Explanation, OwnerInGraph},
-    io::{Call, CallId, Input, MonitorId, Misuse, Output, Wait, WaitReason, WatchEvent},
+    io::{Call, CallId, Input, Misuse, MonitorId, Output, Wait, WaitReason, WatchEvent},
 };
 use self::{
     monitors::Monitors,
@@ -132,12 +132,15 @@ impl Collector {
                 }
                 self.pass_time(now);
                 let (graph, effects) = (&mut self.graph, &mut self.effects);
-                self.monitors.deliver(monitor, event, |event| graph.apply(event, effects));
+                self.monitors
+                    .deliver(monitor, event, |event| graph.apply(event, effects));
                 self.settle_effects();
                 self.consider_start();
             }
             Input::Answer { call, answer } => {
-                let Some((work, lane)) = self.calls.remove(&call) else { return Err(Misuse::UnknownCall(call)) };
+                let Some((work, lane)) = self.calls.remove(&call) else {
+                    return Err(Misuse::UnknownCall(call));
+                };
                 self.pass_time(now);
                 self.resume(work, lane, answer);
             }
@@ -150,22 +153,31 @@ impl Collector {
         if let Some(output) = self.control.pop_front() {
             return output;
         }
-        let room = self.settings.calls_in_flight_max.is_none_or(|max| self.calls.len() < max.get() as usize);
-        while room {
+        // What is asked for waits where no more calls may be in flight.
+        let room = self
+            .settings
+            .calls_in_flight_max
+            .is_none_or(|max| self.calls.len() < max.get() as usize);
+        if room { self.next_call() } else { None }.unwrap_or_else(|| Output::Wait(self.wait()))
+    }
+
+    /// The next call, or what came about while looking for one.
+    fn next_call(&mut self) -> Option<Output> {
+        loop {
             if let Some((work, lane, ask)) = self.asks.pop_front() {
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
                 self.calls.insert(id, (work, lane));
-                return Output::Call(Call { id, ask });
+                return Some(Output::Call(Call { id, ask }));
             }
+            // Each round takes an item from a queue or a step from an orphan attempt.
             if !self.unfold() && !self.start_work() {
-                break;
+                return None;
             }
             if let Some(output) = self.control.pop_front() {
-                return output;
+                return Some(output);
             }
         }
-        Output::Wait(self.wait())
     }
 
     /// The resource that a monitor watches.
@@ -216,18 +228,25 @@ impl Collector {
     }
 
     fn follow_catalog(&mut self, catalog: Arc<Catalog>, failed: &[String]) {
-        self.discover_at = self.settings.discovery_period.map(|period| self.now.saturating_add(period));
+        self.discover_at = self
+            .settings
+            .discovery_period
+            .map(|period| self.now.saturating_add(period));
         // Nothing discovered, or nothing new: this round is passed over (G-18, G-19).
         if catalog.is_empty() || (*catalog == *self.catalog && failed.is_empty()) {
             return;
         }
-        let changes = self.monitors.follow(&catalog, failed, &self.settings, &mut self.graph);
+        let changes = self
+            .monitors
+            .follow(&catalog, failed, &self.settings, &mut self.graph);
         self.catalog = catalog;
-        self.control.extend(changes.stopped.into_iter().map(Output::Unwatch));
+        self.control
+            .extend(changes.stopped.into_iter().map(Output::Unwatch));
         if !changes.started.is_empty() && !self.settings.semantics.start_without_full_sync {
             self.running = false;
         }
-        self.control.extend(changes.started.into_iter().map(Output::Watch));
+        self.control
+            .extend(changes.started.into_iter().map(Output::Watch));
         if self.start_deadline.is_none() && self.settings.semantics.start_without_full_sync {
             self.start_deadline = Some(self.now.saturating_add(self.settings.initial_sync_timeout));
         }
@@ -265,7 +284,11 @@ impl Collector {
     }
 
     fn enqueue(&mut self, node: NodeId, orphan: bool) {
-        let queue = if orphan { &mut self.attempt_to_orphan } else { &mut self.attempt_to_delete };
+        let queue = if orphan {
+            &mut self.attempt_to_orphan
+        } else {
+            &mut self.attempt_to_delete
+        };
         if !queue.items.add(node) {
             self.graph.release(node);
         }
@@ -281,7 +304,8 @@ impl Collector {
                     Effect::AttemptToDelete(node) => self.enqueue(node, false),
                     Effect::AttemptToOrphan(node) => self.enqueue(node, true),
                     Effect::AttemptToDeleteRateLimited(node) => {
-                        self.attempt_to_delete.add_rate_limited(node, self.now, &mut self.graph);
+                        self.attempt_to_delete
+                            .add_rate_limited(node, self.now, &mut self.graph);
                     }
                     Effect::OwnerAbsent(owner) => {
                         self.absent.insert(*owner);
@@ -291,13 +315,21 @@ impl Collector {
                 }
             }
             self.effects = effects;
-            let Some(identity) = self.virtual_deletes.pop_front() else { return };
-            self.graph.apply(&Event::VirtualDeleted { identity: &identity }, &mut self.effects);
+            let Some(identity) = self.virtual_deletes.pop_front() else {
+                return;
+            };
+            self.graph
+                .apply(&Event::VirtualDeleted { identity: &identity }, &mut self.effects);
         }
     }
 
     fn wait(&self) -> Wait {
-        let retries = self.attempt_to_delete.items.next_due().into_iter().chain(self.attempt_to_orphan.items.next_due());
+        let retries = self
+            .attempt_to_delete
+            .items
+            .next_due()
+            .into_iter()
+            .chain(self.attempt_to_orphan.items.next_due());
         let pauses = self.sleeping.first_key_value().map(|(&(at, _), ())| at);
         let work = retries.chain(pauses).min();
         let start = self.start_deadline.filter(|_| !self.running);

@@ -64,14 +64,25 @@ pub(super) struct Changes {
 
 impl Monitors {
     /// Monitors what the catalog says can be collected, and nothing else.
-    pub(super) fn follow(&mut self, catalog: &Catalog, failed: &[String], settings: &Settings, graph: &mut Graph) -> Changes {
+    pub(super) fn follow(
+        &mut self,
+        catalog: &Catalog,
+        failed: &[String],
+        settings: &Settings,
+        graph: &mut Graph,
+    ) -> Changes {
         let mut changes = Changes::default();
         let wanted = |resource: &ApiResource| {
-            let ignored = |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
-            resource.preferred && resource.verbs.collectable() && !settings.ignored_resources.iter().any(ignored)
+            let ignored =
+                |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
+            resource.preferred
+                && resource.verbs.collectable()
+                && !settings.ignored_resources.iter().any(ignored)
         };
         for at in 0..self.monitors.len() {
-            let Some(monitor) = &self.monitors[at] else { continue };
+            let Some(monitor) = &self.monitors[at] else {
+                continue;
+            };
             let resource = &monitor.resource;
             let served = catalog
                 .by_resource(&resource.group, &resource.version, &resource.resource)
@@ -88,7 +99,13 @@ impl Monitors {
             let at = self.position(resource).unwrap_or_else(|| {
                 let store = HashMap::default();
                 let kind = graph.kind(&resource.api_version(), &resource.kind);
-                let monitor = Monitor { resource: resource.clone(), kind, store, listing: None, synced: false };
+                let monitor = Monitor {
+                    resource: resource.clone(),
+                    kind,
+                    store,
+                    listing: None,
+                    synced: false,
+                };
                 self.monitors.push(Some(monitor));
                 let at = self.monitors.len() - 1;
                 changes.started.push(MonitorId(at as u32));
@@ -110,19 +127,26 @@ impl Monitors {
     }
 
     pub(super) fn resource(&self, id: MonitorId) -> Option<&ApiResource> {
-        self.monitors.get(id.0 as usize)?.as_ref().map(|monitor| &monitor.resource)
+        self.monitors
+            .get(id.0 as usize)?
+            .as_ref()
+            .map(|monitor| &monitor.resource)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (MonitorId, &ApiResource, bool)> {
         let numbered = self.monitors.iter().enumerate();
         numbered.filter_map(|(at, monitor)| {
-            monitor.as_ref().map(|monitor| (MonitorId(at as u32), &monitor.resource, monitor.synced))
+            monitor
+                .as_ref()
+                .map(|monitor| (MonitorId(at as u32), &monitor.resource, monitor.synced))
         })
     }
 
     /// Notes what a watch delivers and hands the events that follow to `process`.
     pub(super) fn deliver(&mut self, id: MonitorId, event: WatchEvent, mut process: impl FnMut(&Event<'_>)) {
-        let Some(Some(monitor)) = self.monitors.get_mut(id.0 as usize) else { return };
+        let Some(Some(monitor)) = self.monitors.get_mut(id.0 as usize) else {
+            return;
+        };
         match event {
             WatchEvent::Init => monitor.listing = Some(HashSet::default()),
             WatchEvent::InitApply(meta) => {
@@ -142,15 +166,23 @@ impl Monitors {
                 gone.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
                 for meta in gone {
                     monitor.store.remove(&KeyRef(&meta.namespace, &meta.name));
-                    process(&Event::Deleted { object: Observed::of(monitor.kind, &meta) });
+                    process(&Event::Deleted {
+                        object: Observed::of(monitor.kind, &meta),
+                    });
                 }
                 monitor.synced = true;
             }
             WatchEvent::Apply(meta) => monitor.apply(meta, process),
             WatchEvent::Delete(meta) => {
                 // An informer drops the deletion of what it does not know.
-                if monitor.store.remove(&KeyRef(&meta.namespace, &meta.name)).is_some() {
-                    process(&Event::Deleted { object: Observed::of(monitor.kind, &meta) });
+                if monitor
+                    .store
+                    .remove(&KeyRef(&meta.namespace, &meta.name))
+                    .is_some()
+                {
+                    process(&Event::Deleted {
+                        object: Observed::of(monitor.kind, &meta),
+                    });
                 }
             }
         }
@@ -169,7 +201,9 @@ impl Monitors {
         self.monitors.iter().position(|monitor| {
             monitor.as_ref().is_some_and(|monitor| {
                 let known = &monitor.resource;
-                known.resource == resource.resource && known.group == resource.group && known.version == resource.version
+                known.resource == resource.resource
+                    && known.group == resource.group
+                    && known.version == resource.version
             })
         })
     }
@@ -179,7 +213,10 @@ impl Monitor {
     fn apply(&mut self, meta: Arc<ObjectMeta>, mut process: impl FnMut(&Event<'_>)) {
         let known = self.store.get_mut(&KeyRef(&meta.namespace, &meta.name));
         let old = known.as_deref().map(|known| DeletionState::of(known));
-        process(&Event::Applied { object: Observed::of(self.kind, &meta), old });
+        process(&Event::Applied {
+            object: Observed::of(self.kind, &meta),
+            old,
+        });
         match known {
             Some(known) => *known = meta,
             None => {

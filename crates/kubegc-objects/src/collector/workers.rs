@@ -58,21 +58,33 @@ impl Collector {
         if !self.running {
             return false;
         }
-        let [first, second] = if self.orphan_next { [true, false] } else { [false, true] };
+        let [first, second] = if self.orphan_next {
+            [true, false]
+        } else {
+            [false, true]
+        };
         self.orphan_next = !self.orphan_next;
         self.start_from(first) || self.start_from(second)
     }
 
     fn start_from(&mut self, orphan: bool) -> bool {
         let (queue, workers) = if orphan {
-            (&mut self.attempt_to_orphan, self.settings.attempt_to_orphan_workers)
+            (
+                &mut self.attempt_to_orphan,
+                self.settings.attempt_to_orphan_workers,
+            )
         } else {
-            (&mut self.attempt_to_delete, self.settings.attempt_to_delete_workers)
+            (
+                &mut self.attempt_to_delete,
+                self.settings.attempt_to_delete_workers,
+            )
         };
         if queue.items.processing() >= workers as usize {
             return false;
         }
-        let Some(node) = queue.items.pop() else { return false };
+        let Some(node) = queue.items.pop() else {
+            return false;
+        };
         let work = if orphan {
             Work::Orphan(Box::new(orphan::Attempt::new(node)))
         } else {
@@ -96,7 +108,9 @@ impl Collector {
         match lane {
             Lane::Only => self.advance(at, Some(answer)),
             Lane::Orphan(lane) => {
-                let Some(Work::Orphan(mut attempt)) = self.works[at].take() else { return };
+                let Some(Work::Orphan(mut attempt)) = self.works[at].take() else {
+                    return;
+                };
                 attempt.answer(&mut self.context(), lane, answer);
                 self.works[at] = Some(Work::Orphan(attempt));
                 self.unfold_later(at);
@@ -117,7 +131,9 @@ impl Collector {
 
     /// Has the first of the orphan works that may have something to ask say it. Answers whether there was one.
     pub(super) fn unfold(&mut self) -> bool {
-        let Some(&at) = self.unfolding.front() else { return false };
+        let Some(&at) = self.unfolding.front() else {
+            return false;
+        };
         let Some(Work::Orphan(mut attempt)) = self.works[at].take() else {
             self.unfolding.pop_front();
             return true;
@@ -152,7 +168,9 @@ impl Collector {
     }
 
     fn advance(&mut self, at: usize, answer: Option<Answer>) {
-        let Some(Work::Delete(mut attempt)) = self.works[at].take() else { return };
+        let Some(Work::Delete(mut attempt)) = self.works[at].take() else {
+            return;
+        };
         let step = attempt.next(&mut self.context(), answer);
         match step {
             Step::Ask(ask) => {
@@ -171,9 +189,14 @@ impl Collector {
     /// Rule W-6: what becomes of an item. The worker's hold on the node goes to the queue or is given up.
     fn conclude(&mut self, node: NodeId, outcome: Outcome, orphan: bool) {
         if self.settings.record_conclusions {
-            self.conclusions.push((self.graph.identity(node), outcome.conclusion));
+            self.conclusions
+                .push((self.graph.identity(node), outcome.conclusion));
         }
-        let queue = if orphan { &mut self.attempt_to_orphan } else { &mut self.attempt_to_delete };
+        let queue = if orphan {
+            &mut self.attempt_to_orphan
+        } else {
+            &mut self.attempt_to_delete
+        };
         queue.items.done(node);
         if outcome.requeue {
             queue.add_rate_limited(node, self.now, &mut self.graph);

@@ -70,7 +70,10 @@ impl Attempt {
     /// Begins with a node of the graph. Whoever drives the attempt holds the node until it is done.
     #[must_use]
     pub const fn new(node: NodeId) -> Self {
-        Self { node, state: State::Start }
+        Self {
+            node,
+            state: State::Start,
+        }
     }
 
     /// The node.
@@ -90,9 +93,18 @@ impl Attempt {
     pub fn next(&mut self, context: &mut Context<'_>, answer: Option<Answer>) -> Step {
         let state = std::mem::replace(&mut self.state, State::Over);
         self.go_on(state, context, answer).unwrap_or_else(|error| {
-            let parked = matches!(error, AttemptError::Answered { answer: Answer::Unlisted, .. });
+            let parked = matches!(
+                error,
+                AttemptError::Answered {
+                    answer: Answer::Unlisted,
+                    ..
+                }
+            );
             let requeue = !parked && error != AttemptError::NamespacedOwnerOfClusterScoped;
-            Step::Done(Outcome { requeue, conclusion: Conclusion::Failed(error) })
+            Step::Done(Outcome {
+                requeue,
+                conclusion: Conclusion::Failed(error),
+            })
         })
     }
 
@@ -102,8 +114,14 @@ impl Attempt {
                 State::Finalize(removing) => self.finalize(removing, context, None),
                 State::Start => self.start(context),
                 // Asked without an answer: nothing is known, so the item is tried again later.
-                State::Over | State::Item(_) | State::Owner(_) | State::Release(_) | State::Unblock(..)
-                | State::Delete(_) | State::Recheck(_) | State::DeleteAgain(_) => Ok(done(Conclusion::Stale, true)),
+                State::Over
+                | State::Item(_)
+                | State::Owner(_)
+                | State::Release(_)
+                | State::Unblock(..)
+                | State::Delete(_)
+                | State::Recheck(_)
+                | State::DeleteAgain(_) => Ok(done(Conclusion::Stale, true)),
             };
         };
         match state {
@@ -115,7 +133,11 @@ impl Attempt {
                     Answer::NotFound => None,
                     _ => {
                         let target = Target::owner(owners.item.kind, reference, owners.looked_up_in).object;
-                        return Err(AttemptError::Answered { target, asked: "read", answer });
+                        return Err(AttemptError::Answered {
+                            target,
+                            asked: "read",
+                            answer,
+                        });
                     }
                 };
                 let state = OwnerState::of_live(reference, live);
@@ -130,7 +152,7 @@ impl Attempt {
             State::Release(patching) => self.release(patching, context, Some(answer)),
             State::Unblock(patching, deletion) => self.unblock(patching, deletion, context, Some(answer)),
             State::Delete(deletion) => self.deleted(deletion, context, answer),
-            State::Recheck(deletion) => self.rechecked(deletion, context, answer),
+            State::Recheck(deletion) => self.rechecked(*deletion, context, answer),
             State::DeleteAgain(item) => match answer {
                 Answer::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
                 answer => self.delete_failed(item, context, answer),
@@ -168,7 +190,13 @@ impl Attempt {
         let live = match answer {
             Answer::Found(live) if live.uid == item.object.uid => live,
             Answer::Found(_) | Answer::NotFound => return Ok(self.absent(context)),
-            answer => return Err(AttemptError::Answered { target: item.object, asked: "read", answer }),
+            answer => {
+                return Err(AttemptError::Answered {
+                    target: item.object,
+                    asked: "read",
+                    answer,
+                });
+            }
         };
         if context.graph.is_deleting_dependents(self.node) {
             return self.process_deleting_dependents(item, context);
@@ -177,7 +205,15 @@ impl Attempt {
             return Ok(done(Conclusion::NoOwners, self.is_virtual(context)));
         }
         let resolved = Vec::with_capacity(live.owner_references.len());
-        self.resolve(Box::new(Owners { item, live, resolved, looked_up_in: "".into() }), context)
+        self.resolve(
+            Box::new(Owners {
+                item,
+                live,
+                resolved,
+                looked_up_in: "".into(),
+            }),
+            context,
+        )
     }
 
     /// the object does not exist under the node's identity.
@@ -200,7 +236,10 @@ impl Attempt {
                 context.absent.contains(reference, "") || context.absent.contains(reference, &namespace);
             if remembered {
                 let state = OwnerState::RememberedAbsent;
-                owners.resolved.push(Resolved { reference: reference.clone(), state });
+                owners.resolved.push(Resolved {
+                    reference: reference.clone(),
+                    state,
+                });
                 continue;
             }
             let (kind, namespaced) = context.mapping(&reference.api_version, &reference.kind)?;
@@ -217,7 +256,9 @@ impl Attempt {
 
     ///
     fn decide(&mut self, owners: Owners, context: &mut Context<'_>) -> Next {
-        let Owners { item, live, resolved, .. } = owners;
+        let Owners {
+            item, live, resolved, ..
+        } = owners;
         let has_dependents = !context.graph.dependents(self.node).is_empty();
         let verdict = decide(&live, &resolved, has_dependents);
         let resolved: Arc<[Resolved]> = resolved.into();
@@ -225,12 +266,22 @@ impl Attempt {
             Verdict::NoOwners => Ok(done(Conclusion::NoOwners, self.is_virtual(context))),
             Verdict::Keep => Ok(done(Conclusion::Kept, self.is_virtual(context))),
             Verdict::Release(uids) => {
-                let patching = Patching::new(item, Change::RemoveOwners(uids), Reason::SomeOwnersGone(resolved));
+                let patching =
+                    Patching::new(item, Change::RemoveOwners(uids), Reason::SomeOwnersGone(resolved));
                 self.release(patching, context, None)
             }
             Verdict::Delete(policy) => {
                 let reason = Reason::NoOwnerLeft(resolved);
-                self.delete(Box::new(Deletion { item, live, policy, reason, sent: Preconditions::default() }), context)
+                self.delete(
+                    Box::new(Deletion {
+                        item,
+                        live,
+                        policy,
+                        reason,
+                        sent: Preconditions::default(),
+                    }),
+                    context,
+                )
             }
             Verdict::DeleteBeforeOwner => {
                 let deletion = Box::new(Deletion {
@@ -241,7 +292,10 @@ impl Attempt {
                     sent: Preconditions::default(),
                 });
                 let graph = &context.graph;
-                let circular = graph.dependents(self.node).iter().any(|&node| graph.is_deleting_dependents(node));
+                let circular = graph
+                    .dependents(self.node)
+                    .iter()
+                    .any(|&node| graph.is_deleting_dependents(node));
                 if !circular {
                     return self.delete(deletion, context);
                 }
@@ -288,8 +342,14 @@ impl Attempt {
             wire.resource_version = None;
         }
         deletion.sent = wire.clone();
-        let request = Request::Delete { wire, propagation: deletion.policy };
-        let ask = Ask { expect, ..deletion.item.ask(request, deletion.reason.clone()) };
+        let request = Request::Delete {
+            wire,
+            propagation: deletion.policy,
+        };
+        let ask = Ask {
+            expect,
+            ..deletion.item.ask(request, deletion.reason.clone())
+        };
         self.state = State::Delete(deletion);
         Ok(Step::Ask(ask))
     }
@@ -307,8 +367,14 @@ impl Attempt {
     }
 
     /// The last column of A-12's table: an unrelated change must not save garbage, a changed owner must.
-    fn rechecked(&mut self, deletion: Box<Deletion>, context: &mut Context<'_>, answer: Answer) -> Next {
-        let Deletion { item, live: before, policy, reason, sent } = *deletion;
+    fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, answer: Answer) -> Next {
+        let Deletion {
+            item,
+            live: before,
+            policy,
+            reason,
+            sent,
+        } = deletion;
         match answer {
             Answer::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
             Answer::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
@@ -322,13 +388,23 @@ impl Attempt {
                 if context.strict {
                     wire = expect.clone();
                 }
-                let request = Request::Delete { wire, propagation: policy };
-                let ask = Ask { expect, ..item.ask(request, reason) };
+                let request = Request::Delete {
+                    wire,
+                    propagation: policy,
+                };
+                let ask = Ask {
+                    expect,
+                    ..item.ask(request, reason)
+                };
                 self.state = State::DeleteAgain(item);
                 Ok(Step::Ask(ask))
             }
             // Also where that read failed: the conflict is the result.
-            _ => Err(AttemptError::Answered { target: item.object, asked: "deleted", answer: Answer::Conflict }),
+            _ => Err(AttemptError::Answered {
+                target: item.object,
+                asked: "deleted",
+                answer: Answer::Conflict,
+            }),
         }
     }
 
@@ -336,7 +412,11 @@ impl Attempt {
         if answer == Answer::NotFound && context.semantics.delete_not_found_is_absence {
             return Ok(self.absent(context));
         }
-        Err(AttemptError::Answered { target: item.object, asked: "deleted", answer })
+        Err(AttemptError::Answered {
+            target: item.object,
+            asked: "deleted",
+            answer,
+        })
     }
 
     ///

@@ -49,7 +49,10 @@ pub struct Facts {
 }
 
 /// What to do with an item.
-#[expect(clippy::exhaustive_enums, reason = "executors must perform each; a new one must break them")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "executors must perform each; a new one must break them"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Remove its references with these uids.
@@ -101,14 +104,26 @@ impl Planner for Rules {
     type Summary = ();
 
     fn plan(&self, facts: &Facts, _now: Timestamp) -> PlanOf<Self> {
-        let Facts { item, live, owners, has_dependents } = facts;
+        let Facts {
+            item,
+            live,
+            owners,
+            has_dependents,
+        } = facts;
         let mut plan = Plan::default();
-        let keep = |reason| Kept { object: item.clone(), reason };
+        let keep = |reason| Kept {
+            object: item.clone(),
+            reason,
+        };
         let covers = owners.len() == live.owner_references.len()
-            && owners.iter().zip(&live.owner_references).all(|(owner, reference)| owner.reference == *reference);
+            && owners
+                .iter()
+                .zip(&live.owner_references)
+                .all(|(owner, reference)| owner.reference == *reference);
         if !covers {
             let (references, answers) = (live.owner_references.len(), owners.len());
-            plan.kept.push(keep(KeptBecause::OwnersNotLookedUp { references, answers }));
+            plan.kept
+                .push(keep(KeptBecause::OwnersNotLookedUp { references, answers }));
             return plan;
         }
         let resolved: Arc<[Resolved]> = owners.as_slice().into();

@@ -26,7 +26,8 @@ impl Graph {
                 other.push(dependent);
                 continue;
             }
-            let same_uid = |reference: &&Reference| self.coordinates.same_uid(reference.coordinates(), coordinates);
+            let same_uid =
+                |reference: &&Reference| self.coordinates.same_uid(reference.coordinates(), coordinates);
             let references = self.references(dependent.0).iter().filter(same_uid);
             let (mut agrees, mut disagrees) = (false, false);
             for reference in references {
@@ -56,17 +57,30 @@ impl Graph {
         let mut first_after: Option<ObjectRef> = None;
         for &dependent in dependents {
             let namespace = self.namespaces.name(self.nodes[dependent.0 as usize].namespace);
-            for reference in self.owners(dependent).filter(|reference| reference.uid == absent.uid) {
+            for reference in self
+                .owners(dependent)
+                .filter(|reference| reference.uid == absent.uid)
+            {
                 if names(&reference, absent) && (absent_is_cluster_scoped || *namespace == absent.namespace) {
                     continue;
                 }
                 let same_kind = reference.api_version == absent.api_version && reference.kind == absent.kind;
-                let OwnerReference { api_version, kind, name, uid, .. } = reference;
+                let OwnerReference {
+                    api_version,
+                    kind,
+                    name,
+                    uid,
+                    ..
+                } = reference;
                 let candidate = ObjectRef {
                     api_version,
                     kind,
                     // The kind is known to be cluster-scoped, whatever namespace the dependent is in.
-                    namespace: if absent_is_cluster_scoped && same_kind { "".into() } else { namespace.clone() },
+                    namespace: if absent_is_cluster_scoped && same_kind {
+                        "".into()
+                    } else {
+                        namespace.clone()
+                    },
                     name,
                     uid,
                 };

@@ -4,7 +4,10 @@ use super::{
     Graph, NodeId,
     coordinates::{Coordinates, NO_NODE},
     names::Namespace,
-    node::{DEPENDENT_INLINE, DEPENDENTS_LISTED, DETACHED, Dependents, Node, OWNER_INLINE, OWNERS_LISTED, Reference},
+    node::{
+        DEPENDENT_INLINE, DEPENDENTS_LISTED, DETACHED, Dependents, Node, OWNER_INLINE, OWNERS_LISTED,
+        Reference,
+    },
 };
 
 /// Values by position, with positions that are used again.
@@ -16,7 +19,10 @@ pub(super) struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), free: Vec::new() }
+        Self {
+            values: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 

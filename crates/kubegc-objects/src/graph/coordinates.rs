@@ -97,7 +97,10 @@ impl CoordinateTable {
                     }
                     None => {
                         let at = self.entries.len();
-                        assert!(at < COORDINATES_MAX, "a graph holds fewer than 2^28 distinct coordinates");
+                        assert!(
+                            at < COORDINATES_MAX,
+                            "a graph holds fewer than 2^28 distinct coordinates"
+                        );
                         self.entries.push(fresh);
                         at as u32
                     }
@@ -138,7 +141,10 @@ impl CoordinateTable {
             }
             None => {
                 let at = self.entries.len();
-                assert!(at < COORDINATES_MAX, "a graph holds fewer than 2^28 distinct coordinates");
+                assert!(
+                    at < COORDINATES_MAX,
+                    "a graph holds fewer than 2^28 distinct coordinates"
+                );
                 self.entries.push(fresh);
                 at as u32
             }
@@ -176,7 +182,10 @@ impl CoordinateTable {
                 }
                 self.release(Coordinates(head));
             }
-        } else if let Ok(occupied) = self.index.find_entry(hash(&uid, flags & UID_IS_TEXT), |&other| other == at) {
+        } else if let Ok(occupied) = self
+            .index
+            .find_entry(hash(&uid, flags & UID_IS_TEXT), |&other| other == at)
+        {
             occupied.remove();
         }
         if self.names.wants_compaction() {
@@ -189,7 +198,9 @@ impl CoordinateTable {
         if self.entries[coordinates.0 as usize].flags() & CHAINED == 0 {
             return coordinates;
         }
-        self.head_of.get(&coordinates.0).map_or(coordinates, |&head| Coordinates(head))
+        self.head_of
+            .get(&coordinates.0)
+            .map_or(coordinates, |&head| Coordinates(head))
     }
 
     /// Whether two coordinates have one uid.
@@ -207,7 +218,9 @@ impl CoordinateTable {
             let entry = &self.entries[at as usize];
             entry.uid == bytes && entry.text_flag() == flag
         });
-        found.map(|&at| self.entries[at as usize].node).filter(|&node| node != NO_NODE)
+        found
+            .map(|&at| self.entries[at as usize].node)
+            .filter(|&node| node != NO_NODE)
     }
 
     /// The node that the graph has for the uid of these coordinates.
@@ -243,7 +256,8 @@ impl CoordinateTable {
         self.entries.shrink_to_fit();
         self.free.shrink_to_fit();
         let entries = &self.entries;
-        self.index.shrink_to_fit(|&at| hash(&entries[at as usize].uid, entries[at as usize].text_flag()));
+        self.index
+            .shrink_to_fit(|&at| hash(&entries[at as usize].uid, entries[at as usize].text_flag()));
         self.names.shrink_to_fit();
     }
 
@@ -251,7 +265,11 @@ impl CoordinateTable {
         self.entries.capacity() * size_of::<Entry32>()
             + self.index.allocation_size()
             + self.names.capacity_bytes()
-            + self.text_of.iter().map(|uid| uid.text().len() + 96).sum::<usize>()
+            + self
+                .text_of
+                .iter()
+                .map(|uid| uid.text().len() + 96)
+                .sum::<usize>()
             + self.chains.len() * 64
     }
 
@@ -293,6 +311,7 @@ fn text_position(key: &[u8; 16]) -> usize {
 /// Mixes the two halves of a uid. Seeds are fixed: nothing may depend on the order of the table.
 fn hash(uid: &[u8; 16], flag: u8) -> u64 {
     let bits = u128::from_le_bytes(*uid);
-    let folded = u128::from(bits as u64 ^ 0x9e37_79b9_7f4a_7c15) * u128::from((bits >> 64) as u64 ^ 0xd1b5_4a32_d192_ed03);
+    let folded = u128::from(bits as u64 ^ 0x9e37_79b9_7f4a_7c15)
+        * u128::from((bits >> 64) as u64 ^ 0xd1b5_4a32_d192_ed03);
     (folded as u64) ^ ((folded >> 64) as u64) ^ u64::from(flag)
 }

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::{coordinates::Coordinates, coordinates::CoordinateTable, node::Reference};
+use super::{coordinates::CoordinateTable, coordinates::Coordinates, node::Reference};
 
 /// References by what became of them.
 #[derive(Default)]
@@ -64,7 +64,10 @@ struct Lasts {
 impl Lasts {
     fn of(references: &[Reference], head: impl Fn(&Reference) -> Coordinates) -> Self {
         let index = (references.len() > 16).then(HashMap::default);
-        let mut lasts = Self { entries: SmallVec::new(), index };
+        let mut lasts = Self {
+            entries: SmallVec::new(),
+            index,
+        };
         for reference in references {
             let uid = head(reference);
             if let Some(at) = lasts.position(uid) {

@@ -9,7 +9,10 @@ use super::{
     coordinates::Coordinates,
     diff::Diff,
     names::Namespace,
-    node::{BEING_DELETED, DELETING_DEPENDENTS, DEPENDENT_INLINE, DEPENDENTS_LISTED, Dependents, Reference, VIRTUAL},
+    node::{
+        BEING_DELETED, DELETING_DEPENDENTS, DEPENDENT_INLINE, DEPENDENTS_LISTED, Dependents, Reference,
+        VIRTUAL,
+    },
 };
 use crate::effect::{Effect, InvalidNamespace};
 
@@ -27,7 +30,9 @@ impl Graph {
         match *event {
             Event::Applied { object, old } => self.apply_object(&object, old, effects),
             Event::Deleted { object } => {
-                let Some(existing) = self.coordinates.node_of_uid(object.uid) else { return };
+                let Some(existing) = self.coordinates.node_of_uid(object.uid) else {
+                    return;
+                };
                 let existing = self.observe(existing, &object, effects);
                 let namespace = self.namespaces.intern(object.namespace);
                 let identity = self.coordinates.intern(object.kind, object.name, object.uid);
@@ -105,7 +110,10 @@ impl Graph {
     fn replace_node(&mut self, existing: u32, coordinates: Coordinates, namespace: Namespace) -> u32 {
         let flags = {
             let node = &self.nodes[existing as usize];
-            [VIRTUAL, BEING_DELETED, DELETING_DEPENDENTS].into_iter().filter(|&flag| node.has(flag)).sum()
+            [VIRTUAL, BEING_DELETED, DELETING_DEPENDENTS]
+                .into_iter()
+                .filter(|&flag| node.has(flag))
+                .sum()
         };
         let references: References = self.references(existing).into();
         for reference in &references {
@@ -208,7 +216,9 @@ impl Graph {
     ) {
         let later = self.semantics.finalizer_may_appear_later;
         let starts = |has: bool, had: fn(&DeletionState) -> bool| {
-            let new_here = old.as_ref().is_none_or(|old| !old.deleting || (later && !had(old)));
+            let new_here = old
+                .as_ref()
+                .is_none_or(|old| !old.deleting || (later && !had(old)));
             now.deleting && has && new_here
         };
         if starts(now.orphan, |old| old.orphan) {
@@ -224,7 +234,9 @@ impl Graph {
 
     /// Rules E-10 to E-13.
     fn apply_virtual_delete(&mut self, identity: &ObjectRef, effects: &mut Vec<Effect>) {
-        let Some(existing) = self.coordinates.node_of_uid(&identity.uid) else { return };
+        let Some(existing) = self.coordinates.node_of_uid(&identity.uid) else {
+            return;
+        };
         if !self.semantics.verify_owners {
             // Processed like any delete: the event counts as a sighting, too.
             self.nodes[existing as usize].clear(VIRTUAL);
@@ -312,7 +324,8 @@ impl Graph {
         let mut references = self.references(dependent).iter();
         let named = references.find(|reference| self.coordinates.same_uid(reference.coordinates(), owner));
         if let Some(&reference) = named {
-            let warning = InvalidNamespace::new(self.identity(NodeId(dependent)), self.owner_reference(reference));
+            let warning =
+                InvalidNamespace::new(self.identity(NodeId(dependent)), self.owner_reference(reference));
             effects.push(Effect::Warn(Box::new(warning)));
         }
     }

@@ -24,11 +24,15 @@ use std::sync::Arc;
 
 use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
 
-pub use self::{dot::DotFilter, names::GraphKind, node::NodeId};
 use self::{
-    coordinates::{Coordinates, CoordinateTable},
+    coordinates::{CoordinateTable, Coordinates},
     names::{Kinds, Namespace, Namespaces},
     node::{BEING_DELETED, DELETING_DEPENDENTS, DETACHED, Dependents, Node, Reference, VIRTUAL},
+};
+pub use self::{
+    dot::{DotFilter, SelfEdge},
+    names::GraphKind,
+    node::NodeId,
 };
 use crate::Semantics;
 
@@ -105,7 +109,10 @@ impl DeletionState {
 }
 
 /// Something that happened to an object.
-#[expect(clippy::exhaustive_enums, reason = "upstream's three kinds of event, addition and update being one")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "upstream's three kinds of event, addition and update being one"
+)]
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// It is new or changed.
@@ -169,13 +176,21 @@ impl Graph {
 
     /// Every node that a uid leads to, in the arena's order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.nodes.iter().enumerate().filter(|(_, node)| !node.has(DETACHED)).map(|(at, _)| NodeId(at as u32))
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| !node.has(DETACHED))
+            .map(|(at, _)| NodeId(at as u32))
     }
 
     /// The identity that the node has: coordinates of the monitor that saw it, or of the reference that it was invented from.
     #[must_use]
     pub fn identity(&self, node: NodeId) -> ObjectRef {
-        let Node { coordinates, namespace, .. } = self.nodes[node.0 as usize];
+        let Node {
+            coordinates,
+            namespace,
+            ..
+        } = self.nodes[node.0 as usize];
         self.object_ref(coordinates, namespace)
     }
 
@@ -235,12 +250,17 @@ impl Graph {
 
     /// The node's owners as last seen, in stored order.
     pub fn owners(&self, node: NodeId) -> impl Iterator<Item = OwnerReference> {
-        self.references(node.0).iter().map(|&reference| self.owner_reference(reference))
+        self.references(node.0)
+            .iter()
+            .map(|&reference| self.owner_reference(reference))
     }
 
     /// The nodes of the owners that the graph has a node for, in the order of the references.
     pub fn owner_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        self.references(node.0).iter().filter_map(|reference| self.coordinates.node(reference.coordinates())).map(NodeId)
+        self.references(node.0)
+            .iter()
+            .filter_map(|reference| self.coordinates.node(reference.coordinates()))
+            .map(NodeId)
     }
 
     /// The dependents that hold up a foreground deletion of the node (rule G-7): some reference with the node's uid, whatever its
@@ -319,4 +339,3 @@ impl Graph {
         }
     }
 }
-

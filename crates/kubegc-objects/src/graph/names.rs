@@ -49,10 +49,15 @@ impl Kinds {
         let at = match self.index.find(hash, is_it) {
             Some(&at) => at,
             None => {
-                assert!(kinds.len() < KINDS_MAX, "a graph holds fewer than 2^24 distinct kinds");
+                assert!(
+                    kinds.len() < KINDS_MAX,
+                    "a graph holds fewer than 2^24 distinct kinds"
+                );
                 let at = kinds.len() as u32;
                 kinds.push((api_version.into(), kind.into()));
-                self.index.insert_unique(hash, at, |at| FixedState::default().hash_one((&*kinds[*at as usize].0, &*kinds[*at as usize].1)));
+                self.index.insert_unique(hash, at, |at| {
+                    FixedState::default().hash_one((&*kinds[*at as usize].0, &*kinds[*at as usize].1))
+                });
                 at
             }
         };
@@ -69,7 +74,10 @@ impl Kinds {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.kinds.iter().map(|(version, kind)| version.len() + kind.len() + 64).sum::<usize>()
+        self.kinds
+            .iter()
+            .map(|(version, kind)| version.len() + kind.len() + 64)
+            .sum::<usize>()
     }
 }
 
@@ -83,7 +91,11 @@ pub(super) struct Namespaces {
 
 impl Default for Namespaces {
     fn default() -> Self {
-        let mut namespaces = Self { names: Vec::new(), index: HashTable::new(), recent: 0 };
+        let mut namespaces = Self {
+            names: Vec::new(),
+            index: HashTable::new(),
+            recent: 0,
+        };
         namespaces.intern("");
         namespaces
     }
@@ -103,7 +115,9 @@ impl Namespaces {
             None => {
                 let at = u32::try_from(names.len()).expect("fewer namespaces than u32::MAX");
                 names.push(name.into());
-                self.index.insert_unique(hash, at, |at| FixedState::default().hash_one(&*names[*at as usize]));
+                self.index.insert_unique(hash, at, |at| {
+                    FixedState::default().hash_one(&*names[*at as usize])
+                });
                 at
             }
         };

@@ -86,7 +86,13 @@ const PINS_MAX: u32 = u32::MAX >> 8;
 
 impl Node {
     pub(super) fn new(coordinates: Coordinates, namespace: Namespace, flags: u8) -> Self {
-        Self { coordinates, namespace, owners: Reference(0), dependents: NodeId(0), state: u32::from(flags) }
+        Self {
+            coordinates,
+            namespace,
+            owners: Reference(0),
+            dependents: NodeId(0),
+            state: u32::from(flags),
+        }
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {
@@ -151,16 +157,22 @@ impl Dependents {
         let items = &self.items;
         if items.len() == SCAN_MAX + 1 {
             for at in 0..items.len() as u32 {
-                self.index.insert_unique(spread(items[at as usize]), at, |&at| spread(items[at as usize]));
+                self.index
+                    .insert_unique(spread(items[at as usize]), at, |&at| spread(items[at as usize]));
             }
         } else if items.len() > SCAN_MAX {
-            self.index.insert_unique(spread(node), (items.len() - 1) as u32, |&at| spread(items[at as usize]));
+            self.index
+                .insert_unique(spread(node), (items.len() - 1) as u32, |&at| {
+                    spread(items[at as usize])
+                });
         }
         true
     }
 
     pub(super) fn remove(&mut self, node: NodeId) -> bool {
-        let Some(at) = self.position(node) else { return false };
+        let Some(at) = self.position(node) else {
+            return false;
+        };
         if self.items.len() > SCAN_MAX {
             let last = (self.items.len() - 1) as u32;
             if let Ok(entry) = self.index.find_entry(spread(node), |&other| other == at) {
@@ -192,12 +204,20 @@ impl Dependents {
 
     fn position(&self, node: NodeId) -> Option<u32> {
         if self.items.len() <= SCAN_MAX {
-            return self.items.iter().position(|&item| item == node).map(|at| at as u32);
+            return self
+                .items
+                .iter()
+                .position(|&item| item == node)
+                .map(|at| at as u32);
         }
-        self.index.find(spread(node), |&at| self.items[at as usize] == node).copied()
+        self.index
+            .find(spread(node), |&at| self.items[at as usize] == node)
+            .copied()
     }
 }
 
 fn spread(node: NodeId) -> u64 {
-    u64::from(node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    u64::from(node.0)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(32)
 }
