@@ -1,48 +1,412 @@
-//! The kinds that each release serves, where they were served before, and how their objects are deleted.
+//! The kinds that a default API server serves, release by release, and how their objects are deleted.
+//!
+//! The facts stand in [`table`]; this module resolves them for one release: what is served, which version of a resource
+//! discovery prefers, what a DELETE does to dependents, and what it answers.
+//!
+//! # Upstream
+//! Ranges: the `prerelease-lifecycle` marks and the types of `k8s.io/api`, every release branch from 1.13 to 1.36, and
+//! `v0.37.0-beta.0` for 1.37. What is on by default: `DefaultAPIResourceConfigSource` in `pkg/controlplane/instance.go`. Preference:
+//! `apiVersionPriorities` of kube-apiserver's aggregator. Deletion: `DefaultGarbageCollectionPolicy` and `ReturnDeletedObject` of the REST
+//! registries, 1.20.2.
+//!
+//! # Assumptions
+//! Not verified in source, and taken for true until a recording says otherwise:
+//! - 1.37 is described from its first beta and its release announcement (StorageVersionMigration, DeviceTaintRule and
+//!   PodCertificateRequest in `v1`).
+//! - Services answer `deletecollection` since 1.23: inferred from the rewrite of their registry in that release.
+//! - The dummy `replicationcontrollers` of `extensions/v1beta1` is listed, with no verbs, up to 1.15.
+//! - Which DELETE answers with the object was read in 1.20.2 (and for VolumeAttributesClass in a description of its registry) and
+//!   is taken to hold in every release.
+//! - ReplicationController and Job keep orphaning by default after 1.20: the promise of a stable API, not a reading.
 
-use super::{ApiResource, DefaultDeletion, Scope};
-use crate::KubernetesVersion;
+mod table;
 
-/// The resources of one release.
-pub(super) fn resources(_version: KubernetesVersion) -> Vec<ApiResource> {
-    let mut all = vec![
-        ApiResource::new("v1", "Pod", "pods", Scope::Namespaced),
-        ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced),
-        ApiResource::new("v1", "Secret", "secrets", Scope::Namespaced),
-        ApiResource::new("v1", "ServiceAccount", "serviceaccounts", Scope::Namespaced),
-        ApiResource::new(
-            "v1",
-            "ReplicationController",
-            "replicationcontrollers",
-            Scope::Namespaced,
-        ),
-        ApiResource::new("v1", "Event", "events", Scope::Namespaced),
-        ApiResource::new("v1", "Node", "nodes", Scope::Cluster),
-        ApiResource::new("v1", "Namespace", "namespaces", Scope::Cluster),
-        ApiResource::new("apps/v1", "Deployment", "deployments", Scope::Namespaced),
-        ApiResource::new("apps/v1", "ReplicaSet", "replicasets", Scope::Namespaced),
-        ApiResource::new("batch/v1", "Job", "jobs", Scope::Namespaced),
-        ApiResource::new("networking.k8s.io/v1", "Ingress", "ingresses", Scope::Namespaced),
-        ApiResource::new(
-            "rbac.authorization.k8s.io/v1",
-            "ClusterRole",
-            "clusterroles",
-            Scope::Cluster,
-        ),
-        ApiResource::new(
-            "scheduling.k8s.io/v1",
-            "PriorityClass",
-            "priorityclasses",
-            Scope::Cluster,
-        ),
-    ];
-    for resource in &mut all {
-        match &*resource.kind {
-            "ReplicationController" | "Job" => resource.default_deletion = DefaultDeletion::Orphan,
-            "Event" => resource.default_deletion = DefaultDeletion::Unsupported,
-            "Pod" | "ServiceAccount" | "Namespace" => resource.delete_returns_object = true,
-            _ => {}
+use std::sync::Arc;
+
+use super::{ApiResource, DefaultDeletion, Verbs};
+use crate::{KubernetesVersion, identity::split_api_version};
+use table::{Answers, Kind, SERVED};
+
+/// The resources of one release, in the table's order.
+///
+/// # Complexity
+/// O(n * v) for n rows, of which v belong to one group: preference looks at the group's versions only.
+pub(super) fn resources(version: KubernetesVersion) -> Vec<ApiResource> {
+    let minor = version.minor();
+    let mut all: Vec<ApiResource> = Vec::new();
+    // Versions of one group stand together: the first row of this group in `all`.
+    let mut group_start = 0;
+    for (api_version, kinds) in SERVED {
+        let (group, version) = split_api_version(api_version);
+        if all.last().is_some_and(|last| *last.group != *group) {
+            group_start = all.len();
+        }
+        let group: Arc<str> = group.into();
+        let version: Arc<str> = version.into();
+        for kind in kinds.iter().filter(|kind| kind.served_in(minor)) {
+            // The table has a group's versions in upstream's order of preference.
+            let preferred = !all[group_start..]
+                .iter()
+                .any(|better| *better.resource == *kind.resource);
+            all.push(ApiResource {
+                group: Arc::clone(&group),
+                version: Arc::clone(&version),
+                kind: kind.kind.into(),
+                resource: kind.resource.into(),
+                scope: kind.scope,
+                verbs: verbs(kind, minor),
+                preferred,
+                custom: false,
+                default_deletion: default_deletion(api_version, kind.resource),
+                delete_returns_object: delete_returns_object(&group, kind.resource),
+            });
         }
     }
     all
+}
+
+/// What becomes of the dependents when a DELETE through this version does not say.
+///
+/// # Upstream
+/// `DefaultGarbageCollectionPolicy` of the strategies: old versions kept the behaviour that they were born with.
+fn default_deletion(api_version: &str, resource: &str) -> DefaultDeletion {
+    match (api_version, resource) {
+        ("v1", "replicationcontrollers")
+        | ("batch/v1", "jobs")
+        | ("batch/v1beta1" | "batch/v2alpha1", "cronjobs")
+        | ("extensions/v1beta1" | "apps/v1beta1" | "apps/v1beta2", "deployments")
+        | ("apps/v1beta1" | "apps/v1beta2", "statefulsets")
+        | ("extensions/v1beta1" | "apps/v1beta2", "daemonsets" | "replicasets") => DefaultDeletion::Orphan,
+        ("v1" | "events.k8s.io/v1" | "events.k8s.io/v1beta1", "events") => DefaultDeletion::Unsupported,
+        _ => DefaultDeletion::Delete,
+    }
+}
+
+/// Whether a finished DELETE answers with the object, in whatever version it was asked for.
+///
+/// # Upstream
+/// `ReturnDeletedObject` of the registries.
+fn delete_returns_object(group: &str, resource: &str) -> bool {
+    matches!(
+        (group, resource),
+        (
+            "",
+            "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ) | ("extensions" | "policy", "podsecuritypolicies")
+            | (
+                "storage.k8s.io",
+                "csidrivers"
+                    | "csinodes"
+                    | "storageclasses"
+                    | "volumeattachments"
+                    | "volumeattributesclasses"
+            )
+    )
+}
+
+fn verbs(kind: &Kind, minor: u16) -> Verbs {
+    let none = Verbs {
+        delete: false,
+        delete_collection: false,
+        list: false,
+        watch: false,
+    };
+    match kind.answers {
+        Answers::All => Verbs::ALL,
+        Answers::CollectionSince(first) => Verbs {
+            delete_collection: minor >= first,
+            ..Verbs::ALL
+        },
+        Answers::AllButCollection => Verbs {
+            delete_collection: false,
+            ..Verbs::ALL
+        },
+        Answers::Reads => Verbs { list: true, ..none },
+        Answers::CreateOnly | Answers::Nothing => none,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::{Catalog, Scope};
+
+    fn release(minor: u16) -> KubernetesVersion {
+        KubernetesVersion::new(minor, 0).expect("the tests name releases in range")
+    }
+
+    fn every_release() -> impl Iterator<Item = KubernetesVersion> {
+        (KubernetesVersion::MINOR_MIN..=KubernetesVersion::MINOR_MAX).map(release)
+    }
+
+    /// `None`: not served; otherwise whether it is the preferred version.
+    fn served(minor: u16, api_version: &str, kind: &str) -> Option<bool> {
+        resources(release(minor))
+            .into_iter()
+            .find(|resource| resource.api_version() == api_version && *resource.kind == *kind)
+            .map(|resource| resource.preferred)
+    }
+
+    #[test]
+    fn ranges_and_preferences_are_those_of_the_releases() {
+        let (preferred, other) = (Some(true), Some(false));
+        let cases = [
+            (13, "apps/v1", "Deployment", preferred),
+            (13, "extensions/v1beta1", "Deployment", preferred),
+            (15, "apps/v1beta2", "ReplicaSet", other),
+            (16, "apps/v1beta2", "ReplicaSet", None),
+            (16, "extensions/v1beta1", "DaemonSet", None),
+            (21, "extensions/v1beta1", "Ingress", preferred),
+            (22, "extensions/v1beta1", "Ingress", None),
+            (18, "networking.k8s.io/v1beta1", "Ingress", preferred),
+            (19, "networking.k8s.io/v1beta1", "Ingress", other),
+            (19, "networking.k8s.io/v1", "Ingress", preferred),
+            (
+                15,
+                "apiextensions.k8s.io/v1beta1",
+                "CustomResourceDefinition",
+                preferred,
+            ),
+            (
+                16,
+                "apiextensions.k8s.io/v1beta1",
+                "CustomResourceDefinition",
+                other,
+            ),
+            (
+                22,
+                "apiextensions.k8s.io/v1beta1",
+                "CustomResourceDefinition",
+                None,
+            ),
+            (20, "batch/v1beta1", "CronJob", preferred),
+            (20, "batch/v1", "CronJob", None),
+            (21, "batch/v1beta1", "CronJob", other),
+            (25, "batch/v1beta1", "CronJob", None),
+            (22, "autoscaling/v1", "HorizontalPodAutoscaler", preferred),
+            (23, "autoscaling/v1", "HorizontalPodAutoscaler", other),
+            (23, "autoscaling/v2", "HorizontalPodAutoscaler", preferred),
+            (25, "autoscaling/v2beta1", "HorizontalPodAutoscaler", None),
+            (25, "autoscaling/v2beta2", "HorizontalPodAutoscaler", other),
+            (18, "events.k8s.io/v1beta1", "Event", preferred),
+            (19, "events.k8s.io/v1", "Event", preferred),
+            (36, "v1", "Event", preferred),
+            (16, "discovery.k8s.io/v1beta1", "EndpointSlice", None),
+            (17, "discovery.k8s.io/v1beta1", "EndpointSlice", preferred),
+            (24, "policy/v1beta1", "PodSecurityPolicy", preferred),
+            (25, "policy/v1beta1", "PodSecurityPolicy", None),
+            (19, "flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema", None),
+            (23, "flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema", other),
+            (
+                28,
+                "flowcontrol.apiserver.k8s.io/v1beta3",
+                "FlowSchema",
+                preferred,
+            ),
+            (29, "flowcontrol.apiserver.k8s.io/v1beta2", "FlowSchema", None),
+            (31, "flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", other),
+            (32, "flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", None),
+            (23, "storage.k8s.io/v1beta1", "CSIStorageCapacity", preferred),
+            (26, "storage.k8s.io/v1beta1", "CSIStorageCapacity", other),
+            (33, "storage.k8s.io/v1beta1", "VolumeAttributesClass", None),
+            (34, "storage.k8s.io/v1", "VolumeAttributesClass", preferred),
+            (
+                29,
+                "admissionregistration.k8s.io/v1beta1",
+                "ValidatingAdmissionPolicy",
+                None,
+            ),
+            (
+                36,
+                "admissionregistration.k8s.io/v1",
+                "MutatingAdmissionPolicy",
+                preferred,
+            ),
+            (33, "resource.k8s.io/v1beta1", "ResourceClaim", None),
+            (34, "resource.k8s.io/v1", "ResourceClaim", preferred),
+            (13, "coordination.k8s.io/v1", "Lease", None),
+            (36, "certificates.k8s.io/v1", "ClusterTrustBundle", None),
+            (37, "certificates.k8s.io/v1", "ClusterTrustBundle", preferred),
+            (20, "batch/v2alpha1", "CronJob", None),
+        ];
+        for (minor, api_version, kind, expected) in cases {
+            assert_eq!(
+                served(minor, api_version, kind),
+                expected,
+                "1.{minor} {api_version} {kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_release_builds_without_duplicates_and_prefers_one_version_of_each_resource() {
+        for version in every_release() {
+            let all = resources(version);
+            assert_eq!(
+                Catalog::builtin(version).len(),
+                all.len(),
+                "a duplicate in {version}"
+            );
+            let mut preferred = BTreeMap::<_, usize>::new();
+            for resource in &all {
+                let count = preferred
+                    .entry((resource.group.clone(), resource.resource.clone()))
+                    .or_default();
+                *count += usize::from(resource.preferred);
+            }
+            for (name, count) in preferred {
+                assert_eq!(count, 1, "preferred versions of {name:?} in {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn versions_of_a_group_stand_together() {
+        let mut done = BTreeSet::new();
+        let mut current = None;
+        for (api_version, _) in SERVED {
+            let group = split_api_version(api_version).0;
+            if current != Some(group) {
+                assert!(done.insert(group), "{group} is torn apart");
+                current = Some(group);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_name_a_range_of_known_releases() {
+        for (api_version, kinds) in SERVED {
+            for kind in *kinds {
+                assert!(
+                    kind.first >= KubernetesVersion::MINOR_MIN,
+                    "{api_version} {}",
+                    kind.kind
+                );
+                assert!(kind.first <= kind.last, "{api_version} {}", kind.kind);
+                assert!(
+                    kind.last <= KubernetesVersion::MINOR_MAX,
+                    "{api_version} {}",
+                    kind.kind
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn scope_and_resource_of_a_kind_are_the_same_in_every_version() {
+        let mut seen = BTreeMap::new();
+        for (_, kinds) in SERVED {
+            for kind in *kinds {
+                let facts = (kind.scope, kind.resource);
+                assert_eq!(*seen.entry(kind.kind).or_insert(facts), facts, "{}", kind.kind);
+            }
+        }
+        assert_eq!(seen["PersistentVolume"].0, Scope::Cluster);
+        assert_eq!(seen["CSIStorageCapacity"].0, Scope::Namespaced);
+    }
+
+    #[test]
+    fn default_deletion_follows_the_requested_version() {
+        use DefaultDeletion::{Delete, Orphan, Unsupported};
+        let cases = [
+            ("v1", "replicationcontrollers", Orphan),
+            ("batch/v1", "jobs", Orphan),
+            ("batch/v1beta1", "cronjobs", Orphan),
+            ("batch/v2alpha1", "cronjobs", Orphan),
+            ("batch/v1", "cronjobs", Delete),
+            ("extensions/v1beta1", "deployments", Orphan),
+            ("apps/v1beta1", "deployments", Orphan),
+            ("apps/v1beta2", "deployments", Orphan),
+            ("apps/v1", "deployments", Delete),
+            ("apps/v1beta1", "statefulsets", Orphan),
+            ("apps/v1beta2", "statefulsets", Orphan),
+            ("apps/v1", "statefulsets", Delete),
+            ("extensions/v1beta1", "daemonsets", Orphan),
+            ("apps/v1beta2", "daemonsets", Orphan),
+            ("apps/v1", "daemonsets", Delete),
+            ("extensions/v1beta1", "replicasets", Orphan),
+            ("apps/v1beta2", "replicasets", Orphan),
+            ("apps/v1", "replicasets", Delete),
+            ("v1", "events", Unsupported),
+            ("events.k8s.io/v1beta1", "events", Unsupported),
+            ("events.k8s.io/v1", "events", Unsupported),
+            ("extensions/v1beta1", "ingresses", Delete),
+            ("extensions/v1beta1", "replicationcontrollers", Delete),
+            ("apps/v1beta1", "controllerrevisions", Delete),
+            ("v1", "pods", Delete),
+        ];
+        for (api_version, resource, expected) in cases {
+            assert_eq!(
+                default_deletion(api_version, resource),
+                expected,
+                "{api_version} {resource}"
+            );
+        }
+        let old = resources(release(13));
+        let orphaning = |api_version: &str, kind: &str| {
+            old.iter()
+                .find(|resource| resource.api_version() == api_version && *resource.kind == *kind)
+                .map(|resource| resource.default_deletion)
+        };
+        assert_eq!(orphaning("extensions/v1beta1", "Deployment"), Some(Orphan));
+        assert_eq!(orphaning("apps/v1", "Deployment"), Some(Delete));
+    }
+
+    #[test]
+    fn a_finished_delete_answers_with_the_object_for_these_only() {
+        let mut returning: Vec<String> = resources(release(20))
+            .iter()
+            .filter(|resource| resource.delete_returns_object && resource.preferred)
+            .map(ApiResource::qualified_resource)
+            .collect();
+        returning.sort();
+        let expected = [
+            "csidrivers.storage.k8s.io",
+            "csinodes.storage.k8s.io",
+            "namespaces",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "podsecuritypolicies.policy",
+            "podtemplates",
+            "resourcequotas",
+            "serviceaccounts",
+            "services",
+            "storageclasses.storage.k8s.io",
+            "volumeattachments.storage.k8s.io",
+        ];
+        assert_eq!(returning, expected);
+    }
+
+    #[test]
+    fn verbs_differ_where_registries_do() {
+        let verbs = |minor: u16, kind: &str| {
+            resources(release(minor))
+                .into_iter()
+                .find(|resource| *resource.kind == *kind)
+                .map(|resource| resource.verbs)
+        };
+        let flags = |verbs: Option<Verbs>| verbs.map(|v| [v.delete, v.delete_collection, v.list, v.watch]);
+        for (minor, kind, expected) in [
+            (36, "Pod", [true, true, true, true]),
+            (36, "Namespace", [true, false, true, true]),
+            (22, "Service", [true, false, true, true]),
+            (23, "Service", [true, true, true, true]),
+            (36, "ComponentStatus", [false, false, true, false]),
+            (36, "Binding", [false, false, false, false]),
+            (36, "TokenReview", [false, false, false, false]),
+            (15, "ReplicationControllerDummy", [false, false, false, false]),
+        ] {
+            assert_eq!(flags(verbs(minor, kind)), Some(expected), "{kind} in 1.{minor}");
+        }
+    }
 }
