@@ -1,1 +1,13 @@
-//! Being built.
+//! Replays recordings of the real collector against kubegc and says where the two differ.
+//!
+//! A recording is a `.jsonl` file: one case a line. [`runner::replay`] reads a file line by line, tells what kind of case each line
+//! is, replays it, and gives a [`runner::FileReport`]. Nothing in a replay knows a single case: a case that differs shows a
+//! difference between kubegc and the recorded program.
+
+mod failure;
+mod graph;
+pub mod kind;
+mod objects;
+pub mod runner;
+
+pub use failure::Failure;

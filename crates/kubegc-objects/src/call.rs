@@ -14,8 +14,9 @@ use crate::{patch::Body, reason::Reason};
 pub struct Ask {
     /// The kind, in the catalog that the attempt was given.
     pub kind: KindId,
-    /// The object meant. Its namespace is empty where the kind is cluster-scoped; its uid is that which the collector believes in and need not be
-    /// that of the object found under the name.
+    /// The object meant. Its namespace is empty where the kind is cluster-scoped, but for the read before a merge patch: that one looks where the
+    /// graph's node is, as upstream does, and finds nothing where the node's namespace was guessed. Its uid is that which the collector
+    /// believes in and need not be that of the object found under the name.
     pub target: ObjectRef,
     /// What to do.
     pub request: Request,

@@ -40,11 +40,15 @@ pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> 
         out.extend_from_slice(br#"{"metadata":{"uid":"#);
         push_string(&mut out, &dependent.text());
         out.extend_from_slice(br#","ownerReferences":"#);
-        push_array(&mut out, owners, |out, owner| {
-            out.extend_from_slice(br#"{"$patch":"delete","uid":"#);
-            push_string(out, &owner.text());
-            out.push(b'}');
-        });
+        if owners.is_empty() {
+            out.extend_from_slice(b"null");
+        } else {
+            push_array(&mut out, owners, |out, owner| {
+                out.extend_from_slice(br#"{"$patch":"delete","uid":"#);
+                push_string(out, &owner.text());
+                out.push(b'}');
+            });
+        }
         out.extend_from_slice(b"}}");
     } else {
         // Put together as text upstream: nothing is escaped.

@@ -1,1 +1,29 @@
-//! Being built.
+//! Predicts what a delete does to a Kubernetes cluster, and why.
+//!
+//! A [`Cluster`] is built from a dump. It is asked what an [`Intent`] does and answers with a [`Forecast`]: the fate of every object that can be reached, the
+//! writes that lead there with their reasons, the warnings, and what is worth knowing besides. What the dump does not show is unknown, never
+//! absent: a fate that hangs on it is undecided, and says what to dump.
+//!
+//! The answer is not computed by rules of its own. The real API server's semantics (`kubegc-sim`) and the real collector's decisions (`kubegc-objects`) meet here, and what they do to
+//! each other is what is predicted.
+
+mod closure;
+mod cluster;
+mod error;
+mod explain;
+mod fate;
+mod forecast;
+mod intent;
+mod report;
+mod timeline;
+mod world;
+
+pub use closure::Closure;
+pub use cluster::Cluster;
+pub use error::PredictError;
+pub use explain::{Explanation, Fact, Statement};
+pub use fate::{Fate, Finding, Missing};
+pub use forecast::{Forecast, ObjectFate};
+pub use intent::{Assumptions, Intent, KindName, ObjectName, Target};
+pub use report::Detail;
+pub use timeline::{Act, Actor, Change, Outcome, Step, Why};

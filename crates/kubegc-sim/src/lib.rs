@@ -1,1 +1,32 @@
-//! Being built.
+//! The world in memory: an API server that deletes exactly as Kubernetes does, a clock that is moved by hand, faults.
+//!
+//! Nothing here collects garbage. A collector meets this world as it meets a real one: through
+//! [`ObjectStore`](kubegc_core::ObjectStore) ([`SharedApiServer`]), or by typed requests and a log of changes ([`ApiServer`]).
+//!
+//! - [`api_server`]: requests in, answers out, revisions and events behind them.
+//! - [`clock`]: [`SimClock`], time that passes when it is told to.
+//! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
+//! - [`fault`]: a decorator over any `ObjectStore` that refuses, loses answers, delays and repeats.
+//! - [`schedule`]: in which order and how late the changes of different resources reach a watcher.
+
+pub mod api_server;
+pub mod clock;
+pub mod fault;
+pub mod object;
+pub mod rng;
+pub mod schedule;
+pub mod selector;
+pub mod shared;
+pub mod status;
+
+pub use api_server::{
+    ApiServer, Change, CrdCleaner, CrdStep, Event, EventType, ObjectList, PendingRemoval, Response,
+    ResponseBody, Settings,
+};
+pub use clock::SimClock;
+pub use fault::{FaultPlan, Faulty};
+pub use object::{Manifest, StoredObject};
+pub use schedule::Schedule;
+pub use selector::Selector;
+pub use shared::SharedApiServer;
+pub use status::{Cause, Details, Status};

@@ -258,10 +258,16 @@ impl Catalog {
     }
 
     /// The kind that objects with this apiVersion and kind are of: *exactly* this version, as upstream's REST mapper has it.
+    ///
+    /// A kind in lower case is found as well (`configmap`): the mapper that is built from discovery knows each kind in both forms.
+    ///
+    /// # Upstream
+    /// `NewDiscoveryRESTMapper` in `k8s.io/client-go/restmapper/discovery.go`, 1.20.2.
     #[must_use]
     pub fn mapping(&self, api_version: &str, kind: &str) -> Option<KindId> {
         let (group, version) = crate::identity::split_api_version(api_version);
         self.find_kind(group, version, kind)
+            .or_else(|| self.find_lower_case_kind(group, version, kind))
     }
 
     /// The kind that URLs with this group, version and resource address.
@@ -293,6 +299,20 @@ impl Catalog {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty()
+    }
+
+    /// Somebody's mistake, so it may cost a scan.
+    fn find_lower_case_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
+        if kind.is_empty() || kind.chars().any(char::is_uppercase) {
+            return None;
+        }
+        let is_it = |resource: &ApiResource| {
+            *resource.version == *version
+                && *resource.group == *group
+                && resource.kind.to_lowercase() == kind
+        };
+        self.iter()
+            .find_map(|(id, resource)| is_it(resource).then_some(id))
     }
 
     fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {

@@ -85,6 +85,8 @@ impl Context<'_> {
 pub(crate) struct Target {
     pub(crate) kind: KindId,
     pub(crate) object: ObjectRef,
+    /// The namespace that the graph's node has. It differs from the object's where a cluster-scoped kind was guessed to be namespaced.
+    pub(crate) node_namespace: Arc<str>,
 }
 
 impl Target {
@@ -92,10 +94,15 @@ impl Target {
     pub(crate) fn of(context: &Context<'_>, object: &ObjectRef) -> Result<Self, AttemptError> {
         let (kind, namespaced) = context.mapping(&object.api_version, &object.kind)?;
         let mut object = object.clone();
+        let node_namespace = Arc::clone(&object.namespace);
         if !namespaced {
             object.namespace = "".into();
         }
-        Ok(Self { kind, object })
+        Ok(Self {
+            kind,
+            object,
+            node_namespace,
+        })
     }
 
     /// The owner that a reference in this namespace names.
@@ -109,6 +116,7 @@ impl Target {
         } = reference.clone();
         Self {
             kind,
+            node_namespace: Arc::clone(&namespace),
             object: ObjectRef {
                 kind: kind_name,
                 api_version,

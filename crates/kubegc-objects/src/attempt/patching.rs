@@ -2,6 +2,8 @@
 //!
 //! There is no memory: the next patch of the same kind is tried in the strategic format again, as upstream does.
 
+use std::sync::Arc;
+
 use kubegc_core::{ObjectMeta, OwnerReference, PatchType, Uid};
 
 use super::{Context, Target};
@@ -80,14 +82,22 @@ impl Patching {
 
     fn merge_latest(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
         let object = &self.target.object;
+        // Upstream looks the object up where its node is, even where the kind has no namespaces: a wrong guess is then not found.
+        let namespace = if context.strict {
+            &object.namespace
+        } else {
+            &self.target.node_namespace
+        };
         if let Some(latest) = context
             .latest
-            .latest(self.target.kind, &object.namespace, &object.name)
+            .latest(self.target.kind, namespace, &object.name)
         {
             return self.merge(context, node, &latest);
         }
         self.sent = Sent::Read;
-        Patched::Ask(self.target.ask(Request::Get, Reason::ReadBeforePatch))
+        let mut ask = self.target.ask(Request::Get, Reason::ReadBeforePatch);
+        ask.target.namespace = Arc::clone(namespace);
+        Patched::Ask(ask)
     }
 
     fn merge(&mut self, context: &Context<'_>, node: NodeId, latest: &ObjectMeta) -> Patched {

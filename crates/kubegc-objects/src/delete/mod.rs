@@ -18,7 +18,7 @@ pub use self::{
 };
 
 /// What a delete rests on: the uid, and the version that was read where there is one.
-fn expectation(uid: &Uid, live: &ObjectMeta) -> Preconditions {
+pub(crate) fn expectation(uid: &Uid, live: &ObjectMeta) -> Preconditions {
     let version = &live.resource_version;
     Preconditions {
         uid: Some(uid.clone()),

@@ -1,10 +1,4 @@
-//! Releases the dependents of an owner that is deleted without them (rules O-1 to O-6), then lets the owner go.
-//!
-//! All dependents that the graph knows at the beginning are patched, side by side. If one fails, the owner keeps its finalizer and everything
-//! is tried again.
-//!
-//! # Upstream
-//! `attemptToOrphanWorker` and `orphanDependents` in `garbagecollector.go`, 1.13 to 1.36.
+//! The resumable face of the release of dependents: asks for patches side by side and goes on with the answers.
 
 use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 

@@ -1,0 +1,82 @@
+//! Where a replay and its recording part ways, as text that a person reads.
+
+use std::fmt::{self, Write as _};
+
+/// The first difference found in one case.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was compared, and where in the case.
+    pub place: String,
+    /// What the recording says.
+    pub expected: String,
+    /// What the replay gave.
+    pub got: String,
+}
+
+/// So much of each text is shown.
+const SHOWN_BYTES: usize = 4000;
+
+impl Failure {
+    /// A difference.
+    #[must_use]
+    pub fn new(place: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self { place: place.into(), expected: expected.into(), got: got.into() }
+    }
+
+    /// A case that cannot be replayed.
+    #[must_use]
+    pub fn unreadable(problem: impl fmt::Display) -> Self {
+        Self::new("the case cannot be replayed", "", problem.to_string())
+    }
+
+    /// The same difference, found in a part of the case.
+    #[must_use]
+    pub fn within(mut self, place: impl fmt::Display) -> Self {
+        self.place = format!("{place}: {}", self.place);
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "    {}", self.place)?;
+        if !self.expected.is_empty() || !self.place.starts_with("the case cannot") {
+            writeln!(f, "      expected: {}", Shown(&self.expected))?;
+        }
+        write!(f, "      got:      {}", Shown(&self.got))
+    }
+}
+
+/// A text of bounded size, its further lines indented.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut end = self.0.len().min(SHOWN_BYTES);
+        while !self.0.is_char_boundary(end) {
+            end -= 1;
+        }
+        for char in self.0[..end].chars() {
+            f.write_char(char)?;
+            if char == '\n' {
+                f.write_str("                ")?;
+            }
+        }
+        if end < self.0.len() {
+            write!(f, " … ({} bytes more)", self.0.len() - end)?;
+        }
+        Ok(())
+    }
+}
+
+/// Compares two texts.
+pub(crate) fn equal(place: &str, expected: impl Into<String>, got: impl Into<String>) -> Result<(), Failure> {
+    let (expected, got) = (expected.into(), got.into());
+    if expected == got { Ok(()) } else { Err(Failure::new(place, expected, got)) }
+}
+
+/// Compares two lists of lines.
+pub(crate) fn equal_lines(place: &str, expected: &[String], got: &[String]) -> Result<(), Failure> {
+    if expected == got { Ok(()) } else { Err(Failure::new(place, expected.join("\n"), got.join("\n"))) }
+}

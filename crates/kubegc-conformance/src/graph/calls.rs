@@ -1,0 +1,142 @@
+//! Compares a request with a recorded one and gives the recorded answer.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use kubegc_core::{Catalog, PatchType};
+use kubegc_objects::call::{Answer, Ask, Request};
+
+use super::format::Action;
+use crate::Failure;
+
+/// The request as one line.
+pub(super) fn text_of_ask(catalog: &Catalog, ask: &Ask) -> String {
+    let resource = &catalog[ask.kind];
+    let target = &ask.target;
+    let mut text = match &ask.request {
+        Request::Get => "get".to_owned(),
+        Request::Delete { .. } => "delete".to_owned(),
+        Request::Patch { .. } => "patch".to_owned(),
+        Request::Put { .. } => "put".to_owned(),
+    };
+    push_address(&mut text, (&resource.group, &resource.version, &resource.resource), &target.namespace, &target.name);
+    match &ask.request {
+        Request::Get => {}
+        Request::Delete { wire, propagation } => {
+            let uid = wire.uid.as_ref().map(|uid| uid.text().as_str().to_owned());
+            let version = wire.resource_version.as_ref().map(|version| version.as_str());
+            push_delete(&mut text, propagation.as_str(), uid.as_deref(), version);
+        }
+        Request::Patch { format, body } => {
+            let format = match format {
+                PatchType::Merge => "merge",
+                PatchType::Strategic => "strategic",
+                PatchType::Json => "json",
+            };
+            push_patch(&mut text, format, &String::from_utf8_lossy(body));
+        }
+        Request::Put { read_at, finalizers } => {
+            push_patch(&mut text, "put", &format!("{read_at} {finalizers:?}"));
+        }
+    }
+    text
+}
+
+/// The recorded request in the same form.
+pub(super) fn text_of_action(action: &Action) -> String {
+    let mut text = action.verb.clone();
+    let (group, version, resource) = &action.res;
+    push_address(&mut text, (group, version, resource), &action.ns, &action.name);
+    match action.verb.as_str() {
+        "delete" => push_delete(
+            &mut text,
+            action.policy.as_deref().unwrap_or_default(),
+            action.precondition_uid.as_deref(),
+            action.precondition_resource_version.as_deref(),
+        ),
+        "patch" => {
+            let (format, body) = (action.r#type.as_deref(), action.body.as_deref());
+            push_patch(&mut text, format.unwrap_or_default(), body.unwrap_or_default());
+        }
+        _ => {}
+    }
+    text
+}
+
+fn push_address(text: &mut String, resource: (&str, &str, &str), namespace: &str, name: &str) {
+    let (group, version, resource) = resource;
+    // Writing to a String does not fail.
+    let _written = write!(text, " {group}/{version}/{resource} {namespace}/{name}");
+}
+
+fn push_delete(text: &mut String, policy: &str, uid: Option<&str>, version: Option<&str>) {
+    let _written = write!(text, " {policy} uid={uid:?} resourceVersion={version:?}");
+}
+
+fn push_patch(text: &mut String, format: &str, body: &str) {
+    let _written = write!(text, " {format} {body}");
+}
+
+/// The recorded answer.
+pub(super) fn answer(action: &Action) -> Result<Answer, Failure> {
+    let meta = action.obj.as_ref().map(|object| Arc::new(object.meta(&action.ns, &action.name)));
+    Ok(match (action.code, action.verb.as_str()) {
+        (200..=299, "get") => Answer::Found(meta.ok_or_else(|| {
+            Failure::unreadable(format!("a successful get without an object: {}", text_of_action(action)))
+        })?),
+        (200..=299, _) => Answer::Applied(meta),
+        (404, _) => Answer::NotFound,
+        (409, _) => Answer::Conflict,
+        (415, _) => Answer::UnsupportedMediaType,
+        (422, _) => Answer::Invalid,
+        (400 | 403 | 429, _) => Answer::Refused { retry_after: None },
+        _ => Answer::Unknown,
+    })
+}
+
+/// Recorded requests that are asked for one after another.
+pub(super) struct Script<'a> {
+    actions: &'a [Action],
+    taken: Vec<bool>,
+    /// Whether requests on different objects may come in any order.
+    grouped: bool,
+}
+
+impl<'a> Script<'a> {
+    pub(super) fn new(actions: &'a [Action], grouped: bool) -> Self {
+        Self { actions, taken: vec![false; actions.len()], grouped }
+    }
+
+    /// Answers a request, if it is the next one recorded (of its object, where they are grouped).
+    pub(super) fn ask(&mut self, catalog: &Catalog, ask: &Ask) -> Result<Answer, Failure> {
+        let got = text_of_ask(catalog, ask);
+        let same_object = |action: &Action| {
+            let resource = &catalog[ask.kind];
+            *action.res.2 == *resource.resource
+                && *action.res.1 == *resource.version
+                && *action.res.0 == *resource.group
+                && *action.ns == *ask.target.namespace
+                && *action.name == *ask.target.name
+        };
+        let next = self
+            .actions
+            .iter()
+            .enumerate()
+            .find(|&(at, action)| !self.taken[at] && (!self.grouped || same_object(action)));
+        let Some((at, action)) = next else {
+            return Err(Failure::new("actions", "no further request", got));
+        };
+        let expected = text_of_action(action);
+        if expected != got {
+            return Err(Failure::new(format!("action {at}"), expected, got));
+        }
+        self.taken[at] = true;
+        answer(action)
+    }
+
+    /// Whether everything recorded was asked for.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        let left: Vec<_> =
+            self.actions.iter().zip(&self.taken).filter(|(_, taken)| !**taken).map(|(action, _)| text_of_action(action)).collect();
+        if left.is_empty() { Ok(()) } else { Err(Failure::new("actions", left.join("\n"), "no further request")) }
+    }
+}

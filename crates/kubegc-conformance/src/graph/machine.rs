@@ -1,0 +1,171 @@
+//! A graph with its two queues and its memory of absent owners, driven one step at a time.
+//!
+//! Queues keep nodes in order of arrival; what a step adds is also reported, whether it was queued or not.
+
+use kubegc_core::{Catalog, ObjectRef};
+use kubegc_objects::{
+    Graph, NodeId, Semantics,
+    absent_owners::AbsentOwners,
+    attempt::{Context, NoMonitors},
+    call::{Answer, Ask, Conclusion, Outcome, Step},
+    delete,
+    effect::{Effect, InvalidNamespace},
+    graph::Event,
+    orphan,
+};
+
+use crate::Failure;
+
+/// More requests than any attempt makes: a bound for attempts that would not end.
+const STEPS_MAX: usize = 10_000;
+
+pub(super) struct Machine<'a> {
+    pub(super) graph: Graph,
+    pub(super) absent: AbsentOwners,
+    pub(super) delete: Vec<NodeId>,
+    pub(super) orphan: Vec<NodeId>,
+    semantics: Semantics,
+    catalog: &'a Catalog,
+}
+
+/// What one step brought about.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Nodes added to the queues; whether they were queued before the step.
+    pub(super) del: Vec<(NodeId, bool)>,
+    pub(super) orph: Vec<(NodeId, bool)>,
+    pub(super) virtual_deletes: Vec<ObjectRef>,
+    pub(super) warnings: Vec<InvalidNamespace>,
+    pub(super) requeued: bool,
+    pub(super) handled_error: bool,
+}
+
+impl<'a> Machine<'a> {
+    pub(super) fn new(semantics: Semantics, catalog: &'a Catalog, absent_max: usize) -> Self {
+        Self {
+            graph: Graph::new(semantics),
+            absent: AbsentOwners::new(absent_max, !semantics.verify_owners),
+            delete: Vec::new(),
+            orphan: Vec::new(),
+            semantics,
+            catalog,
+        }
+    }
+
+    pub(super) const fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    pub(super) fn apply(&mut self, event: &Event<'_>) -> Seen {
+        let mut effects = Vec::new();
+        self.graph.apply(event, &mut effects);
+        self.collect(effects, Seen::default())
+    }
+
+    /// Handles a queued node completely. `ask` performs its requests.
+    pub(super) fn attempt_delete(
+        &mut self,
+        node: NodeId,
+        mut ask: impl FnMut(&Ask) -> Result<Answer, Failure>,
+    ) -> Result<Seen, Failure> {
+        self.delete.retain(|&queued| queued != node);
+        let mut attempt = delete::Attempt::new(node);
+        let mut effects = Vec::new();
+        let mut answer = None;
+        for _ in 0..STEPS_MAX {
+            match attempt.next(&mut self.context(&mut effects), answer.take()) {
+                Step::Ask(request) => answer = Some(ask(&request)?),
+                Step::Sleep(_) => {}
+                Step::Done(outcome) => {
+                    let seen = self.collect(effects, seen_of(&outcome, |error| error.is_reported()));
+                    requeue(&mut self.delete, &mut self.graph, node, seen.requeued);
+                    return Ok(seen);
+                }
+            }
+        }
+        Err(Failure::new("attempt_delete", "an end", "no end"))
+    }
+
+    /// The same for the orphan worker. Requests are asked for as soon as they are known.
+    pub(super) fn attempt_orphan(
+        &mut self,
+        node: NodeId,
+        mut ask: impl FnMut(&Ask) -> Result<Answer, Failure>,
+    ) -> Result<Seen, Failure> {
+        self.orphan.retain(|&queued| queued != node);
+        let mut attempt = orphan::Attempt::new(node);
+        let mut effects = Vec::new();
+        for _ in 0..STEPS_MAX {
+            match attempt.next(&mut self.context(&mut effects)) {
+                orphan::Step::Ask(lane, request) => {
+                    let answer = ask(&request)?;
+                    attempt.answer(&mut self.context(&mut effects), lane, answer);
+                }
+                orphan::Step::Wait | orphan::Step::Sleep(_) => {}
+                orphan::Step::Done(outcome) => {
+                    // The orphan worker reports every error.
+                    let seen = self.collect(effects, seen_of(&outcome, |_| true));
+                    requeue(&mut self.orphan, &mut self.graph, node, seen.requeued);
+                    return Ok(seen);
+                }
+            }
+        }
+        Err(Failure::new("attempt_orphan", "an end", "no end"))
+    }
+
+    fn context<'c>(&'c mut self, effects: &'c mut Vec<Effect>) -> Context<'c> {
+        Context {
+            semantics: &self.semantics,
+            strict: false,
+            graph: &mut self.graph,
+            catalog: self.catalog,
+            absent: &mut self.absent,
+            latest: &NoMonitors,
+            effects,
+        }
+    }
+
+    fn collect(&mut self, effects: Vec<Effect>, mut seen: Seen) -> Seen {
+        for effect in effects {
+            match effect {
+                Effect::AttemptToDelete(node) | Effect::AttemptToDeleteRateLimited(node) => {
+                    add(&mut self.delete, &mut seen.del, &mut self.graph, node);
+                }
+                Effect::AttemptToOrphan(node) => add(&mut self.orphan, &mut seen.orph, &mut self.graph, node),
+                Effect::OwnerAbsent(owner) => {
+                    self.absent.insert(*owner);
+                }
+                Effect::VirtualDelete(identity) => seen.virtual_deletes.push(*identity),
+                Effect::Warn(warning) => seen.warnings.push(*warning),
+            }
+        }
+        seen
+    }
+}
+
+fn seen_of(outcome: &Outcome, is_reported: fn(&kubegc_objects::call::AttemptError) -> bool) -> Seen {
+    let handled_error = matches!(&outcome.conclusion, Conclusion::Failed(error) if is_reported(error));
+    Seen { requeued: outcome.requeue, handled_error, ..Seen::default() }
+}
+
+/// The queue keeps one hold of each node in it.
+fn add(queue: &mut Vec<NodeId>, added: &mut Vec<(NodeId, bool)>, graph: &mut Graph, node: NodeId) {
+    let is_new = !queue.contains(&node);
+    if !added.iter().any(|&(known, _)| known == node) {
+        added.push((node, !is_new));
+    }
+    if is_new {
+        queue.push(node);
+    } else {
+        graph.release(node);
+    }
+}
+
+/// The worker's hold goes back to the queue, where it is needed.
+fn requeue(queue: &mut Vec<NodeId>, graph: &mut Graph, node: NodeId, requeued: bool) {
+    if requeued && !queue.contains(&node) {
+        queue.push(node);
+    } else {
+        graph.release(node);
+    }
+}

@@ -1,0 +1,80 @@
+//! Tells what kind of case a line is: by the file's name where it is one of the known names, by the content elsewhere.
+
+/// The kinds of recorded cases.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The graph builder and the two workers, driven step by step.
+    GraphSequence,
+    /// Upstream's own scenarios of contradictory references.
+    ConflictingData,
+    /// The bytes of one patch.
+    Patch,
+    /// A scenario recorded from a real cluster.
+    Scenario,
+    /// Outcomes of a scenario whose inputs are in the file without `-1worker`.
+    CompactScenario,
+    /// A kubelet's container garbage collection.
+    ContainerGc,
+    /// A kubelet's image garbage collection.
+    ImageGc,
+    /// The validation of an image policy.
+    ImageGcPolicy,
+    /// Which resource an eviction signal reclaims.
+    SignalReclaim,
+}
+
+/// Prefixes of file names up to the first `.`; the first that fits counts.
+const PREFIXES: [(&str, Kind); 7] = [
+    ("graph_sequences", Kind::GraphSequence),
+    ("conflicting_data", Kind::ConflictingData),
+    ("patches", Kind::Patch),
+    ("container_gc", Kind::ContainerGc),
+    ("image_gc_policy", Kind::ImageGcPolicy),
+    ("image_gc", Kind::ImageGc),
+    ("signal_reclaim", Kind::SignalReclaim),
+];
+
+/// The suffix of files in compact form.
+pub(crate) const COMPACT: &str = "-1worker";
+
+impl Kind {
+    /// The kind that a file's name stands for. `stem` is the name up to the first `.`.
+    #[must_use]
+    pub fn of_name(stem: &str) -> Option<Self> {
+        if stem.ends_with(COMPACT) {
+            return Some(Self::CompactScenario);
+        }
+        PREFIXES.iter().find(|(prefix, _)| stem.starts_with(prefix)).map(|&(_, kind)| kind)
+    }
+
+    /// The kind that a line's keys show.
+    #[must_use]
+    pub fn of_keys(keys: &serde_json::Map<String, serde_json::Value>) -> Option<Self> {
+        let has = |key: &str| keys.contains_key(key);
+        if has("steps") && has("outcomes") {
+            Some(Self::Scenario)
+        } else if has("outcomes") && has("name") {
+            Some(Self::CompactScenario)
+        } else if has("steps") && has("ids") {
+            Some(Self::GraphSequence)
+        } else if has("steps") && has("semantics") {
+            Some(Self::ConflictingData)
+        } else if has("kind") && has("body") {
+            Some(Self::Patch)
+        } else {
+            None
+        }
+    }
+}
+
+/// The release that a file's name stands for, for cases that do not say.
+pub(crate) fn semantics_of_name(stem: &str) -> &'static str {
+    if stem.ends_with("_latest") {
+        "latest"
+    } else if stem.ends_with("_128") {
+        "1.28"
+    } else {
+        "1.20.2"
+    }
+}

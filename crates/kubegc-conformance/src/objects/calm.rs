@@ -1,0 +1,236 @@
+//! Plays a scenario without guidance, on a seeded schedule without long delays, and says where it came to.
+//!
+//! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the client goes on 1 ms after each
+//! answer; silence is 1.6 s without a call of the collector.
+
+use std::{collections::{BTreeMap, BTreeSet}, time::Duration};
+
+use kubegc_core::Timestamp;
+use kubegc_sim::rng::Rng;
+use serde_json::Value;
+
+use super::{
+    client::Wants,
+    compare,
+    world::{Committed, SILENCE, World, Write},
+};
+use crate::Failure;
+
+/// More than any recorded scenario needs: a run that goes on for ever is not calm.
+const STEPS_MAX: usize = 100_000;
+
+/// What a run showed at one checkpoint.
+pub(super) struct Seen {
+    pub(super) state: Value,
+    /// The distinct writes, leaving out answers 404 and 409.
+    pub(super) writes: BTreeSet<String>,
+}
+
+/// The writes that count when schedules are compared.
+pub(super) fn distinct<'a>(writes: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
+    writes.into_iter().filter(|write| !write.ends_with(" 404") && !write.ends_with(" 409")).cloned().collect()
+}
+
+/// Something that happens at a time.
+enum Due {
+    Deliver(usize),
+    Commit(kubegc_objects::collector::CallId),
+    Answer(Committed),
+    Client,
+    Namespaces,
+}
+
+struct Run<'a> {
+    world: World<'a>,
+    rng: Rng,
+    /// What is to come, by time and order of arrival.
+    due: BTreeMap<(Timestamp, u64), Due>,
+    arrivals: u64,
+    /// By lane: up to which revision deliveries are scheduled, and when the last one is due.
+    scheduled: Vec<(u64, Timestamp)>,
+    waiting_since: Timestamp,
+    seen: Vec<Seen>,
+}
+
+/// Plays the scenario to its end.
+pub(super) fn play(start: &World<'_>, seed: u64) -> Result<Vec<Seen>, Failure> {
+    let world = start.clone();
+    let now = world.now;
+    let mut run = Run {
+        scheduled: world.lanes.iter().map(|lane| (lane.cursor, now)).collect(),
+        world,
+        rng: Rng::new(seed),
+        due: BTreeMap::new(),
+        arrivals: 0,
+        waiting_since: now,
+        seen: Vec::new(),
+    };
+    run.schedule(now, Due::Client);
+    for _ in 0..STEPS_MAX {
+        run.poll();
+        if run.world.wants() == Wants::End {
+            return Ok(run.seen);
+        }
+        if !run.step()? {
+            return Err(Failure::new("calm run", "an end", "nothing happens any more"));
+        }
+    }
+    Err(Failure::new("calm run", "an end", format!("none after {STEPS_MAX} steps")))
+}
+
+impl Run<'_> {
+    fn step(&mut self) -> Result<bool, Failure> {
+        let next = self.due.first_key_value().map(|(&(at, _), _)| at);
+        let by_itself = self.world.next_due();
+        let silent_at = (self.world.wants() == Wants::Checkpoint { after_silence: true } && self.world.calls.is_empty())
+            .then(|| self.world.last_call_at.max(self.waiting_since).max(self.world.client.ready_at).saturating_add(SILENCE));
+        let Some(at) = next.into_iter().chain(by_itself).chain(silent_at).min() else { return Ok(false) };
+        self.world.pass_time(at)?;
+        if next == Some(at) {
+            let Some((_, due)) = self.due.pop_first() else { return Ok(false) };
+            self.carry_out(due)?;
+        } else if silent_at == Some(at) && by_itself != Some(at) {
+            self.checkpoint();
+        } else if self.world.namespaces.next_at().is_some_and(|due| due <= at) {
+            self.namespaces();
+        }
+        Ok(true)
+    }
+
+    /// Pulls everything that the collector has to say; calls are under way at once.
+    fn poll(&mut self) {
+        while self.world.may_poll {
+            let before = self.world.calls.len();
+            self.world.poll();
+            if let Some(call) = self.world.calls.get(before) {
+                let call = call.call.id;
+                let half = self.millis(1, 5) / 2;
+                self.schedule(self.world.now.saturating_add(half), Due::Commit(call));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, due: Due) -> Result<(), Failure> {
+        match due {
+            Due::Deliver(lane) => {
+                if lane < self.world.lanes.len() {
+                    let is_list = !self.world.is_listed(lane);
+                    self.world.deliver(lane)?;
+                    while is_list && !self.world.is_listed(lane) {
+                        self.world.deliver(lane)?;
+                    }
+                    self.scheduled[lane].0 = self.scheduled[lane].0.max(self.world.lanes[lane].cursor);
+                    self.notice_changes();
+                }
+            }
+            Due::Commit(call) => {
+                // A call of a collector that was stopped is gone.
+                if let Some(at) = self.world.calls.iter().position(|known| known.call.id == call) {
+                    let committed = self.world.commit(at);
+                    self.notice_changes();
+                    let half = self.millis(1, 5) / 2;
+                    self.schedule(self.world.now.saturating_add(half), Due::Answer(committed));
+                }
+            }
+            Due::Answer(committed) => {
+                if self.world.collector.is_some() {
+                    self.world.answer(committed)?;
+                }
+            }
+            Due::Client => self.client()?,
+            Due::Namespaces => self.namespaces(),
+        }
+        Ok(())
+    }
+
+    fn client(&mut self) -> Result<(), Failure> {
+        match self.world.wants() {
+            Wants::Request => {
+                self.world.request();
+                self.notice_changes();
+                // The answer comes, and a millisecond later the next request leaves and takes its way.
+                let pause = self.millis(1, 5) + Duration::from_millis(1);
+                let at = self.world.now.saturating_add(pause).max(self.world.client.ready_at);
+                self.waiting_since = at;
+                self.schedule(at, Due::Client);
+            }
+            Wants::StopGc => {
+                self.world.stop_gc();
+                self.due.retain(|_, due| matches!(due, Due::Client | Due::Namespaces));
+                self.scheduled.clear();
+                self.world.client.advance();
+                self.schedule(self.world.now, Due::Client);
+            }
+            Wants::StartGc if self.world.collector.is_none() => {
+                self.world.start_gc()?;
+                self.scheduled = vec![(u64::MAX, self.world.now); self.world.lanes.len()];
+                for lane in 0..self.world.lanes.len() {
+                    let delay = self.millis(0, 5);
+                    self.scheduled[lane] = (0, self.world.now.saturating_add(delay));
+                    self.schedule(self.world.now.saturating_add(delay), Due::Deliver(lane));
+                }
+                self.schedule(self.world.now.saturating_add(Duration::from_millis(1)), Due::Client);
+            }
+            Wants::StartGc => {
+                if (0..self.world.lanes.len()).all(|lane| self.world.is_listed(lane)) {
+                    self.world.client.advance();
+                    self.waiting_since = self.world.now;
+                }
+                self.schedule(self.world.now.saturating_add(Duration::from_millis(1)), Due::Client);
+            }
+            Wants::Checkpoint { after_silence: false } => self.checkpoint(),
+            // Silence brings the client on.
+            Wants::Checkpoint { after_silence: true } => self.waiting_since = self.world.now,
+            Wants::End => {}
+        }
+        Ok(())
+    }
+
+    fn namespaces(&mut self) {
+        self.world.namespaces.step(&mut self.world.server, self.world.now);
+        self.notice_changes();
+        if self.world.namespaces.next_at().is_some_and(|at| at <= self.world.now) {
+            let pause = self.millis(1, 5);
+            self.schedule(self.world.now.saturating_add(pause), Due::Namespaces);
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        let writes = std::mem::take(&mut self.world.writes);
+        self.seen.push(Seen {
+            state: compare::state(self.world.scene, &self.world.server),
+            writes: distinct(writes.iter().map(|Write { text, .. }| text)),
+        });
+        self.world.client.advance();
+        self.schedule(self.world.now.saturating_add(Duration::from_millis(1)), Due::Client);
+    }
+
+    /// Schedules the delivery of what was committed since the last look.
+    fn notice_changes(&mut self) {
+        for lane in 0..self.world.lanes.len() {
+            if !self.world.is_listed(lane) {
+                continue;
+            }
+            let (revision, last) = self.scheduled[lane];
+            let kind = self.world.lanes[lane].kind;
+            let Ok(events) = self.world.server.events_since(kind, revision) else { continue };
+            let new: Vec<u64> = events.map(|event| event.revision).collect();
+            let mut last = last;
+            for revision in new {
+                let delay = self.millis(0, 5);
+                last = last.max(self.world.now.saturating_add(delay));
+                self.scheduled[lane] = (revision, last);
+                self.schedule(last, Due::Deliver(lane));
+            }
+        }
+    }
+
+    fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_micros(from * 1000 + self.rng.below((to - from) * 1000 + 1))
+    }
+
+    fn schedule(&mut self, at: Timestamp, due: Due) {
+        self.arrivals += 1;
+        self.due.insert((at, self.arrivals), due);
+    }
+}

@@ -1,0 +1,163 @@
+//! Brings states and answers into the recorded forms.
+
+use kubegc_core::OwnerReference;
+use kubegc_sim::{ApiServer, Response, ResponseBody, StoredObject};
+use serde_json::{Map, Value, json};
+
+use super::{format::ClientCall, scene::Scene};
+use crate::Failure;
+
+/// What is there of each alias.
+pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
+    let mut state = Map::new();
+    for placed in &scene.objects {
+        let object = server.object(placed.kind, &placed.object.namespace, &placed.object.name);
+        let object = object.filter(|object| object.meta.uid == placed.uid);
+        let value = object.map_or_else(|| json!({"present": false}), |object| {
+            json!({
+                "present": true,
+                "deletionTimestamp": object.meta.is_deleting(),
+                "finalizers": finalizers(object),
+                "ownerReferences": owner_references(object),
+            })
+        });
+        state.insert(placed.object.alias.clone(), value);
+    }
+    Value::Object(state)
+}
+
+/// The aliases whose states differ, for a person.
+pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String) {
+    let empty = Map::new();
+    let (expected, got) = (expected.as_object().unwrap_or(&empty), got.as_object().unwrap_or(&empty));
+    let mut sides = (String::new(), String::new());
+    for alias in expected.keys().chain(got.keys().filter(|alias| !expected.contains_key(*alias))) {
+        let (want, have) = (expected.get(alias), got.get(alias));
+        if want != have {
+            let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+            sides.0 += &format!("{alias}: {}\n", text(want));
+            sides.1 += &format!("{alias}: {}\n", text(have));
+        }
+    }
+    sides
+}
+
+/// An answer in the recorded form. `sent` are the finalizers and references of a create.
+pub(super) fn response(scene_catalog: &kubegc_core::ApiResource, answer: &Response, sent: Option<(&[Value], &[Value])>) -> Value {
+    let mut value = match &answer.body {
+        ResponseBody::Object(object) => {
+            let (finalizers, owner_references) = (finalizers(object), owner_references(object));
+            if let Some((sent_finalizers, sent_references)) = sent
+                && answer.code == 201
+                && answer.warnings.is_empty()
+                && finalizers.as_array().is_some_and(|got| got == sent_finalizers)
+                && owner_references.as_array().is_some_and(|got| got == sent_references)
+            {
+                return json!("as sent");
+            }
+            let mut fields = json!({
+                "apiVersion": scene_catalog.api_version(),
+                "kind": &*scene_catalog.kind,
+                "deletionTimestamp": object.meta.is_deleting(),
+                "finalizers": finalizers,
+                "ownerReferences": owner_references,
+            });
+            if let Some(seconds) = object.meta.deletion_grace_period_seconds {
+                fields["deletionGracePeriodSeconds"] = seconds.into();
+            }
+            fields
+        }
+        ResponseBody::Status(status) => {
+            let mut fields = status.to_json();
+            if let Some(fields) = fields.as_object_mut() {
+                for key in ["apiVersion", "metadata", "code"] {
+                    fields.remove(key);
+                }
+                let details = if status.is_success() { None } else { fields.remove("details") };
+                if let Some(causes) = details.as_ref().and_then(|details| details.get("causes")) {
+                    fields.insert("causes".to_owned(), causes.clone());
+                }
+                if let Some(Value::String(message)) = fields.get_mut("message") {
+                    *message = without_versions(message);
+                }
+            }
+            fields
+        }
+        ResponseBody::List(_) => Value::Null,
+    };
+    if !answer.warnings.is_empty() {
+        // As the header has them: code, agent, text.
+        let shown = answer.warnings.iter().map(|warning| format!("299 - {warning:?}"));
+        value["warnings"] = shown.collect();
+    }
+    value
+}
+
+/// Compares a call of the client with the recorded one. A cause counts once, however often the server lists it.
+pub(super) fn client_call(expected: Option<&ClientCall>, got: &ClientCall) -> Result<(), Failure> {
+    if expected == Some(got) {
+        return Ok(());
+    }
+    let place = format!("call of the client in step {}", got.step);
+    let expected = expected.map_or_else(|| "no further call".to_owned(), text_of_call);
+    Err(Failure::new(place, expected, text_of_call(got)))
+}
+
+fn text_of_call(call: &ClientCall) -> String {
+    format!("{} {} {}: {}", call.verb, call.alias, call.code, call.response)
+}
+
+/// Replaces the resourceVersion in the text of a patch.
+pub(super) fn body_without_version(body: &str) -> String {
+    const KEY: &str = "\"resourceVersion\":\"";
+    match body.split_once(KEY) {
+        Some((before, rest)) => match rest.split_once('"') {
+            Some((_, after)) => format!("{before}{KEY}<rv>\"{after}"),
+            None => body.to_owned(),
+        },
+        None => body.to_owned(),
+    }
+}
+
+/// Replaces numbers between parentheses, which are how messages show resourceVersions.
+fn without_versions(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find('(') {
+        let (before, after) = rest.split_at(at + 1);
+        out.push_str(before);
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && after[digits..].starts_with(')') {
+            out.push_str("<rv>");
+            rest = &after[digits..];
+        } else {
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn finalizers(object: &StoredObject) -> Value {
+    object.meta.finalizers.iter().map(|name| Value::from(&**name)).collect()
+}
+
+fn owner_references(object: &StoredObject) -> Value {
+    object.meta.owner_references.iter().map(owner_reference).collect()
+}
+
+fn owner_reference(reference: &OwnerReference) -> Value {
+    let mut fields = json!({
+        "apiVersion": &*reference.api_version,
+        "kind": &*reference.kind,
+        "name": &*reference.name,
+        "uid": reference.uid.to_string(),
+    });
+    if let Some(controller) = reference.controller {
+        fields["controller"] = controller.into();
+    }
+    if let Some(blocking) = reference.block_owner_deletion {
+        fields["blockOwnerDeletion"] = blocking.into();
+    }
+    fields
+}

@@ -1,0 +1,143 @@
+//! The recorded forms of scenarios, as they are on disk.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+#[derive(Deserialize)]
+pub(super) struct Scenario {
+    /// `stopped` where no collector ran.
+    #[serde(default)]
+    pub(super) gc: String,
+    pub(super) objects: Vec<Object>,
+    pub(super) steps: Vec<Step>,
+    #[serde(default)]
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Object {
+    pub(super) alias: String,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) namespace: String,
+    #[serde(default)]
+    pub(super) finalizers: Vec<Value>,
+    #[serde(default)]
+    pub(super) owner_references: Vec<Value>,
+    #[serde(default)]
+    pub(super) extra: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "op")]
+pub(super) enum Step {
+    #[serde(rename = "create")]
+    Create { aliases: Vec<String> },
+    #[serde(rename = "delete")]
+    Delete { alias: String, #[serde(default)] options: Map<String, Value> },
+    #[serde(rename = "set_owner_refs")]
+    SetOwnerRefs { alias: String, #[serde(rename = "ownerReferences")] owner_references: Value },
+    #[serde(rename = "set_finalizers")]
+    SetFinalizers { alias: String, finalizers: Value },
+    #[serde(rename = "add_finalizer")]
+    AddFinalizer { alias: String, finalizer: String },
+    #[serde(rename = "remove_finalizer")]
+    RemoveFinalizer { alias: String, finalizer: String },
+    #[serde(rename = "touch")]
+    Touch { alias: String },
+    #[serde(rename = "patch")]
+    Patch { alias: String, #[serde(rename = "contentType")] content_type: String, body: Value },
+    #[serde(rename = "delete_namespace")]
+    DeleteNamespace { namespace: String, #[serde(default)] then_sleep: f64 },
+    #[serde(rename = "stop-gc")]
+    StopGc,
+    #[serde(rename = "start-gc")]
+    StartGc,
+    #[serde(rename = "wait")]
+    Wait,
+    #[serde(rename = "snapshot")]
+    Snapshot,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Outcome {
+    pub(super) write_sequences: Vec<Sequence>,
+    /// In compact form, the states of the checkpoints; otherwise they are in `checkpoints`.
+    #[serde(default)]
+    states: Vec<Value>,
+    #[serde(default)]
+    pub(super) checkpoints: Vec<Checkpoint>,
+    #[serde(default)]
+    pub(super) calls_by_client: Option<Vec<ClientCall>>,
+    #[serde(default)]
+    pub(super) event_variants: Vec<EventVariant>,
+}
+
+impl Outcome {
+    /// The state of each checkpoint.
+    pub(super) fn states(&self) -> Vec<&Value> {
+        if self.checkpoints.is_empty() {
+            self.states.iter().collect()
+        } else {
+            self.checkpoints.iter().map(|checkpoint| &checkpoint.state).collect()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Sequence {
+    /// The writes of each checkpoint, as `verb alias detail code`.
+    pub(super) seq: Vec<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct EventVariant {
+    /// The events of each checkpoint, as `reason alias`, sorted.
+    pub(super) events: Vec<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Checkpoint {
+    pub(super) state: Value,
+    #[serde(default)]
+    pub(super) gc_writes: Vec<Write>,
+    #[serde(default)]
+    pub(super) events: Vec<Event>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Write {
+    pub(super) alias: Option<String>,
+    pub(super) verb: String,
+    pub(super) code: u16,
+    #[serde(default)]
+    pub(super) after_client_call: usize,
+    pub(super) body: Option<String>,
+    pub(super) content_type: Option<String>,
+    pub(super) propagation_policy: Option<String>,
+    pub(super) preconditions: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Event {
+    #[serde(default)]
+    pub(super) verb: String,
+    pub(super) alias: Option<String>,
+    #[serde(default)]
+    pub(super) reason: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub(super) struct ClientCall {
+    pub(super) step: usize,
+    pub(super) verb: String,
+    #[serde(default)]
+    pub(super) alias: String,
+    pub(super) code: u16,
+    #[serde(default)]
+    pub(super) response: Value,
+}

@@ -1,0 +1,450 @@
+//! Looks for a run that makes exactly the recorded writes in the recorded order, with the recorded state at every checkpoint.
+//!
+//! A run is played from write to write. Of the steps that are possible, the one whose write comes next in the recording is preferred, and
+//! writes whose turn has not come are held back. All else, how far the client is ahead, which resource's changes are late, which read
+//! is slow, is a *mood* drawn anew for each try: where a try ends in a contradiction, the stretch since the last write is played again in
+//! another mood, and after some tries the stretches before it.
+//!
+//! Recordings list writes in the order in which they *arrived* at the server. One that arrived may take effect a little later, after others.
+
+use kubegc_core::Timestamp;
+use kubegc_sim::rng::Rng;
+use serde_json::Value;
+
+use super::{
+    client::{Barrier, Wants},
+    compare,
+    format::{self, Outcome},
+    world::{World, Write},
+};
+use crate::{Failure, failure::equal};
+
+/// So many steps of the world are tried for one recorded sequence.
+pub(super) const STEPS_MAX: usize = 200_000;
+/// After so many tries of a stretch, the one before it is played again.
+const TRIES_MAX: usize = 12;
+/// After so many failures without progress, twice as many stretches are played again.
+const PATIENCE: usize = 24;
+
+/// What a run must show.
+pub(super) struct Plan<'a> {
+    /// The writes of each checkpoint.
+    sequence: &'a [Vec<String>],
+    states: Vec<&'a Value>,
+    /// The run that the outcome's details are of, where this is its sequence.
+    first: Option<&'a Outcome>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(outcome: &'a Outcome, at: usize) -> Self {
+        let first = (at == 0 && outcome.calls_by_client.is_some()).then_some(outcome);
+        Self { sequence: &outcome.write_sequences[at].seq, states: outcome.states(), first }
+    }
+
+    /// How many calls of the client were answered before this write, where that is known.
+    fn client_calls_before(&self, level: usize, at: usize) -> Option<usize> {
+        Some(self.first?.checkpoints.get(level)?.gc_writes.get(at)?.after_client_call)
+    }
+}
+
+/// The body of a recorded write in the form that the world gives.
+pub(super) fn recorded_body(write: &format::Write) -> String {
+    if write.verb == "patch" {
+        let (content_type, body) = (write.content_type.as_deref(), write.body.as_deref());
+        return format!("{} {}", content_type.unwrap_or_default(), body.unwrap_or_default());
+    }
+    let precondition = |key: &str| {
+        let value = write.preconditions.as_ref().and_then(|preconditions| preconditions.get(key));
+        value.and_then(Value::as_str).map(ToOwned::to_owned)
+    };
+    let (uid, version) = (precondition("uid"), precondition("resourceVersion"));
+    format!("{} uid={uid:?} resourceVersion={version:?}", write.propagation_policy.as_deref().unwrap_or_default())
+}
+
+/// A recorded write as `verb alias detail code`.
+pub(super) fn recorded_text(write: &format::Write) -> String {
+    let detail = match write.content_type.as_deref() {
+        Some("application/strategic-merge-patch+json") => "smp",
+        Some("application/merge-patch+json") => "jmp",
+        _ => write.propagation_policy.as_deref().unwrap_or("None"),
+    };
+    format!("{} {} {detail} {}", write.verb, write.alias.as_deref().unwrap_or("None"), write.code)
+}
+
+/// Looks for a run.
+pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usize, Failure> {
+    let mut rng = Rng::new(seed);
+    let mut steps = 0;
+    let mut stack = vec![Stretch { from: start.clone(), events: Vec::new(), tries: 0 }];
+    // The failure of the try that came furthest, and how many failed since.
+    let mut furthest: Option<((usize, usize), Failure)> = None;
+    let mut failures = 0;
+    while steps < STEPS_MAX {
+        let height = stack.len();
+        let Some(stretch) = stack.last_mut() else { break };
+        if stretch.tries >= TRIES_MAX && height > 1 {
+            let back = 1_usize << (failures / PATIENCE).min(16);
+            stack.truncate(height.saturating_sub(back).max(1));
+            if let Some(stretch) = stack.last_mut().filter(|_| back > 1) {
+                stretch.tries = stretch.tries.min(2);
+            }
+            continue;
+        }
+        let mut run = Run {
+            mood: Mood::draw(&mut rng, stretch.tries, stretch.from.lanes.len()),
+            world: stretch.from.clone(),
+            level: stretch.events.len(),
+            events: stretch.events.clone(),
+            plan,
+        };
+        stretch.tries += 1;
+        match run.play(&mut rng, &mut steps) {
+            Ok(true) => return Ok(steps),
+            Ok(false) => stack.push(Stretch { from: run.world, events: run.events, tries: 0 }),
+            Err(failure) => {
+                failures += 1;
+                let reached = (run.level, run.world.writes.len());
+                if furthest.as_ref().is_none_or(|(known, _)| reached > *known) {
+                    failures = 0;
+                    let (level, write) = reached;
+                    let place = format!("no run found in {STEPS_MAX} steps; the furthest ended at checkpoint {level}, write {write}");
+                    let mut failure = failure.within(place);
+                    failure.got = format!("{}\n{}", failure.got, run.world.describe());
+                    furthest = Some((reached, failure));
+                }
+            }
+        }
+    }
+    Err(furthest.map_or_else(|| Failure::new("guided run", "a run", format!("none in {steps} steps")), |(_, failure)| failure))
+}
+
+/// A part of a run, up to the next write or checkpoint, to be played until it fits.
+struct Stretch<'a> {
+    from: World<'a>,
+    /// The events of the checkpoints before.
+    events: Vec<Vec<String>>,
+    tries: usize,
+}
+
+struct Run<'a, 'p> {
+    world: World<'a>,
+    events: Vec<Vec<String>>,
+    mood: Mood,
+    level: usize,
+    plan: &'p Plan<'p>,
+}
+
+/// How likely each kind of step is.
+struct Mood {
+    /// Whether always the likeliest step is taken.
+    is_strict: bool,
+    read: f64,
+    poll: f64,
+    client: f64,
+    time: f64,
+    /// A write that arrives takes effect at once, or later.
+    at_once: f64,
+    later: f64,
+    lanes: Vec<f64>,
+}
+
+impl Mood {
+    fn draw(rng: &mut Rng, tries: usize, lanes: usize) -> Self {
+        let mut pick = |from: &[f64]| from[rng.below(from.len() as u64) as usize];
+        match tries {
+            0 => Self { is_strict: true, read: 8.0, poll: 6.0, client: 4.0, time: 0.1, at_once: 9.0, later: 0.0, lanes: vec![7.0; lanes] },
+            1 => Self { is_strict: true, read: 6.0, poll: 4.0, client: 8.0, time: 0.1, at_once: 9.0, later: 0.0, lanes: vec![7.0; lanes] },
+            _ => Self {
+                is_strict: false,
+                read: pick(&[0.1, 1.0, 4.0]),
+                poll: pick(&[0.1, 1.0, 4.0]),
+                client: pick(&[0.05, 0.5, 4.0]),
+                time: pick(&[0.0, 0.0, 0.02, 0.3]),
+                at_once: pick(&[9.0, 9.0, 1.0]),
+                later: pick(&[0.0, 0.0, 0.2, 1.0]),
+                lanes: (0..lanes).map(|_| pick(&[0.03, 0.3, 2.0, 6.0])).collect(),
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Move {
+    /// A call arrives and takes effect.
+    Commit(usize),
+    /// A write arrives, and takes effect later.
+    Arrive(usize),
+    Deliver(usize),
+    Poll,
+    Client,
+    Namespaces,
+    Time(Timestamp),
+}
+
+impl Run<'_, '_> {
+    /// Plays up to the next write or checkpoint; whether that was the end of the script.
+    fn play(&mut self, rng: &mut Rng, steps: &mut usize) -> Result<bool, Failure> {
+        let writes = self.world.writes.len();
+        loop {
+            if self.world.writes.len() > writes {
+                return Ok(false);
+            }
+            *steps += 1;
+            if *steps >= STEPS_MAX {
+                return Err(Failure::new("guided run", "an end", format!("none after {STEPS_MAX} steps")));
+            }
+            let wants = self.world.wants();
+            if wants == Wants::End && self.world.client.ready_at <= self.world.now {
+                return self.end().map(|()| true);
+            }
+            let expected = self.plan.sequence.get(self.level).ok_or_else(|| Failure::new("checkpoints", "no further one", "one more"))?;
+            let next = expected.get(self.world.writes.len());
+            if let Wants::Checkpoint { after_silence } = wants
+                && next.is_none()
+                && (!after_silence || self.world.is_silent())
+                && self.world.calls.iter().all(|call| call.arrived.is_none())
+            {
+                self.checkpoint()?;
+                return Ok(false);
+            }
+            self.rule_out_unrecorded_writes()?;
+            let moves = self.moves(next)?;
+            let Some(step) = self.choose(&moves, rng) else {
+                let expected = next.map_or("silence", String::as_str);
+                return Err(Failure::new("next write", expected, "nothing is possible any more"));
+            };
+            self.carry_out(step)?;
+        }
+    }
+
+    fn choose(&self, moves: &[(Move, f64)], rng: &mut Rng) -> Option<Move> {
+        if self.mood.is_strict {
+            let best = moves.iter().filter(|(_, weight)| *weight > 0.0).reduce(|best, step| if step.1 > best.1 { step } else { best });
+            return best.map(|(step, _)| *step);
+        }
+        let total: f64 = moves.iter().map(|(_, weight)| weight).sum();
+        let mut left = total * (rng.below(1 << 30) as f64 / f64::from(1 << 30));
+        for (step, weight) in moves {
+            left -= weight;
+            if left < 0.0 && *weight > 0.0 {
+                return Some(*step);
+            }
+        }
+        moves.iter().find(|(_, weight)| *weight > 0.0).map(|(step, _)| *step)
+    }
+
+    fn moves(&self, next: Option<&String>) -> Result<Vec<(Move, f64)>, Failure> {
+        let world = &self.world;
+        let mut moves = Vec::new();
+        let calls_before = next.and_then(|_| self.plan.client_calls_before(self.level, world.writes.len()));
+        let client_is_late = calls_before.is_some_and(|calls| world.client.calls.len() < calls);
+        for (at, call) in world.calls.iter().enumerate() {
+            match world.intent(call) {
+                None => moves.push((Move::Commit(at), self.mood.read)),
+                // It takes effect when its recorded answer is what it would get.
+                Some(_) if call.arrived.is_some() => {
+                    let recorded = call.arrived.and_then(|at| self.plan.sequence[self.level].get(at));
+                    if recorded.is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call)))) {
+                        moves.push((Move::Commit(at), self.mood.read));
+                    }
+                }
+                Some(intent) => {
+                    let code = next.and_then(|next| next.strip_prefix(&*intent)).and_then(|code| code.strip_prefix(' '));
+                    if let Some(code) = code {
+                        let weight = if client_is_late { 0.05 } else { 1.0 };
+                        if *code == world.code_of(call).to_string() {
+                            moves.push((Move::Commit(at), weight * self.mood.at_once));
+                        }
+                        moves.push((Move::Arrive(at), weight * self.mood.later));
+                    }
+                }
+            }
+        }
+        for lane in 0..world.lanes.len() {
+            if world.is_behind(lane) {
+                // Of equal lanes, the one with the oldest change.
+                let age = 1.0 / (2.0 + world.next_revision(lane) as f64);
+                moves.push((Move::Deliver(lane), self.mood.lanes.get(lane).copied().unwrap_or(1.0) * (1.0 + age / 10.0)));
+            }
+        }
+        if world.may_poll {
+            moves.push((Move::Poll, self.mood.poll));
+        }
+        if world.namespaces.next_at().is_some_and(|at| at <= world.now) {
+            moves.push((Move::Namespaces, 2.0));
+        }
+        if world.client.ready_at <= world.now {
+            let weight = match calls_before {
+                Some(_) if client_is_late => 8.5,
+                Some(_) => self.mood.client * 0.2,
+                None => self.mood.client,
+            };
+            match world.wants() {
+                Wants::Request | Wants::StopGc => moves.push((Move::Client, weight)),
+                Wants::StartGc => {
+                    let is_started = world.collector.is_some();
+                    if !is_started || (0..world.lanes.len()).all(|lane| world.is_listed(lane)) {
+                        moves.push((Move::Client, weight));
+                    }
+                }
+                Wants::Checkpoint { .. } | Wants::End => {}
+            }
+        }
+        if let Some(due) = world.next_due() {
+            moves.push((Move::Time(due), if moves.is_empty() { 1.0 } else { self.mood.time }));
+        }
+        Ok(moves)
+    }
+
+    fn carry_out(&mut self, step: Move) -> Result<(), Failure> {
+        match step {
+            Move::Commit(at) => {
+                let before = self.world.writes.len();
+                self.world.arrive(at);
+                if self.world.writes.len() > before {
+                    self.compare_body(before)?;
+                }
+                let committed = self.world.commit(at);
+                self.world.answer(committed)
+            }
+            Move::Arrive(at) => {
+                self.world.arrive(at);
+                self.compare_body(self.world.writes.len() - 1)
+            }
+            Move::Deliver(lane) => self.world.deliver(lane),
+            Move::Poll => {
+                self.world.poll();
+                Ok(())
+            }
+            Move::Client => self.client(),
+            Move::Namespaces => {
+                self.world.namespaces.step(&mut self.world.server, self.world.now);
+                Ok(())
+            }
+            Move::Time(until) => self.world.pass_time(until),
+        }
+    }
+
+    fn client(&mut self) -> Result<(), Failure> {
+        match self.world.wants() {
+            Wants::Request => {
+                let before = self.world.client.calls.len();
+                self.world.request();
+                let calls = &self.world.client.calls;
+                if let (Some(first), Some(call)) = (self.plan.first, calls.get(before)) {
+                    let recorded = first.calls_by_client.as_ref().and_then(|calls| calls.get(before));
+                    compare::client_call(recorded, call)?;
+                }
+            }
+            Wants::StopGc => {
+                self.world.stop_gc();
+                self.world.client.advance();
+            }
+            Wants::StartGc if self.world.collector.is_none() => {
+                self.world.start_gc()?;
+                self.mood.lanes.resize(self.world.lanes.len(), 1.0);
+            }
+            Wants::StartGc => self.world.client.advance(),
+            Wants::Checkpoint { .. } | Wants::End => {}
+        }
+        Ok(())
+    }
+
+    /// A write that the recording never shows cannot be held back for ever: no silence would come.
+    fn rule_out_unrecorded_writes(&self) -> Result<(), Failure> {
+        let world = &self.world;
+        if world.calls.is_empty() {
+            return Ok(());
+        }
+        let waiting = world.calls.iter().filter(|call| call.arrived.is_none());
+        let intents: Vec<String> = waiting.filter_map(|call| world.intent(call)).collect();
+        let levels = match world.client.next_barrier(world.scene) {
+            // What is in flight when the collector is stopped never arrives.
+            Barrier::Stop => return Ok(()),
+            Barrier::Silence => &self.plan.sequence[self.level..=self.level],
+            Barrier::None => &self.plan.sequence[self.level..],
+        };
+        let left = || levels.iter().flatten().skip(world.writes.len());
+        for (at, intent) in intents.iter().enumerate() {
+            let is_it = |text: &&String| text.strip_prefix(&**intent).is_some_and(|code| code.starts_with(' '));
+            let same_before = intents[..at].iter().filter(|other| *other == intent).count();
+            if left().filter(is_it).count() <= same_before {
+                let expected: Vec<&str> = left().map(String::as_str).collect();
+                return Err(Failure::new("a write is in flight that the recording does not show", expected.join("\n"), intent.as_str()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The bodies of the first run are recorded.
+    fn compare_body(&self, at: usize) -> Result<(), Failure> {
+        let Some(first) = self.plan.first else { return Ok(()) };
+        let Write { text, body, .. } = &self.world.writes[at];
+        let recorded = first.checkpoints.get(self.level).and_then(|checkpoint| checkpoint.gc_writes.get(at));
+        equal(&format!("body of {text}"), recorded.map(recorded_body).unwrap_or_default(), body.as_str())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), Failure> {
+        let world = &mut self.world;
+        let got = compare::state(world.scene, &world.server);
+        let Some(&expected) = self.plan.states.get(self.level) else {
+            return Err(Failure::new("checkpoints", "no further one", "one more"));
+        };
+        if *expected != got {
+            let (expected, got) = compare::state_difference(expected, &got);
+            return Err(Failure::new("state", expected, got));
+        }
+        let mut events = std::mem::take(&mut world.events);
+        events.sort();
+        self.events.push(events);
+        self.compare_events()?;
+        let world = &mut self.world;
+        world.writes.clear();
+        if world.wants() == (Wants::Checkpoint { after_silence: true }) {
+            let silent_at = world.last_call_at.saturating_add(super::world::SILENCE);
+            world.pass_time(silent_at)?;
+        }
+        world.client.advance();
+        Ok(())
+    }
+
+    /// Events so far must be those of one of the recorded variants.
+    fn compare_events(&self) -> Result<(), Failure> {
+        let Some(first) = self.plan.first else { return Ok(()) };
+        let variants = event_variants(first);
+        let fits = |variant: &Vec<Vec<String>>| variant.len() >= self.events.len() && variant[..self.events.len()] == self.events;
+        if variants.iter().any(fits) {
+            return Ok(());
+        }
+        Err(Failure::new("events", format!("one of {variants:?}"), format!("{:?}", self.events)))
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        let missing = self.plan.sequence.len().saturating_sub(self.level);
+        if missing > 0 {
+            return Err(Failure::new("checkpoints", format!("{missing} more"), "the script is over"));
+        }
+        if let Some(calls) = self.plan.first.and_then(|first| first.calls_by_client.as_ref()) {
+            equal("calls of the client", calls.len().to_string(), self.world.client.calls.len().to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// What was seen of events in the runs of an outcome, by checkpoint.
+fn event_variants(outcome: &Outcome) -> Vec<Vec<Vec<String>>> {
+    if !outcome.event_variants.is_empty() {
+        return outcome.event_variants.iter().map(|variant| variant.events.clone()).collect();
+    }
+    let of = |checkpoint: &format::Checkpoint| {
+        let mut events: Vec<String> = checkpoint
+            .events
+            .iter()
+            .filter(|event| event.verb != "patch")
+            .map(|event| format!("{} {}", event.reason, event.alias.as_deref().unwrap_or("None")))
+            .collect();
+        events.sort();
+        events
+    };
+    vec![outcome.checkpoints.iter().map(of).collect()]
+}

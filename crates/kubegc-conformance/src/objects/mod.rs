@@ -1,0 +1,124 @@
+//! Replays scenarios that were recorded from a real API server and a real controller manager.
+//!
+//! A scenario passes when it is *accepted* (for every recorded sequence of writes there is a run that makes exactly these writes, with
+//! the recorded state at every checkpoint) and *stable* (most calm schedules come to recorded states by recorded writes).
+
+mod calm;
+mod client;
+mod compare;
+mod format;
+mod guided;
+mod namespace_controller;
+mod scene;
+mod world;
+
+use std::collections::BTreeSet;
+
+use self::{
+    format::{Outcome, Scenario},
+    guided::Plan,
+    scene::Scene,
+    world::World,
+};
+use crate::{Failure, runner::CaseReport};
+
+/// So many calm schedules are tried; half of them must come to recorded states.
+const SCHEDULES: u64 = 20;
+/// Workers of each kind, as upstream has them by default.
+const WORKERS: u32 = 20;
+/// Workers in guided runs: upstream takes dependents in no certain order, so each of them may be the first.
+const WORKERS_GUIDED: u32 = 10_000;
+
+/// Replays one case with its own inputs.
+pub(crate) fn replay(line: &str) -> CaseReport {
+    match serde_json::from_str::<Scenario>(line) {
+        Ok(scenario) => replay_scenario(&scenario, WORKERS),
+        Err(problem) => Err(Failure::unreadable(problem)).into(),
+    }
+}
+
+/// Replays the outcomes of one case, recorded with one worker, with the inputs of another.
+pub(crate) fn replay_compact(line: &str, inputs: &str) -> CaseReport {
+    #[derive(serde::Deserialize)]
+    struct Compact {
+        outcomes: Vec<Outcome>,
+    }
+    let read = || -> Result<Scenario, serde_json::Error> {
+        let Compact { outcomes } = serde_json::from_str(line)?;
+        let inputs: Scenario = serde_json::from_str(inputs)?;
+        Ok(Scenario { outcomes, ..inputs })
+    };
+    match read() {
+        Ok(scenario) => replay_scenario(&scenario, 1),
+        Err(problem) => Err(Failure::unreadable(problem)).into(),
+    }
+}
+
+fn replay_scenario(scenario: &Scenario, workers: u32) -> CaseReport {
+    let mut notes = Vec::new();
+    let result = Scene::new(scenario).and_then(|scene| {
+        accepted(&scene)?;
+        if scenario.gc == "stopped" { Ok(()) } else { stable(&scene, workers, &mut notes) }
+    });
+    CaseReport { result, notes }
+}
+
+fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {
+    let outcomes = &scene.scenario.outcomes;
+    if outcomes.is_empty() {
+        return Err(Failure::unreadable("the case has no outcome"));
+    }
+    let start = World::new(scene, WORKERS_GUIDED)?;
+    for (number, outcome) in outcomes.iter().enumerate() {
+        let first = outcome.write_sequences.first().map(|sequence| &sequence.seq);
+        let shown: Vec<Vec<String>> =
+            outcome.checkpoints.iter().map(|checkpoint| checkpoint.gc_writes.iter().map(guided::recorded_text).collect()).collect();
+        if outcome.calls_by_client.is_some() && first != Some(&shown) {
+            return Err(Failure::new("details of an outcome", format!("{first:?}"), format!("{shown:?}")));
+        }
+        for at in 0..outcome.write_sequences.len() {
+            let plan = Plan::new(outcome, at);
+            let place = format!("outcome {number}, write sequence {at}");
+            guided::find(&start, &plan, at as u64).map_err(|failure| failure.within(place))?;
+        }
+    }
+    Ok(())
+}
+
+fn stable(scene: &Scene<'_>, workers: u32, notes: &mut Vec<String>) -> Result<(), Failure> {
+    let start = World::new(scene, workers)?;
+    let outcomes = &scene.scenario.outcomes;
+    let mut recorded = 0;
+    for seed in 0..SCHEDULES {
+        let seen = calm::play(&start, seed).map_err(|failure| failure.within(format_args!("calm schedule {seed}")))?;
+        let states: Vec<_> = seen.iter().map(|seen| &seen.state).collect();
+        let matching: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.states() == states).collect();
+        if matching.is_empty() {
+            notes.push(unrecorded(seed, &states, outcomes));
+            continue;
+        }
+        let got: Vec<&BTreeSet<String>> = seen.iter().map(|seen| &seen.writes).collect();
+        let sequences = matching.iter().flat_map(|outcome| &outcome.write_sequences);
+        let known: Vec<Vec<BTreeSet<String>>> =
+            sequences.map(|sequence| sequence.seq.iter().map(calm::distinct).collect()).collect();
+        if known.iter().any(|known| known.iter().eq(got.iter().copied())) {
+            recorded += 1;
+        } else {
+            notes.push(format!("calm schedule {seed} made writes that were never recorded together: {got:?}"));
+        }
+    }
+    if recorded * 2 < SCHEDULES {
+        let expected = format!("at least {} of {SCHEDULES}", SCHEDULES / 2);
+        let place = "calm schedules with recorded states and writes";
+        return Err(Failure::new(place, expected, format!("{recorded}\n{}", notes.join("\n"))));
+    }
+    Ok(())
+}
+
+/// Says which state a schedule came to that was never recorded.
+fn unrecorded(seed: u64, states: &[&serde_json::Value], outcomes: &[Outcome]) -> String {
+    let recorded = outcomes.first().map(Outcome::states).unwrap_or_default();
+    let at = states.iter().zip(&recorded).position(|(got, expected)| got != expected);
+    let difference = at.map(|at| compare::state_difference(recorded[at], states[at]).1).unwrap_or_default();
+    format!("calm schedule {seed} came to a state that was never recorded, first at checkpoint {at:?}: {}", difference.trim_end())
+}

@@ -1,0 +1,173 @@
+//! A scenario made ready to be played: where each alias lives, and a world before the first step.
+
+use std::sync::{Arc, OnceLock};
+
+use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, Scope, Timestamp, Uid};
+use kubegc_objects::{
+    Collector, Settings,
+    collector::{Input, Misuse, MonitorId, Output, WatchEvent},
+};
+use kubegc_sim::ApiServer;
+use serde_json::json;
+
+use super::format::{Object, Scenario, Step};
+use crate::Failure;
+
+/// One scenario, and where its objects live.
+pub(super) struct Scene<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) objects: Vec<Placed<'a>>,
+    /// The kinds of the objects, in the version that is monitored.
+    pub(super) kinds: Vec<KindId>,
+}
+
+/// An object and its address.
+pub(super) struct Placed<'a> {
+    pub(super) object: &'a Object,
+    pub(super) kind: KindId,
+    pub(super) uid: Uid,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(scenario: &'a Scenario) -> Result<Self, Failure> {
+        let catalog = &base()?.catalog;
+        let mut objects = Vec::new();
+        let mut kinds = Vec::new();
+        for object in &scenario.objects {
+            let kind = catalog.mapping(&object.api_version, &object.kind).ok_or_else(|| {
+                Failure::unreadable(format!("{} is of unknown kind {}/{}", object.alias, object.api_version, object.kind))
+            })?;
+            let resource = &catalog[kind];
+            let monitored = catalog
+                .iter()
+                .find(|(_, other)| other.resource == resource.resource && other.group == resource.group && other.preferred)
+                .map_or(kind, |(monitored, _)| monitored);
+            if !kinds.contains(&monitored) {
+                kinds.push(monitored);
+            }
+            objects.push(Placed { object, kind, uid: Uid::new(&format!("uid:{}", object.alias)) });
+        }
+        let scene = Self { scenario, objects, kinds };
+        scene.check_aliases()?;
+        Ok(scene)
+    }
+
+    pub(super) fn placed(&self, alias: &str) -> Option<&Placed<'a>> {
+        self.objects.iter().find(|placed| placed.object.alias == alias)
+    }
+
+    /// The alias of a uid; else the alias of a coordinate, the later one where two objects share it.
+    pub(super) fn alias_of(&self, uid: &Uid, resource: (&str, &str), namespace: &str, name: &str, catalog: &Catalog) -> String {
+        let by_uid = self.objects.iter().find(|placed| placed.uid == *uid);
+        let found = by_uid.or_else(|| {
+            self.objects.iter().rev().find(|placed| {
+                let of = &catalog[placed.kind];
+                placed.object.name == name && placed.object.namespace == namespace && (&*of.group, &*of.resource) == resource
+            })
+        });
+        found.map_or_else(|| "None".to_owned(), |placed| placed.object.alias.clone())
+    }
+
+    fn check_aliases(&self) -> Result<(), Failure> {
+        for step in &self.scenario.steps {
+            let named: &[String] = match step {
+                Step::Create { aliases } => aliases,
+                Step::Delete { alias, .. }
+                | Step::SetOwnerRefs { alias, .. }
+                | Step::SetFinalizers { alias, .. }
+                | Step::AddFinalizer { alias, .. }
+                | Step::RemoveFinalizer { alias, .. }
+                | Step::Touch { alias }
+                | Step::Patch { alias, .. } => std::slice::from_ref(alias),
+                Step::DeleteNamespace { .. } | Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => &[],
+            };
+            if let Some(unknown) = named.iter().find(|alias| self.placed(alias).is_none()) {
+                return Err(Failure::unreadable(format!("no object has the alias {unknown}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What every run begins with: an API server with two namespaces, and the kinds it serves.
+pub(super) struct Base {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) server: ApiServer,
+    pub(super) version: KubernetesVersion,
+}
+
+/// The release that the scenarios were recorded with.
+const VERSION: &str = "1.20.2";
+
+/// Built once: it is the same for every run.
+pub(super) fn base() -> Result<&'static Base, Failure> {
+    static BASE: OnceLock<Result<Base, Failure>> = OnceLock::new();
+    BASE.get_or_init(build_base).as_ref().map_err(Clone::clone)
+}
+
+fn build_base() -> Result<Base, Failure> {
+    let version: KubernetesVersion = VERSION.parse().map_err(Failure::unreadable)?;
+    let mut catalog = Catalog::builtin(version);
+    for (name, resource, scope) in [
+        ("Parent", "parents", Scope::Namespaced),
+        ("Child", "children", Scope::Namespaced),
+        ("Widget", "widgets", Scope::Namespaced),
+        ("ClusterParent", "clusterparents", Scope::Cluster),
+        ("ClusterWidget", "clusterwidgets", Scope::Cluster),
+    ] {
+        catalog.add(ApiResource::new("test.kubegc.dev/v1", name, resource, scope).custom()).map_err(Failure::unreadable)?;
+    }
+    let older = ApiResource::new("test.kubegc.dev/v1beta1", "Widget", "widgets", Scope::Namespaced).custom();
+    catalog.add(ApiResource { preferred: false, ..older }).map_err(Failure::unreadable)?;
+    let mut server = ApiServer::new(version, catalog.clone());
+    server.set_now(Timestamp::from_secs(1_600_000_000));
+    let namespaces = catalog.mapping("v1", "Namespace").ok_or_else(|| Failure::unreadable("there is no kind Namespace"))?;
+    for name in ["default", "ns1", "ns2"] {
+        let answer = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
+        if answer.code != 201 {
+            return Err(Failure::unreadable(format!("namespace {name} was answered {}", answer.code)));
+        }
+    }
+    Ok(Base { catalog: Arc::new(catalog), server, version })
+}
+
+/// A collector that knows the kinds; of those not listed in `kinds` it has seen that there are no objects. Gives the monitors of the listed ones.
+pub(super) fn start_collector(
+    base: &Base,
+    workers: u32,
+    kinds: &[KindId],
+    now: Timestamp,
+) -> Result<(Collector, Vec<(MonitorId, KindId)>), Failure> {
+    let mut settings = Settings::new(base.version).as_upstream();
+    settings.attempt_to_delete_workers = workers;
+    settings.attempt_to_orphan_workers = workers;
+    settings.discovery_period = None;
+    let mut collector = Collector::new(settings);
+    let misuse = |misuse: Misuse| Failure::unreadable(misuse);
+    let mut monitored = Vec::new();
+    loop {
+        match collector.poll_output() {
+            Output::Discover => {
+                let catalog = Arc::clone(&base.catalog);
+                collector.handle(now, Input::Catalog { catalog, failed: Vec::new() }).map_err(misuse)?;
+            }
+            Output::Watch(monitor) => {
+                let kind = collector
+                    .monitor(monitor)
+                    .and_then(|of| base.catalog.by_resource(&of.group, &of.version, &of.resource))
+                    .ok_or_else(|| Failure::unreadable("a monitor watches an unknown resource"))?;
+                if kinds.contains(&kind) {
+                    monitored.push((monitor, kind));
+                    continue;
+                }
+                for event in [WatchEvent::Init, WatchEvent::InitDone] {
+                    collector.handle(now, Input::Watch { monitor, event }).map_err(misuse)?;
+                }
+            }
+            Output::Unwatch(_) | Output::Event(_) => {}
+            // The calls begin once all lists are there.
+            Output::Call(call) => return Err(Failure::unreadable(format!("an early call: {call:?}"))),
+            Output::Wait(_) => return Ok((collector, monitored)),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A scenario in play: API server, collector, client and namespace controller, and what is under way between them.
+//!
+//! Whoever plays the scenario decides what happens next; the world only carries it out and keeps the record.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use kubegc_core::{DeleteOptions, KindId, ObjectMeta, PatchType, Timestamp, deletion::Propagation};
+use kubegc_lifecycle::namespace;
+use kubegc_objects::{
+    Collector,
+    call::{Answer, Ask, Request},
+    collector::{Call, CallId, Input, MonitorId, Output, WatchEvent},
+    effect::InvalidNamespace,
+};
+use kubegc_sim::{ApiServer, EventType};
+
+use super::{
+    client::{Client, Wants},
+    compare::body_without_version,
+    namespace_controller::NamespaceController,
+    scene::{Scene, base, start_collector},
+};
+use crate::Failure;
+
+/// So long the collector makes no call before the client takes it for done.
+pub(super) const SILENCE: Duration = Duration::from_millis(1600);
+
+#[derive(Clone)]
+pub(super) struct World<'a> {
+    pub(super) scene: &'a Scene<'a>,
+    pub(super) server: ApiServer,
+    pub(super) collector: Option<Collector>,
+    pub(super) lanes: Vec<Lane>,
+    /// Calls that have not taken effect yet.
+    pub(super) calls: Vec<InFlight>,
+    pub(super) client: Client,
+    pub(super) namespaces: NamespaceController,
+    pub(super) now: Timestamp,
+    pub(super) last_call_at: Timestamp,
+    /// Whether the collector may have more to say.
+    pub(super) may_poll: bool,
+    collector_due: Option<Timestamp>,
+    /// Since the last checkpoint.
+    pub(super) writes: Vec<Write>,
+    pub(super) events: Vec<String>,
+    workers: u32,
+}
+
+/// What one monitor has yet to deliver.
+#[derive(Clone)]
+pub(super) struct Lane {
+    pub(super) kind: KindId,
+    monitor: MonitorId,
+    /// The revision up to which everything was delivered.
+    pub(super) cursor: u64,
+    listed: bool,
+    list: VecDeque<WatchEvent>,
+}
+
+/// A call that has not taken effect yet.
+#[derive(Clone)]
+pub(super) struct InFlight {
+    pub(super) call: Call,
+    /// For a write that has arrived, its place among the writes.
+    pub(super) arrived: Option<usize>,
+}
+
+/// A write of the collector. Its text lacks the code until it takes effect.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    /// `verb alias detail code`.
+    pub(super) text: String,
+    /// Content type and body of a patch; policy and expected uid of a delete.
+    pub(super) body: String,
+}
+
+/// What the server made of a call, before the collector hears of it.
+#[derive(Clone)]
+pub(super) struct Committed {
+    call: CallId,
+    answer: Answer,
+}
+
+impl<'a> World<'a> {
+    /// The world before the first step, with this many workers of each kind.
+    pub(super) fn new(scene: &'a Scene<'a>, workers: u32) -> Result<Self, Failure> {
+        let base = base()?;
+        let server = base.server.clone();
+        let now = server.now();
+        let mut world = Self {
+            scene,
+            server,
+            collector: None,
+            lanes: Vec::new(),
+            calls: Vec::new(),
+            client: Client::new(now),
+            namespaces: NamespaceController::new(namespace::Settings::new(base.version)),
+            now,
+            last_call_at: now,
+            may_poll: false,
+            collector_due: None,
+            writes: Vec::new(),
+            events: Vec::new(),
+            workers,
+        };
+        if scene.scenario.gc != "stopped" {
+            world.start_gc()?;
+            for lane in 0..world.lanes.len() {
+                while !world.is_listed(lane) {
+                    world.deliver(lane)?;
+                }
+            }
+        }
+        Ok(world)
+    }
+
+    /// Starts a collector; its lists have yet to be delivered.
+    pub(super) fn start_gc(&mut self) -> Result<(), Failure> {
+        let (collector, monitored) = start_collector(base()?, self.workers, &self.scene.kinds, self.now)?;
+        let lane = |(monitor, kind)| Lane { kind, monitor, cursor: 0, listed: false, list: VecDeque::new() };
+        self.lanes = monitored.into_iter().map(lane).collect();
+        self.collector = Some(collector);
+        self.may_poll = true;
+        Ok(())
+    }
+
+    /// Stops the collector. What it had under way never reaches the server.
+    pub(super) fn stop_gc(&mut self) {
+        self.collector = None;
+        self.lanes.clear();
+        self.calls.clear();
+        self.may_poll = false;
+        self.collector_due = None;
+    }
+
+    /// Whether a lane has delivered its list.
+    pub(super) fn is_listed(&self, lane: usize) -> bool {
+        self.lanes[lane].listed && self.lanes[lane].list.is_empty()
+    }
+
+    /// Whether there is something to deliver.
+    pub(super) fn is_behind(&self, lane: usize) -> bool {
+        let Lane { kind, cursor, listed, ref list, .. } = self.lanes[lane];
+        let mut events = self.server.events_since(kind, cursor).ok();
+        !listed || !list.is_empty() || events.as_mut().is_some_and(|events| events.next().is_some())
+    }
+
+    /// The revision of the next change that a lane delivers.
+    pub(super) fn next_revision(&self, lane: usize) -> u64 {
+        let Lane { kind, cursor, .. } = self.lanes[lane];
+        let next = self.server.events_since(kind, cursor).ok().and_then(|mut events| events.next());
+        next.map_or(0, |event| event.revision)
+    }
+
+    /// Delivers one object of the list, or the next change.
+    pub(super) fn deliver(&mut self, at: usize) -> Result<(), Failure> {
+        let lane = &mut self.lanes[at];
+        if !lane.listed {
+            lane.listed = true;
+            lane.cursor = self.server.revision();
+            lane.list.push_back(WatchEvent::Init);
+            let objects = self.server.objects(lane.kind, None);
+            lane.list.extend(objects.iter().map(|object| WatchEvent::InitApply(meta(&object.meta))));
+            lane.list.push_back(WatchEvent::InitDone);
+        }
+        let monitor = lane.monitor;
+        let mut ready = Vec::new();
+        while let Some(event) = lane.list.pop_front() {
+            // The bounds of the list come with the object beside them.
+            let last = matches!(event, WatchEvent::InitApply(_)) && lane.list.len() > 1;
+            ready.push(event);
+            if last {
+                break;
+            }
+        }
+        if ready.is_empty() {
+            let next = self.server.events_since(lane.kind, lane.cursor).ok().and_then(|mut events| events.next());
+            let Some(event) = next else { return Ok(()) };
+            lane.cursor = event.revision;
+            let meta = meta(&event.object.meta);
+            ready.push(match event.event_type {
+                EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
+                EventType::Deleted => WatchEvent::Delete(meta),
+            });
+        }
+        for event in ready {
+            self.handle(Input::Watch { monitor, event })?;
+        }
+        Ok(())
+    }
+
+    /// Takes one output of the collector.
+    pub(super) fn poll(&mut self) {
+        let Some(collector) = &mut self.collector else {
+            self.may_poll = false;
+            return;
+        };
+        match collector.poll_output() {
+            Output::Call(call) => self.calls.push(InFlight { call, arrived: None }),
+            Output::Event(warning) => {
+                let InvalidNamespace { dependent, .. } = &*warning;
+                let catalog = self.server.catalog();
+                let alias = self.scene.alias_of(&dependent.uid, ("", ""), "", "", catalog);
+                self.events.push(format!("{} {alias}", InvalidNamespace::REASON));
+            }
+            Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
+            Output::Wait(wait) => {
+                self.may_poll = false;
+                self.collector_due = wait.until;
+            }
+        }
+    }
+
+    /// What a write in flight is, as `verb alias detail`; `None` for reads.
+    pub(super) fn intent(&self, call: &InFlight) -> Option<String> {
+        let ask = &call.call.ask;
+        let catalog = self.server.catalog();
+        let resource = &catalog[ask.kind];
+        let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
+        let alias = |uid| self.scene.alias_of(uid, (&resource.group, &resource.resource), namespace, name, catalog);
+        match &ask.request {
+            Request::Get => None,
+            Request::Delete { propagation, .. } => Some(format!("delete {} {propagation}", alias(&ask.target.uid))),
+            Request::Patch { format: PatchType::Merge, .. } | Request::Put { .. } => {
+                let stored = self.server.object(ask.kind, namespace, name).map(|object| &object.meta.uid);
+                Some(format!("patch {} jmp", alias(stored.unwrap_or(&ask.target.uid))))
+            }
+            Request::Patch { .. } => Some(format!("patch {} smp", alias(&ask.target.uid))),
+        }
+    }
+
+    /// The code that a call would be answered with now.
+    pub(super) fn code_of(&self, call: &InFlight) -> u16 {
+        perform(&mut self.server.clone(), &call.call.ask).0
+    }
+
+    /// Has a write arrive at the server, where it may take effect later.
+    pub(super) fn arrive(&mut self, at: usize) {
+        if let Some(intent) = self.intent(&self.calls[at])
+            && self.calls[at].arrived.is_none()
+        {
+            self.calls[at].arrived = Some(self.writes.len());
+            self.writes.push(Write { text: intent, body: body_of(&self.calls[at].call.ask) });
+        }
+    }
+
+    /// Has a call take effect.
+    pub(super) fn commit(&mut self, at: usize) -> Committed {
+        self.arrive(at);
+        let InFlight { call, arrived } = self.calls.remove(at);
+        let (code, answer) = perform(&mut self.server, &call.ask);
+        if let Some(write) = arrived.and_then(|place| self.writes.get_mut(place)) {
+            write.text = format!("{} {code}", write.text);
+        }
+        self.last_call_at = self.now;
+        Committed { call: call.id, answer }
+    }
+
+    /// Tells the collector.
+    pub(super) fn answer(&mut self, committed: Committed) -> Result<(), Failure> {
+        let Committed { call, answer } = committed;
+        self.handle(Input::Answer { call, answer })
+    }
+
+    /// Performs the client's next request.
+    pub(super) fn request(&mut self) {
+        if let Some(namespace) = self.client.request(self.scene, &mut self.server, self.now) {
+            self.namespaces.namespace_changed(&namespace, self.now);
+        }
+    }
+
+    pub(super) fn wants(&self) -> Wants {
+        self.client.wants(self.scene)
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass_time(&mut self, until: Timestamp) -> Result<(), Failure> {
+        self.now = self.now.max(until);
+        self.server.set_now(self.now);
+        if self.collector_due.is_some_and(|due| due <= self.now) {
+            self.collector_due = None;
+            self.handle(Input::Tick)?;
+        }
+        Ok(())
+    }
+
+    /// The next time at which something happens by itself.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        let later = |at: &Timestamp| *at > self.now;
+        let client = Some(self.client.ready_at).filter(later);
+        let namespaces = self.namespaces.next_at().filter(later);
+        self.collector_due.into_iter().chain(client).chain(namespaces).min()
+    }
+
+    /// Whether only time can bring anything more from the collector, and not before a silence is over.
+    pub(super) fn is_silent(&self) -> bool {
+        let settled = !self.may_poll && self.calls.is_empty() && (0..self.lanes.len()).all(|lane| !self.is_behind(lane));
+        settled && self.client.ready_at <= self.now && self.collector_due.is_none_or(|due| due.since(self.last_call_at) > SILENCE)
+    }
+
+    /// What is under way, for a person.
+    pub(super) fn describe(&self) -> String {
+        let calls = self.calls.iter().map(|call| {
+            let target = call.call.ask.target.short();
+            let read = || format!("get {target} ({})", call.call.ask.reason.name());
+            format!("{}{}", self.intent(call).unwrap_or_else(read), if call.arrived.is_some() { " (arrived)" } else { "" })
+        });
+        let behind = (0..self.lanes.len()).filter(|&lane| self.is_behind(lane));
+        let behind = behind.map(|lane| self.server.catalog()[self.lanes[lane].kind].resource.to_string());
+        format!(
+            "{} calls of the client answered; writes: {:?}; in flight: {:?}; undelivered: {:?}",
+            self.client.calls.len(),
+            self.writes.iter().map(|write| write.text.as_str()).collect::<Vec<_>>(),
+            calls.collect::<Vec<_>>(),
+            behind.collect::<Vec<_>>(),
+        )
+    }
+
+    fn handle(&mut self, input: Input) -> Result<(), Failure> {
+        let Some(collector) = &mut self.collector else { return Ok(()) };
+        self.may_poll = true;
+        collector.handle(self.now, input).map_err(Failure::unreadable)
+    }
+}
+
+fn meta(meta: &ObjectMeta) -> Arc<ObjectMeta> {
+    Arc::new(meta.clone())
+}
+
+/// Carries out a call; the HTTP status and the answer.
+fn perform(server: &mut ApiServer, ask: &Ask) -> (u16, Answer) {
+    let (kind, namespace, name) = (ask.kind, &*ask.target.namespace, &*ask.target.name);
+    // There is no such path: a read of a cluster-scoped object in a namespace, or the reverse.
+    if server.catalog()[kind].is_namespaced() == namespace.is_empty() {
+        return (404, Answer::NotFound);
+    }
+    let answer = match &ask.request {
+        Request::Get => server.read(kind, namespace, name),
+        Request::Delete { wire, propagation } => {
+            let options = DeleteOptions {
+                propagation: Some(Propagation::Policy(*propagation)),
+                preconditions: wire.clone(),
+                ..DeleteOptions::default()
+            };
+            server.delete_with(kind, namespace, name, &options)
+        }
+        Request::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
+        // Releases before 1.15 only; none of them was recorded.
+        Request::Put { .. } => return (405, Answer::Refused { retry_after: None }),
+    };
+    let object = answer.object().map(|object| meta(&object.meta));
+    let told = match answer.code {
+        ..300 if ask.request == Request::Get => object.map_or(Answer::Unknown, Answer::Found),
+        ..300 => Answer::Applied(object),
+        404 => Answer::NotFound,
+        409 => Answer::Conflict,
+        415 => Answer::UnsupportedMediaType,
+        422 => Answer::Invalid,
+        400 | 403 | 405 | 429 => Answer::Refused { retry_after: None },
+        _ => Answer::Unknown,
+    };
+    (answer.code, told)
+}
+
+fn body_of(ask: &Ask) -> String {
+    match &ask.request {
+        Request::Patch { format, body } => {
+            format!("{format} {}", body_without_version(&String::from_utf8_lossy(body)))
+        }
+        Request::Delete { wire, propagation } => {
+            let uid = wire.uid.as_ref().map(ToString::to_string);
+            let version = wire.resource_version.as_ref().map(ToString::to_string);
+            format!("{propagation} uid={uid:?} resourceVersion={version:?}")
+        }
+        Request::Get | Request::Put { .. } => String::new(),
+    }
+}

@@ -1,0 +1,233 @@
+//! Reads recordings, replays their cases on two threads, and reports in the file's order.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{Mutex, OnceLock},
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::{
+    Failure, graph,
+    kind::{COMPACT, Kind, semantics_of_name},
+    objects,
+};
+
+/// Which cases to replay.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
+pub struct Options {
+    /// Only the case of this name or id.
+    pub only: Option<String>,
+}
+
+/// What became of the cases of one file.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct FileReport {
+    /// The file.
+    pub path: PathBuf,
+    /// What kind of cases it holds, as far as known.
+    pub kind: String,
+    /// Cases that match.
+    pub passed: usize,
+    /// Cases that do not, in the file's order.
+    pub failed: Vec<FailedCase>,
+    /// What is worth knowing and not counted, in the file's order.
+    pub notes: Vec<String>,
+}
+
+/// One case that does not match its recording.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct FailedCase {
+    /// Name or id, or the line's number.
+    pub name: String,
+    /// The difference.
+    pub failure: Failure,
+}
+
+/// The recordings among files and folders, sorted within each folder. Folders are searched in depth.
+///
+/// # Errors
+/// A path that does not exist, or a folder that cannot be read.
+pub fn recordings(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let mut pending = vec![path.clone()];
+        // Ends: links to folders are not followed below the first one.
+        while let Some(path) = pending.pop() {
+            if !path.is_dir() {
+                path.metadata()?;
+                found.push(path);
+                continue;
+            }
+            let mut entries = Vec::new();
+            for entry in path.read_dir()? {
+                let entry = entry?;
+                let is_recording = entry.path().extension().is_some_and(|extension| extension == "jsonl");
+                if is_recording || entry.file_type()?.is_dir() {
+                    entries.push(entry.path());
+                }
+            }
+            entries.sort();
+            pending.extend(entries.into_iter().rev());
+        }
+    }
+    Ok(found)
+}
+
+/// Replays one file.
+///
+/// # Errors
+/// The file cannot be read. What its lines hold is never an error: a line that is no case is a failed case.
+pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
+    let source = Source::new(path);
+    let lines = Mutex::new(BufReader::new(File::open(path)?).split(b'\n').enumerate());
+    let next = || -> io::Result<Option<(usize, Vec<u8>)>> {
+        // Nobody panics while holding the lock.
+        let mut lines = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        lines.next().map(|(at, line)| Ok((at, line?))).transpose()
+    };
+    let work = || -> io::Result<Vec<(usize, String, CaseReport)>> {
+        let mut done = Vec::new();
+        while let Some((at, line)) = next()? {
+            let text = String::from_utf8_lossy(&line);
+            if text.trim().is_empty() {
+                continue;
+            }
+            if let Some((name, report)) = source.case(at, &text, options) {
+                done.push((at, name, report));
+            }
+        }
+        Ok(done)
+    };
+    let mut cases = thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut cases = work()?;
+        // Panics of cases are caught; a panic elsewhere is a bug and goes on.
+        cases.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        io::Result::Ok(cases)
+    })?;
+    cases.sort_by_key(|&(at, ..)| at);
+    let mut report =
+        FileReport { path: path.to_owned(), kind: source.kind_text(), passed: 0, failed: Vec::new(), notes: Vec::new() };
+    for (_, name, case) in cases {
+        report.notes.extend(case.notes.into_iter().map(|note| format!("{name}: {note}")));
+        match case.result {
+            Ok(()) => report.passed += 1,
+            Err(failure) => report.failed.push(FailedCase { name, failure }),
+        }
+    }
+    Ok(report)
+}
+
+/// What a replayed case says.
+pub(crate) struct CaseReport {
+    pub(crate) result: Result<(), Failure>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl From<Result<(), Failure>> for CaseReport {
+    fn from(result: Result<(), Failure>) -> Self {
+        Self { result, notes: Vec::new() }
+    }
+}
+
+/// What is known of a file without reading its lines.
+struct Source {
+    is_recording: bool,
+    kind: Option<Kind>,
+    semantics: &'static str,
+    /// The file with the inputs of cases in compact form.
+    inputs_path: PathBuf,
+    /// Its lines by name, read once they are needed.
+    inputs: OnceLock<Result<BTreeMap<String, String>, Failure>>,
+}
+
+impl Source {
+    fn new(path: &Path) -> Self {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = name.split('.').next().unwrap_or_default();
+        Self {
+            is_recording: path.extension().is_some_and(|extension| extension == "jsonl"),
+            kind: Kind::of_name(stem),
+            semantics: semantics_of_name(stem),
+            inputs_path: path.with_file_name(name.replacen(COMPACT, "", 1)),
+            inputs: OnceLock::new(),
+        }
+    }
+
+    /// The line with the inputs of a case in compact form.
+    fn inputs(&self, name: &str) -> Result<&str, Failure> {
+        let lines = self.inputs.get_or_init(|| {
+            let text = fs::read_to_string(&self.inputs_path)
+                .map_err(|problem| Failure::unreadable(format!("{}: {problem}", self.inputs_path.display())))?;
+            let named = text.lines().filter_map(|line| {
+                #[derive(serde::Deserialize)]
+                struct Named {
+                    name: String,
+                }
+                Some((serde_json::from_str::<Named>(line).ok()?.name, line.to_owned()))
+            });
+            Ok(named.collect())
+        });
+        let line = lines.as_ref().map_err(Clone::clone)?.get(name);
+        line.map(String::as_str)
+            .ok_or_else(|| Failure::unreadable(format!("{} has no case {name}", self.inputs_path.display())))
+    }
+
+    fn kind_text(&self) -> String {
+        match (self.is_recording, self.kind) {
+            (false, _) => "no recording".to_owned(),
+            (true, Some(kind)) => format!("{kind:?}"),
+            (true, None) => "by content".to_owned(),
+        }
+    }
+
+    /// Replays one line; `None` where it is not asked for.
+    fn case(&self, at: usize, line: &str, options: &Options) -> Option<(String, CaseReport)> {
+        if !self.is_recording {
+            return None;
+        }
+        let number = || format!("line {}", at + 1);
+        let keys = match serde_json::from_str::<Value>(line) {
+            Ok(Value::Object(keys)) => keys,
+            Ok(_) => return Some((number(), Err(Failure::unreadable("the line is not an object")).into())),
+            Err(problem) => return Some((number(), Err(Failure::unreadable(problem)).into())),
+        };
+        let name = ["name", "id"].iter().find_map(|key| keys.get(*key)?.as_str()).map_or_else(number, ToOwned::to_owned);
+        if options.only.as_ref().is_some_and(|only| *only != name) {
+            return None;
+        }
+        let kind = self.kind.or_else(|| Kind::of_keys(&keys));
+        drop(keys);
+        let report = catch_unwind(AssertUnwindSafe(|| self.replay(kind, &name, line)));
+        let report = report.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(Failure::unreadable(format!("panicked: {text}"))).into()
+        });
+        Some((name, report))
+    }
+
+    fn replay(&self, kind: Option<Kind>, name: &str, line: &str) -> CaseReport {
+        match kind {
+            Some(Kind::GraphSequence) => graph::replay_sequence(line, self.semantics).into(),
+            Some(Kind::ConflictingData) => graph::replay_conflicting(line).into(),
+            Some(Kind::Patch) => graph::replay_patch(line, self.semantics).into(),
+            Some(Kind::Scenario) => objects::replay(line),
+            Some(Kind::CompactScenario) => match self.inputs(name) {
+                Ok(inputs) => objects::replay_compact(line, inputs),
+                Err(failure) => Err(failure).into(),
+            },
+            Some(kind) => Err(Failure::unreadable(format!("{kind:?} cases are not replayed yet"))).into(),
+            None => Err(Failure::unreadable("neither the file's name nor the line tells what kind of case it is")).into(),
+        }
+    }
+}

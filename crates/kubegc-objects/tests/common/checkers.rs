@@ -1,0 +1,253 @@
+//! Judges traces: what must hold of every run, whatever the cluster and whatever went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
+use kubegc_objects::{
+    Semantics,
+    call::{Answer, Ask, Conclusion, Request},
+    classify::{OwnerState, Resolved},
+    collector::{CallId, WatchEvent},
+    reason::Reason,
+};
+
+use super::world::{Seen, World};
+
+/// Law 2: nothing is asked of the server before the version's start rule allows it, and up to 1.31 nothing is begun while new monitors sync.
+pub(crate) fn starts_in_time(world: &World) {
+    let late_start = world.settings.semantics.start_without_full_sync;
+    let (mut wanted, mut synced) = (None, BTreeSet::new());
+    let (mut deadline, mut started): (Option<Timestamp>, bool) = (None, false);
+    for (now, seen) in &world.trace {
+        match seen {
+            Seen::Began => {
+                (wanted, started, deadline) = (None, false, None);
+                synced.clear();
+            }
+            Seen::Discovered(monitors) => {
+                wanted = Some(monitors.clone());
+                deadline.get_or_insert(now.saturating_add(world.settings.initial_sync_timeout));
+            }
+            Seen::Told(monitor, WatchEvent::InitDone) => {
+                synced.insert(*monitor);
+            }
+            Seen::Pulled(call) => {
+                let complete = wanted.as_ref().is_some_and(|all| all.iter().all(|monitor| synced.contains(monitor)));
+                started |= complete || (late_start && deadline.is_some_and(|deadline| *now >= deadline));
+                assert!(started, "asked before the start rule allows it: {call:?}");
+                let begins = call.ask.reason == Reason::VerifyItem;
+                assert!(complete || late_start || !begins, "begun while monitors sync: {call:?}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A call as the trace shows it: when it was pulled, and when and how it was answered.
+struct Asked<'a> {
+    at: usize,
+    ask: &'a Ask,
+    answered: Option<(usize, &'a Answer)>,
+}
+
+/// The calls of each collector of the trace, in the order in which they were pulled.
+fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
+    let mut lives: Vec<Vec<Asked<'_>>> = Vec::new();
+    let mut positions: BTreeMap<CallId, usize> = BTreeMap::new();
+    for (at, (_, seen)) in world.trace.iter().enumerate() {
+        match seen {
+            Seen::Began => {
+                lives.push(Vec::new());
+                positions.clear();
+            }
+            Seen::Pulled(call) => {
+                let calls = lives.last_mut().expect("a trace begins with a collector");
+                positions.insert(call.id, calls.len());
+                calls.push(Asked { at, ask: &call.ask, answered: None });
+            }
+            Seen::Answered(call, answer) => {
+                let calls = lives.last_mut().expect("a trace begins with a collector");
+                calls[positions[call]].answered = Some((at, answer));
+            }
+            _ => {}
+        }
+    }
+    lives
+}
+
+impl<'a> Asked<'a> {
+    /// What a read showed, if it was answered before that position of the trace.
+    fn found(&self, before: usize) -> Option<(usize, Option<&'a ObjectMeta>)> {
+        match self.answered {
+            Some((at, Answer::Found(live))) if at < before => Some((at, Some(live))),
+            Some((at, Answer::NotFound)) if at < before => Some((at, None)),
+            _ => None,
+        }
+    }
+}
+
+/// Law 3: a delete comes after a read of its object and a look at each of its owners, with the version's preconditions. Answers how many deletes
+/// there were.
+pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
+    let mut deletes = 0;
+    for calls in lives(world) {
+        for (position, delete) in calls.iter().enumerate() {
+            if let Request::Delete { wire, .. } = &delete.ask.request {
+                deletes += 1;
+                let earlier = &calls[..position];
+                let (begun, live) = verified(earlier, delete);
+                assert_eq!(wire.uid.as_ref(), Some(&delete.ask.target.uid));
+                let owners = delete.ask.reason.owners();
+                let named: Vec<_> = owners.iter().map(|owner| &owner.reference).collect();
+                let stored: Vec<_> = live.owner_references.iter().collect();
+                assert_eq!(named, stored, "decided on other references than were read: {:?}", delete.ask);
+                for owner in owners {
+                    looked_at(world, earlier, owner, begun, delete);
+                }
+                let expected = sends_version(&world.settings.semantics, earlier, delete, live);
+                assert_eq!(wire.resource_version.is_some(), expected, "{:?}", delete.ask);
+            }
+        }
+    }
+    deletes
+}
+
+/// The last read of the object that began a processing, and what it showed.
+fn verified<'a>(earlier: &[Asked<'a>], delete: &Asked<'_>) -> (usize, &'a ObjectMeta) {
+    let read = earlier
+        .iter()
+        .rev()
+        .find(|call| call.ask.reason == Reason::VerifyItem && call.ask.target == delete.ask.target);
+    let read = read.unwrap_or_else(|| panic!("deleted without a read: {:?}", delete.ask));
+    match read.found(delete.at) {
+        Some((answered, Some(live))) if live.uid == delete.ask.target.uid => (answered, live),
+        other => panic!("deleted after {other:?}: {:?}", delete.ask),
+    }
+}
+
+fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usize, delete: &Asked<'_>) {
+    let reference = &owner.reference;
+    let names = |target: &ObjectRef| target.uid == reference.uid;
+    if owner.state == OwnerState::RememberedAbsent {
+        let read = earlier.iter().any(|call| {
+            let gone = call.found(delete.at).is_some_and(|(_, live)| live.is_none_or(|live| live.uid != reference.uid));
+            names(&call.ask.target) && gone
+        });
+        let told = world.trace[..delete.at].iter().any(|(_, seen)| match seen {
+            Seen::Told(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,
+            // A list anew tells of deletions by what it does not show.
+            Seen::Told(_, WatchEvent::Init) => relisted(world, delete.at),
+            _ => false,
+        });
+        assert!(read || told, "remembered without ever being found absent: {owner:?}");
+        return;
+    }
+    let looked_up = earlier.iter().any(|call| {
+        call.ask.reason == Reason::LookUpOwner
+            && call.at > begun
+            && names(&call.ask.target)
+            && call.ask.target.name == reference.name
+            && call.ask.target.kind == reference.kind
+            && call.ask.target.api_version == reference.api_version
+            && call.found(delete.at).is_some_and(|(_, live)| OwnerState::of_live(reference, live) == owner.state)
+    });
+    assert!(looked_up, "an owner that was not looked up since the item was read: {owner:?} of {:?}", delete.ask);
+}
+
+/// Whether a monitor listed twice before a position of the trace.
+fn relisted(world: &World, before: usize) -> bool {
+    let mut listed = BTreeSet::new();
+    world.trace[..before].iter().any(|(_, seen)| match seen {
+        Seen::Told(monitor, WatchEvent::Init) => !listed.insert(*monitor),
+        Seen::Began => {
+            listed.clear();
+            false
+        }
+        _ => false,
+    })
+}
+
+/// Rule A-12: whether this delete is sent with a version.
+fn sends_version(semantics: &Semantics, earlier: &[Asked<'_>], delete: &Asked<'_>, live: &ObjectMeta) -> bool {
+    let last = earlier.iter().rev().find(|call| call.ask.target == delete.ask.target);
+    let rechecked = last.is_some_and(|call| call.ask.reason == Reason::RecheckAfterConflict);
+    if rechecked {
+        let found = last.and_then(|call| call.found(delete.at)).and_then(|(_, live)| live);
+        let now = found.expect("deleted again without an answer to the second read");
+        assert_eq!(now.owner_references, live.owner_references, "the owners changed meanwhile");
+    }
+    semantics.expect_resource_version && !rechecked
+}
+
+/// Law 4: an item is processed once at a time, the workers are not exceeded, and each dependent is released by one call at a time.
+pub(crate) fn works_one_at_a_time(world: &World) {
+    let (mut begun, mut calls) = (BTreeMap::<Identity, u32>::new(), BTreeMap::new());
+    for (_, seen) in &world.trace {
+        match seen {
+            Seen::Began => {
+                begun.clear();
+                calls.clear();
+            }
+            Seen::Pulled(call) => {
+                if call.ask.reason == Reason::VerifyItem {
+                    let count = begun.entry(identity(&call.ask.target)).or_default();
+                    *count += 1;
+                    assert_eq!(*count, 1, "processed twice at a time: {}", call.ask.target);
+                }
+                if let Reason::OwnerOrphans(owner) = &call.ask.reason {
+                    calls.insert(call.id, (owner.clone(), call.ask.target.clone()));
+                }
+                let running = begun.values().filter(|&&count| count > 0).count();
+                assert!(running <= world.settings.attempt_to_delete_workers as usize, "{running} workers");
+                let owners: BTreeSet<_> = calls.values().map(|(owner, _)| owner).collect();
+                assert!(owners.len() <= world.settings.attempt_to_orphan_workers as usize);
+                let released: BTreeSet<_> = calls.values().collect();
+                assert_eq!(released.len(), calls.len(), "two calls for one dependent");
+            }
+            Seen::Answered(call, _) => {
+                calls.remove(call);
+            }
+            Seen::Concluded(object, conclusion) => {
+                if !matches!(conclusion, Conclusion::Stale | Conclusion::BeingDeleted) {
+                    begun.remove(&identity(object));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+type Identity = (String, ObjectRef);
+
+/// The identity of a node, its namespace dropped where its kind has none.
+fn identity(object: &ObjectRef) -> Identity {
+    let mut object = object.clone();
+    if ["Node", "Tenant"].contains(&&*object.kind) {
+        object.namespace = "".into();
+    }
+    (object.uid.to_string(), object)
+}
+
+/// Law 8: after a delete whose outcome is unknown, or that met a conflict, the object is read before it is deleted again.
+pub(crate) fn uncertain_deletes_are_read_again(world: &World) {
+    for calls in lives(world) {
+        for (position, delete) in calls.iter().enumerate() {
+            let rewrites = matches!(delete.ask.request, Request::Delete { .. });
+            if !rewrites {
+                continue;
+            }
+            let same = |call: &&Asked<'_>| call.ask.target == delete.ask.target;
+            let uncertain = calls[..position].iter().rev().filter(same).find(|call| {
+                let own = matches!(call.ask.request, Request::Delete { .. })
+                    || matches!(call.ask.reason, Reason::BreakCycle(_));
+                let answer = call.answered.filter(|&(at, _)| at < delete.at).map(|(_, answer)| answer);
+                own && matches!(answer, Some(Answer::Unknown | Answer::Conflict))
+            });
+            let Some((answered, _)) = uncertain.and_then(|call| call.answered) else { continue };
+            let read = calls[..position].iter().filter(same).any(|call| {
+                call.at > answered && call.ask.request == Request::Get && call.found(delete.at).is_some()
+            });
+            assert!(read, "deleted again on an old belief: {:?}", delete.ask);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Decides what happens next: one of all steps that could happen, drawn from a seed, with faults where they are asked for.
+
+use std::time::Duration;
+
+use kubegc_objects::{call::Answer, collector::{MonitorId, Output}};
+use kubegc_sim::rng::Rng;
+
+use super::{
+    cluster::{Act, Cluster},
+    world::{Seen, World},
+};
+
+/// What can go wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    NotFound,
+    Conflict,
+    UnsupportedMediaType,
+    TooManyRequests,
+    /// 500, and nothing was done.
+    Unknown,
+    /// 500, and all was done.
+    LoseAnswer,
+}
+
+/// All faults that a server may answer truthfully enough: no object is said to be absent that is there.
+pub(crate) const FAULTS: [Fault; 5] =
+    [Fault::Conflict, Fault::UnsupportedMediaType, Fault::TooManyRequests, Fault::Unknown, Fault::LoseAnswer];
+/// The same with answers 404 for what is there.
+pub(crate) const LIES: [Fault; 6] = [
+    Fault::NotFound,
+    Fault::Conflict,
+    Fault::UnsupportedMediaType,
+    Fault::TooManyRequests,
+    Fault::Unknown,
+    Fault::LoseAnswer,
+];
+
+/// A seeded order of steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    rng: Rng,
+    pub(crate) faults: &'static [Fault],
+    /// How many faults may still happen.
+    pub(crate) faults_left: u32,
+    pub(crate) restarts_left: u32,
+    pub(crate) relists_left: u32,
+    /// What clients have yet to do.
+    pub(crate) acts: Vec<Act>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Poll,
+    Deliver(MonitorId),
+    Commit(usize),
+    Answer(usize),
+    Act,
+    Fault(usize),
+    Restart,
+    Relist(MonitorId),
+    Drift,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing is left to do.
+    Quiet,
+    /// Retries go on, and for a long time nothing changed.
+    Retrying,
+}
+
+/// More steps than any cluster of a dozen objects needs.
+const STEPS_MAX: usize = 100_000;
+/// For so long nothing may change before retries count as hopeless.
+const PATIENCE: Duration = Duration::from_secs(4_000);
+
+impl Schedule {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            faults: &[],
+            faults_left: 0,
+            restarts_left: 0,
+            relists_left: 0,
+            acts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_faults(mut self, faults: &'static [Fault], count: u32) -> Self {
+        (self.faults, self.faults_left) = (faults, count);
+        self
+    }
+
+    /// Lets the world go on until it rests.
+    pub(crate) fn run(&mut self, world: &mut World, cluster: &Cluster) -> Rest {
+        let (mut revision, mut changed_at) = (world.server.revision(), world.now);
+        for _ in 0..STEPS_MAX {
+            if revision != world.server.revision() {
+                (revision, changed_at) = (world.server.revision(), world.now);
+            }
+            if self.step(world, cluster) {
+                continue;
+            }
+            let Some(until) = world.waiting.and_then(|wait| wait.until) else { return Rest::Quiet };
+            if until.since(changed_at) > PATIENCE {
+                return Rest::Retrying;
+            }
+            world.tick(until);
+        }
+        panic!("no rest after {STEPS_MAX} steps");
+    }
+
+    /// Does one of the things that can be done now; false where only time helps.
+    pub(crate) fn step(&mut self, world: &mut World, cluster: &Cluster) -> bool {
+        let mut steps = Vec::new();
+        if world.waiting.is_none() {
+            steps.push(Step::Poll);
+        }
+        steps.extend(world.with_news().map(Step::Deliver));
+        steps.extend((0..world.asked.len()).map(Step::Commit));
+        steps.extend((0..world.answers.len()).map(Step::Answer));
+        if !self.acts.is_empty() {
+            steps.push(Step::Act);
+        }
+        if steps.is_empty() {
+            return false;
+        }
+        if self.faults_left > 0 && self.rng.chance(200) {
+            steps.extend((0..world.asked.len()).map(Step::Fault));
+        }
+        if self.restarts_left > 0 && self.rng.chance(30) {
+            steps = vec![Step::Restart];
+        }
+        if self.relists_left > 0 && self.rng.chance(50) {
+            steps.extend(world.lanes.iter().filter(|(_, lane)| lane.listed).map(|(&id, _)| Step::Relist(id)));
+        }
+        if self.rng.chance(50) {
+            steps.push(Step::Drift);
+        }
+        let drawn = self.rng.below(steps.len() as u64) as usize;
+        self.perform(steps[drawn], world, cluster);
+        true
+    }
+
+    fn perform(&mut self, step: Step, world: &mut World, cluster: &Cluster) {
+        match step {
+            Step::Poll => {
+                let _: Output = world.poll();
+            }
+            Step::Deliver(monitor) => world.deliver(monitor),
+            Step::Commit(at) => world.commit(at),
+            Step::Answer(at) => world.answer(at),
+            Step::Act => {
+                let act = self.acts.remove(0);
+                cluster.act(&mut world.server, &act);
+            }
+            Step::Fault(at) => {
+                self.faults_left -= 1;
+                let drawn = self.rng.below(self.faults.len() as u64) as usize;
+                fail(world, at, self.faults[drawn]);
+            }
+            Step::Restart => {
+                self.restarts_left -= 1;
+                // Some of the calls under way still reach the server.
+                for at in (0..world.asked.len()).rev() {
+                    if self.rng.chance(500) {
+                        world.commit(at);
+                    }
+                }
+                world.restart();
+            }
+            Step::Relist(monitor) => {
+                self.relists_left -= 1;
+                world.list(monitor);
+            }
+            Step::Drift => world.tick(world.now.saturating_add(Duration::from_millis(3))),
+        }
+    }
+}
+
+/// Answers a pulled call with a fault.
+pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
+    if fault == Fault::LoseAnswer {
+        world.commit(at);
+        if let Some((_, answer)) = world.answers.last_mut() {
+            *answer = Answer::Unknown;
+        }
+        return;
+    }
+    let call = world.asked.remove(at);
+    let answer = match fault {
+        Fault::NotFound => Answer::NotFound,
+        Fault::Conflict => Answer::Conflict,
+        Fault::UnsupportedMediaType => Answer::UnsupportedMediaType,
+        Fault::TooManyRequests => Answer::Refused { retry_after: Some(Duration::from_secs(1)) },
+        Fault::Unknown | Fault::LoseAnswer => Answer::Unknown,
+    };
+    world.trace.push((world.now, Seen::Committed(call.id, answer.clone())));
+    world.answers.push((call.id, answer));
+}

@@ -1,0 +1,388 @@
+//! A collector and an API server, and between them everything that can be late: watches, calls, answers.
+//!
+//! Nothing happens by itself. Each method is one step; who decides on their order is in `schedule`. All that passes between the two is kept in a
+//! trace, which checkers judge afterwards.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_core::{KindId, KubernetesVersion, ObjectRef, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_objects::{
+    Collector, Settings,
+    call::{Answer, Ask, Conclusion, Request},
+    collector::{Call, CallId, Input, MonitorId, Output, Wait, WatchEvent},
+    effect::InvalidNamespace,
+};
+use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
+
+/// One thing that passed between collector and server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A collector began, the first one or one after a restart, with so many resources to list.
+    Began,
+    Discovered(Vec<MonitorId>),
+    Pulled(Call),
+    /// The call reached the server, which answered so.
+    Committed(CallId, Answer),
+    /// The collector was answered.
+    Answered(CallId, Answer),
+    Told(MonitorId, WatchEvent),
+    Warned(Box<InvalidNamespace>),
+    Concluded(ObjectRef, Conclusion),
+    Ticked,
+}
+
+/// A monitor's watch: how far it has been delivered.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    pub(crate) kind: KindId,
+    pub(crate) listed: bool,
+    pub(crate) cursor: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) collector: Collector,
+    pub(crate) settings: Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) lanes: BTreeMap<MonitorId, Lane>,
+    /// Pulled and not yet carried out.
+    pub(crate) asked: Vec<Call>,
+    /// Carried out and not yet answered.
+    pub(crate) answers: Vec<(CallId, Answer)>,
+    /// What the last poll waited for, if nothing happened since.
+    pub(crate) waiting: Option<Wait>,
+    pub(crate) trace: Vec<(Timestamp, Seen)>,
+}
+
+impl World {
+    /// A collector that behaves as the release, over a server, asking for the served kinds once.
+    pub(crate) fn new(version: KubernetesVersion, server: ApiServer) -> Self {
+        let mut settings = Settings::new(version).as_upstream();
+        settings.discovery_period = None;
+        settings.record_conclusions = true;
+        Self::with(settings, server)
+    }
+
+    pub(crate) fn with(settings: Settings, server: ApiServer) -> Self {
+        let now = server.now();
+        Self {
+            collector: Collector::new(settings.clone()),
+            server,
+            settings,
+            now,
+            lanes: BTreeMap::new(),
+            asked: Vec::new(),
+            answers: Vec::new(),
+            waiting: None,
+            trace: vec![(now, Seen::Began)],
+        }
+    }
+
+    pub(crate) fn poll(&mut self) -> Output {
+        let output = self.collector.poll_output();
+        self.note_conclusions();
+        match &output {
+            Output::Discover => self.discover(),
+            Output::Watch(monitor) => self.watch(*monitor),
+            Output::Unwatch(monitor) => {
+                self.lanes.remove(monitor);
+            }
+            Output::Call(call) => {
+                self.note(Seen::Pulled(call.clone()));
+                self.asked.push(call.clone());
+            }
+            Output::Event(warning) => self.note(Seen::Warned(warning.clone())),
+            Output::Wait(wait) => self.waiting = Some(*wait),
+        }
+        output
+    }
+
+    /// Asks the server which kinds it serves and tells the collector.
+    pub(crate) fn discover(&mut self) {
+        let catalog = Arc::new(self.server.discover());
+        self.tell(Input::Catalog { catalog, failed: Vec::new() });
+        let monitors = self.collector.monitors().map(|(monitor, _, _)| monitor).collect();
+        self.note(Seen::Discovered(monitors));
+    }
+
+    fn watch(&mut self, monitor: MonitorId) {
+        let resource = self.collector.monitor(monitor).expect("it was just asked for");
+        let kind = self.server.resolve(&resource.group, &resource.version, &resource.resource);
+        let kind = kind.expect("discovery showed it");
+        self.lanes.insert(monitor, Lane { kind, listed: false, cursor: 0 });
+    }
+
+    pub(crate) fn monitor_of(&self, kind: KindId) -> MonitorId {
+        let lane = self.lanes.iter().find(|(_, lane)| lane.kind == kind);
+        *lane.expect("the kind is watched").0
+    }
+
+    /// Whether this watch has something to deliver.
+    pub(crate) fn has_news(&self, lane: &Lane) -> bool {
+        let news = || self.server.events_since(lane.kind, lane.cursor).map(|mut events| events.next().is_some());
+        !lane.listed || news().unwrap_or(true)
+    }
+
+    /// Delivers the list of a resource, or its next event.
+    pub(crate) fn deliver(&mut self, monitor: MonitorId) {
+        let lane = &self.lanes[&monitor];
+        if !lane.listed {
+            return self.list(monitor);
+        }
+        let next = self.server.events_since(lane.kind, lane.cursor).map(|mut events| events.next().cloned());
+        match next {
+            Ok(Some(event)) => {
+                self.lanes.get_mut(&monitor).expect("looked up above").cursor = event.revision;
+                let meta = Arc::new(event.object.meta.clone());
+                self.watched(
+                    monitor,
+                    match event.event_type {
+                        EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
+                        EventType::Deleted => WatchEvent::Delete(meta),
+                    },
+                );
+            }
+            Ok(None) => {}
+            Err(_) => self.list(monitor),
+        }
+    }
+
+    /// Lists a resource, the first time or anew.
+    pub(crate) fn list(&mut self, monitor: MonitorId) {
+        let kind = self.lanes[&monitor].kind;
+        self.watched(monitor, WatchEvent::Init);
+        for object in self.server.objects(kind, None) {
+            self.watched(monitor, WatchEvent::InitApply(Arc::new(object.meta.clone())));
+        }
+        self.watched(monitor, WatchEvent::InitDone);
+        let lane = self.lanes.get_mut(&monitor).expect("looked up above");
+        (lane.listed, lane.cursor) = (true, self.server.revision());
+    }
+
+    pub(crate) fn watched(&mut self, monitor: MonitorId, event: WatchEvent) {
+        self.note(Seen::Told(monitor, event.clone()));
+        self.tell(Input::Watch { monitor, event });
+    }
+
+    /// Carries out a pulled call. Its answer waits to be handed in.
+    pub(crate) fn commit(&mut self, at: usize) {
+        let call = self.asked.remove(at);
+        let answer = perform(&mut self.server, &self.collector, &call.ask);
+        self.note(Seen::Committed(call.id, answer.clone()));
+        self.answers.push((call.id, answer));
+    }
+
+    /// Hands in the answer to a call that was carried out.
+    pub(crate) fn answer(&mut self, at: usize) {
+        let (call, answer) = self.answers.remove(at);
+        self.hand_in(call, answer);
+    }
+
+    pub(crate) fn hand_in(&mut self, call: CallId, answer: Answer) {
+        self.note(Seen::Answered(call, answer.clone()));
+        self.tell(Input::Answer { call, answer });
+    }
+
+    pub(crate) fn tick(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        self.server.set_now(self.now);
+        self.note(Seen::Ticked);
+        self.tell(Input::Tick);
+    }
+
+    /// Kills the collector and begins with a new one. Calls that were not carried out yet never are.
+    pub(crate) fn restart(&mut self) {
+        self.collector = Collector::new(self.settings.clone());
+        self.lanes.clear();
+        self.asked.clear();
+        self.answers.clear();
+        self.waiting = None;
+        self.note(Seen::Began);
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.waiting = None;
+        self.collector.handle(self.now, input).expect("the world answers what was asked, in the order of time");
+        self.note_conclusions();
+    }
+
+    fn note_conclusions(&mut self) {
+        for (object, conclusion) in self.collector.take_conclusions() {
+            self.note(Seen::Concluded(object, conclusion));
+        }
+    }
+
+    fn note(&mut self, seen: Seen) {
+        self.trace.push((self.now, seen));
+    }
+
+    /// Performs everything at once and in order until only time would help: what changed is seen before the next call.
+    pub(crate) fn settle_now(&mut self) -> Wait {
+        loop {
+            let output = self.poll();
+            while !self.asked.is_empty() {
+                self.commit(0);
+                self.answer(0);
+            }
+            let delivered = self.deliver_all();
+            if let Output::Wait(wait) = output
+                && !delivered
+            {
+                return wait;
+            }
+        }
+    }
+
+    /// Goes on in order until the collector asks for something that fits; it is pulled and not carried out. False where it never is.
+    pub(crate) fn run_to(&mut self, fits: impl Fn(&Ask) -> bool) -> bool {
+        let end = self.now.saturating_add(Duration::from_secs(120));
+        loop {
+            match self.poll() {
+                Output::Call(call) if fits(&call.ask) => return true,
+                Output::Call(_) => {
+                    self.commit(self.asked.len() - 1);
+                    self.answer(0);
+                    self.deliver_all();
+                }
+                Output::Wait(wait) => {
+                    if !self.deliver_all() {
+                        match wait.until {
+                            Some(until) if until <= end => self.tick(until),
+                            _ => return false,
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lists every watched resource, before any call.
+    pub(crate) fn list_all(&mut self) {
+        while !matches!(self.poll(), Output::Wait(_)) {}
+        let monitors: Vec<MonitorId> = self.lanes.keys().copied().collect();
+        for monitor in monitors {
+            self.list(monitor);
+        }
+    }
+
+    /// Delivers all that watches have. Answers whether there was anything.
+    pub(crate) fn deliver_all(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            let fresh: Vec<MonitorId> = self.with_news().collect();
+            if fresh.is_empty() {
+                return any;
+            }
+            any = true;
+            for monitor in fresh {
+                self.deliver(monitor);
+            }
+        }
+    }
+
+    pub(crate) fn with_news(&self) -> impl Iterator<Item = MonitorId> {
+        self.lanes.iter().filter(|(_, lane)| self.has_news(lane)).map(|(&monitor, _)| monitor)
+    }
+
+    /// The same, letting time pass until nothing is left, or for so long that what is left is hopeless.
+    pub(crate) fn settle(&mut self) -> Wait {
+        let end = self.now.saturating_add(Duration::from_secs(120));
+        loop {
+            let wait = self.settle_now();
+            match wait.until {
+                Some(until) if until <= end => self.tick(until),
+                _ => return wait,
+            }
+        }
+    }
+
+    /// All writes that were carried out, with their answers, since a position of the trace.
+    pub(crate) fn writes(&self, since: usize) -> Vec<(&Ask, &Answer)> {
+        self.calls(since).into_iter().filter(|(ask, _)| ask.request.is_write()).collect()
+    }
+
+    /// All calls that were answered, since a position of the trace.
+    pub(crate) fn calls(&self, since: usize) -> Vec<(&Ask, &Answer)> {
+        let mut asked = BTreeMap::new();
+        let mut calls = Vec::new();
+        for (_, seen) in &self.trace[since..] {
+            match seen {
+                Seen::Pulled(call) => {
+                    asked.insert(call.id, &call.ask);
+                }
+                Seen::Answered(id, answer) => calls.extend(asked.get(id).map(|&ask| (ask, answer))),
+                _ => {}
+            }
+        }
+        calls
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<&InvalidNamespace> {
+        self.trace
+            .iter()
+            .filter_map(|(_, seen)| match seen {
+                Seen::Warned(warning) => Some(&**warning),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// How the attempts at an object ended.
+    pub(crate) fn conclusions(&self, uid: &str) -> Vec<&Conclusion> {
+        self.trace
+            .iter()
+            .filter_map(|(_, seen)| match seen {
+                Seen::Concluded(object, conclusion) if object.uid == *uid => Some(conclusion),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// Carries a call out.
+pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) -> Answer {
+    let resource = &collector.catalog()[ask.kind];
+    let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
+        return Answer::NotFound;
+    };
+    let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
+    let response = match &ask.request {
+        Request::Get => {
+            let found = server.object(kind, namespace, name);
+            return found.map_or(Answer::NotFound, |object| Answer::Found(Arc::new(object.meta.clone())));
+        }
+        Request::Delete { wire, propagation } => {
+            let options = DeleteOptionsSpec {
+                propagation_policy: Some(propagation.as_str().to_owned()),
+                preconditions: Some(wire.clone()),
+                ..DeleteOptionsSpec::default()
+            };
+            server.delete(kind, namespace, name, &options)
+        }
+        Request::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
+        Request::Put { read_at, finalizers } => match server.object(kind, namespace, name) {
+            None => return Answer::NotFound,
+            Some(object) => {
+                let mut written = StoredObject::clone(object);
+                written.meta.resource_version = read_at.clone();
+                written.meta.finalizers.clone_from(finalizers);
+                server.update(kind, namespace, name, written)
+            }
+        },
+    };
+    answer_of(&response)
+}
+
+fn answer_of(response: &Response) -> Answer {
+    match response.code {
+        200..300 => Answer::Applied(response.object().map(|object| Arc::new(object.meta.clone()))),
+        404 => Answer::NotFound,
+        409 => Answer::Conflict,
+        415 => Answer::UnsupportedMediaType,
+        422 => Answer::Invalid,
+        400..500 => Answer::Refused { retry_after: None },
+        _ => Answer::Unknown,
+    }
+}

@@ -1,0 +1,103 @@
+//! Laws 1, 5 and 6: the same inputs give the same outputs, waiting repeats itself, and time that was waited for changes something.
+
+use std::time::Duration;
+
+use kubegc_core::Timestamp;
+use kubegc_objects::collector::{Input, Output};
+use proptest::prelude::*;
+
+use crate::common::{
+    VERSIONS,
+    cluster::{Cluster, ill_formed, version},
+    config,
+    schedule::{LIES, Schedule},
+    world::World,
+};
+
+fn any_schedule(seed: u64, cluster: &Cluster) -> Schedule {
+    let mut schedule = Schedule::new(seed).with_faults(&LIES, 10);
+    (schedule.relists_left, schedule.acts) = (2, cluster.acts.clone());
+    schedule
+}
+
+proptest! {
+    #![proptest_config(config(96))]
+
+    #[test]
+    fn law_1_same_inputs_give_same_outputs(cluster in ill_formed(), seed: u64, release in 0..VERSIONS.len(), fork in 0..200usize) {
+        let version = version(VERSIONS[release]);
+        let mut world = World::new(version, cluster.server(version));
+        let mut schedule = any_schedule(seed, &cluster);
+        for _ in 0..fork {
+            schedule.step(&mut world, &cluster);
+        }
+        let (mut twin, mut twin_schedule) = (world.clone(), schedule.clone());
+        prop_assert_eq!(world.collector.fingerprint(), twin.collector.fingerprint());
+        schedule.run(&mut world, &cluster);
+        twin_schedule.run(&mut twin, &cluster);
+        prop_assert_eq!(&world.trace, &twin.trace, "a clone went on differently");
+
+        let mut again = World::new(version, cluster.server(version));
+        let mut schedule = any_schedule(seed, &cluster);
+        for _ in 0..fork {
+            schedule.step(&mut again, &cluster);
+        }
+        schedule.run(&mut again, &cluster);
+        prop_assert_eq!(&world.trace, &again.trace, "a second run went differently");
+        prop_assert_eq!(world.collector.fingerprint(), again.collector.fingerprint());
+    }
+
+    #[test]
+    fn laws_5_and_6_waiting_repeats_itself_and_its_end_changes_something(
+        cluster in ill_formed(), seed: u64, release in 0..VERSIONS.len(),
+    ) {
+        let version = version(VERSIONS[release]);
+        let mut world = World::new(version, cluster.server(version));
+        let mut schedule = any_schedule(seed, &cluster);
+        let (mut waits, mut ticks) = (0, 0);
+        for _ in 0..600 {
+            let went_on = schedule.step(&mut world, &cluster);
+            let Some(wait) = world.waiting else { continue };
+            waits += 1;
+            let mut idle = world.collector.clone();
+            prop_assert_eq!(idle.poll_output(), Output::Wait(wait));
+            let Some(until) = wait.until else {
+                if went_on { continue } else { break }
+            };
+            prop_assert!(until > world.now, "a wait that is over");
+            let before = Timestamp::from_nanos(until.as_nanos() - 1);
+            idle.handle(before, Input::Tick).expect("time goes on");
+            prop_assert_eq!(idle.poll_output(), Output::Wait(wait), "a tick before its time changed something");
+            idle.handle(until, Input::Tick).expect("time goes on");
+            if let Output::Wait(next) = idle.poll_output() {
+                prop_assert!(next.until.is_none_or(|next| next > until), "no progress: {:?}, then {:?}", wait, next);
+            }
+            if !went_on {
+                ticks += 1;
+                world.tick(until);
+            }
+        }
+        prop_assert!(waits > 0);
+        prop_assume!(ticks < 600);
+    }
+}
+
+#[test]
+fn a_spurious_tick_does_not_keep_a_retry_from_coming() {
+    use crate::common::cluster::{CONFIG_MAP, NODE, Object, SECRET, server};
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let mut reference = owner.reference();
+    reference.api_version = "example.com/v9".into();
+    let item = Object::new(SECRET, "red", "item").with(reference);
+    let mut server = server(version("1.36"), &[CONFIG_MAP, SECRET, NODE]);
+    item.insert(&mut server);
+    let mut world = World::new(version("1.36"), server);
+    let wait = world.settle_now();
+    let until = wait.until.expect("an owner of an unknown kind is tried again");
+    assert_eq!(until.since(world.now), Duration::from_millis(5));
+    world.tick(Timestamp::from_nanos(until.as_nanos() - 1));
+    assert_eq!(world.settle_now(), wait);
+    world.tick(until);
+    let next = world.settle_now().until.expect("it failed again");
+    assert_eq!(next.since(until), Duration::from_millis(10));
+}

@@ -1,0 +1,128 @@
+//! Laws 7, 9 and 10: on well-formed clusters the end does not depend on timing, on the collector's death, or on faults that stop.
+//!
+//! The end is which objects are left, which of them are being deleted, and who owns the others. What a held object still
+//! refers to depends on timing upstream too: nobody looks at it any more.
+
+use proptest::prelude::*;
+
+use crate::common::{
+    cluster::{Act, Cluster, Features, well_formed},
+    config, latest,
+    oracle::{Remains, fixpoint},
+    remains,
+    schedule::{FAULTS, Rest, Schedule},
+    world::World,
+};
+
+/// What may be drawn together so that the end is one: see the exceptions in `laws_exceptions`.
+fn cluster() -> impl Strategy<Value = Cluster> {
+    use kubegc_core::PropagationPolicy::{Background, Foreground};
+    let free = well_formed(Features::ALL).prop_map(|mut cluster| {
+        // Cycles, several owners and held objects together: background only.
+        let [Act::Delete(_, policy)] = cluster.acts.as_mut_slice() else { return cluster };
+        if *policy == Some(Foreground) {
+            *policy = Some(Background);
+        }
+        cluster
+    });
+    let foreground = Features { cycles: false, finalizers: false, several_owners: true };
+    let held = Features { cycles: false, finalizers: true, several_owners: false };
+    prop_oneof![free, well_formed(foreground), well_formed(held)]
+}
+
+fn world(cluster: &Cluster) -> World {
+    let mut server = cluster.server(latest());
+    for act in &cluster.acts {
+        cluster.act(&mut server, act);
+    }
+    World::new(latest(), server)
+}
+
+fn calm(cluster: &Cluster) -> Remains {
+    let mut world = world(cluster);
+    assert_eq!(world.settle().until, None, "something is retried for ever");
+    remains(cluster, &world)
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    #[test]
+    fn law_7_timing_does_not_change_the_end(cluster in cluster(), seed: u64) {
+        let mut world = world(&cluster);
+        let rest = Schedule::new(seed).run(&mut world, &cluster);
+        prop_assert_eq!(rest, Rest::Quiet);
+        prop_assert_eq!(remains(&cluster, &world), calm(&cluster));
+    }
+
+    #[test]
+    fn law_9_death_anywhere_does_not_change_the_end(cluster in cluster(), seed: u64) {
+        let mut world = world(&cluster);
+        let mut schedule = Schedule::new(seed);
+        (schedule.restarts_left, schedule.relists_left) = (3, 2);
+        prop_assert_eq!(schedule.run(&mut world, &cluster), Rest::Quiet);
+        prop_assert_eq!(remains(&cluster, &world), calm(&cluster));
+    }
+
+    #[test]
+    fn law_10_faults_that_stop_leave_nothing_behind(cluster in cluster(), seed: u64) {
+        let mut world = world(&cluster);
+        let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 30);
+        prop_assert_eq!(schedule.run(&mut world, &cluster), Rest::Quiet, "calls go on for ever");
+        let end = remains(&cluster, &world);
+        prop_assert_eq!(&end, &calm(&cluster));
+        // What is left, nobody would collect.
+        let left: Vec<_> = cluster.objects.iter().filter_map(|object| {
+            let meta = object.live(&world.server).filter(|meta| !meta.is_deleting())?;
+            Some(crate::common::cluster::Object { kind: object.kind, meta })
+        }).collect();
+        for object in &left {
+            let owned = object.meta.owner_references.is_empty();
+            let solid = object.meta.owner_references.iter().any(|reference| end.contains_key(&reference.uid.to_string()));
+            prop_assert!(owned || solid, "garbage is left: {:?}", object.meta);
+        }
+    }
+
+    #[test]
+    fn law_10_calls_are_bounded(cluster in cluster(), seed: u64) {
+        let mut world = world(&cluster);
+        let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 10);
+        schedule.run(&mut world, &cluster);
+        let edges: usize = cluster.objects.iter().map(|object| 1 + object.meta.owner_references.len()).sum();
+        // Each object is looked at when an owner goes, waits, or a dependent goes, and once a fault.
+        let bound = 40 * edges as u64 * cluster.objects.len() as u64 + 200;
+        prop_assert!(world.collector.calls_made() <= bound, "{} calls", world.collector.calls_made());
+    }
+
+    #[test]
+    fn background_ends_as_the_oracle_says(cluster in well_formed(Features::ALL), seed: u64) {
+        let mut cluster = cluster;
+        let Act::Delete(target, policy) = &mut cluster.acts[0] else { return Ok(()) };
+        *policy = Some(kubegc_core::PropagationPolicy::Background);
+        let expected = fixpoint(&cluster.objects, *target);
+        let mut world = world(&cluster);
+        Schedule::new(seed).run(&mut world, &cluster);
+        prop_assert_eq!(remains(&cluster, &world), expected);
+    }
+}
+
+/// The generator draws what the laws are about.
+#[test]
+fn the_generator_draws_cascades_of_every_kind() {
+    let mut runner = proptest::test_runner::TestRunner::new(config(1));
+    let (mut deep, mut held, mut kept_by_another) = (0, 0, 0);
+    for _ in 0..300 {
+        let cluster = cluster().new_tree(&mut runner).expect("nothing is rejected").current();
+        let end = calm(&cluster);
+        deep += usize::from(end.len() + 3 <= cluster.objects.len());
+        held += usize::from(end.values().any(|remnant| *remnant == crate::common::oracle::Remnant::Held));
+        kept_by_another += usize::from(world_writes(&cluster, "SomeOwnersGone"));
+    }
+    assert!(deep > 10 && held > 10 && kept_by_another > 5, "{deep} cascades, {held} held, {kept_by_another} released");
+}
+
+fn world_writes(cluster: &Cluster, reason: &str) -> bool {
+    let mut world = world(cluster);
+    world.settle();
+    world.writes(0).iter().any(|(ask, _)| ask.reason.name() == reason)
+}

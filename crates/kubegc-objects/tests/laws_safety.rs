@@ -1,0 +1,142 @@
+//! Laws 2, 3, 4 and 8: when the collector may write, what a delete rests on, how much goes on at a time. They hold of every cluster, in every
+//! release, whatever goes wrong.
+
+use kubegc_objects::{Hardening, Settings};
+use proptest::prelude::*;
+
+use crate::common::{
+    VERSIONS, checkers,
+    cluster::{KINDS, SECRET, TENANT, catalog, id, ill_formed, server, version, well_formed, CONFIG_MAP, Features, Object},
+    config,
+    schedule::{LIES, Schedule},
+    world::{Seen, World},
+};
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    #[test]
+    fn laws_2_3_4_and_8_hold_of_any_cluster_and_any_fault(
+        cluster in ill_formed(), seed: u64, release in 0..VERSIONS.len(), workers in 1..4u32, one_call: bool,
+    ) {
+        let version = version(VERSIONS[release]);
+        let mut settings = Settings::new(version).as_upstream();
+        (settings.discovery_period, settings.record_conclusions) = (None, true);
+        (settings.attempt_to_delete_workers, settings.attempt_to_orphan_workers) = (workers, workers);
+        settings.calls_in_flight_max = one_call.then_some(std::num::NonZeroU32::MIN);
+        let mut world = World::with(settings, cluster.server(version));
+        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20);
+        (schedule.restarts_left, schedule.relists_left) = (1, 2);
+        schedule.acts.clone_from(&cluster.acts);
+        schedule.run(&mut world, &cluster);
+        checkers::starts_in_time(&world);
+        checkers::deletes_rest_on_reads(&world);
+        checkers::works_one_at_a_time(&world);
+        checkers::uncertain_deletes_are_read_again(&world);
+    }
+
+    #[test]
+    fn law_3_strict_deletes_expect_what_was_read(cluster in well_formed(Features::ALL), seed: u64, release in 0..VERSIONS.len()) {
+        let version = version(VERSIONS[release]);
+        let mut settings = Settings::new(version);
+        settings.discovery_period = None;
+        prop_assert_eq!(settings.hardening, Hardening::Strict);
+        let mut world = World::with(settings, cluster.server(version));
+        let mut schedule = Schedule::new(seed).with_faults(&LIES, 10);
+        schedule.acts.clone_from(&cluster.acts);
+        schedule.run(&mut world, &cluster);
+        for (ask, _) in world.writes(0) {
+            if let kubegc_objects::call::Request::Delete { wire, .. } = &ask.request {
+                prop_assert_eq!(wire, &ask.expect);
+                prop_assert!(wire.uid.is_some() && wire.resource_version.is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_checkers_see_deletes_retries_and_orphans() {
+    let (mut deletes, mut conflicts, mut released) = (0, 0, 0);
+    let mut runner = proptest::test_runner::TestRunner::new(config(1));
+    for seed in 0..60 {
+        let cluster = ill_formed().new_tree(&mut runner).expect("nothing is rejected").current();
+        let mut world = World::new(version("1.36"), cluster.server(version("1.36")));
+        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20);
+        schedule.acts.clone_from(&cluster.acts);
+        schedule.run(&mut world, &cluster);
+        deletes += checkers::deletes_rest_on_reads(&world);
+        for (ask, _) in world.calls(0) {
+            conflicts += usize::from(ask.reason.name() == "RecheckAfterConflict");
+            released += usize::from(ask.reason.name() == "OwnerOrphans");
+        }
+    }
+    assert!(deletes > 50 && conflicts > 0 && released > 0, "{deletes} deletes, {conflicts} rechecks, {released} releases");
+}
+
+/// G-16 and G-20: a kind that never lists holds everything up to 1.31, and from 1.32 on for thirty seconds.
+#[test]
+fn law_2_a_kind_that_never_syncs() {
+    for (release, starts) in [("1.13", false), ("1.28", false), ("1.31", false), ("1.32", true), ("1.36", true)] {
+        let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+        let mut server = server(version(release), &KINDS);
+        item.insert(&mut server);
+        let broken = id(&server, TENANT);
+        let mut world = World::new(version(release), server);
+        while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) {}
+        let working: Vec<_> = world.lanes.iter().filter(|(_, lane)| lane.kind != broken).map(|(&id, _)| id).collect();
+        for monitor in working {
+            world.list(monitor);
+        }
+        let wait = match world.poll() {
+            kubegc_objects::collector::Output::Wait(wait) => wait,
+            other => panic!("{release}: {other:?} before all kinds are listed"),
+        };
+        assert_eq!(wait.until.map(|until| until.since(world.now).as_secs()), starts.then_some(30), "{release}");
+        world.tick(world.now.saturating_add(std::time::Duration::from_secs(30)));
+        // Not `settle`: that would list the broken kind.
+        while let kubegc_objects::collector::Output::Call(_) = world.poll() {
+            world.commit(0);
+            world.answer(0);
+        }
+        assert_eq!(item.live(&world.server).is_none(), starts, "{release}");
+        checkers::starts_in_time(&world);
+    }
+}
+
+/// G-20: up to 1.31 a new kind stops the workers until it is listed; what a worker has in hand goes on (G-23).
+#[test]
+fn law_2_workers_pause_while_a_new_kind_syncs() {
+    for (release, pauses) in [("1.20.2", true), ("1.31", true), ("1.32", false), ("1.36", false)] {
+        let gone = Object::new(CONFIG_MAP, "red", "gone");
+        let items = ["a", "b"].map(|name| Object::new(SECRET, "red", name).owned_by(&gone));
+        let mut server = server(version(release), &[CONFIG_MAP, SECRET]);
+        items.iter().for_each(|item| item.insert(&mut server));
+        let mut settings = Settings::new(version(release)).as_upstream();
+        (settings.discovery_period, settings.record_conclusions) = (None, true);
+        settings.attempt_to_delete_workers = 1;
+        let mut world = World::with(settings, server);
+        assert!(world.run_to(|ask| &*ask.target.name == "a" || &*ask.target.name == "b"), "{release}");
+        world.server.register(catalog(&[TENANT])[id_of_only(&catalog(&[TENANT]))].clone()).expect("a new kind");
+        world.discover();
+        let begun = world.trace.len();
+        while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) || !world.asked.is_empty() {
+            while !world.asked.is_empty() {
+                world.commit(0);
+                world.answer(0);
+            }
+        }
+        let begun = world.trace[begun..].iter().filter(|(_, seen)| {
+            matches!(seen, Seen::Pulled(call) if call.ask.reason == kubegc_objects::reason::Reason::VerifyItem)
+        });
+        assert_eq!(begun.count() == 0, pauses, "{release}: begun while the new kind syncs");
+        let left = items.iter().filter(|item| item.live(&world.server).is_some()).count();
+        assert_eq!(left, usize::from(pauses), "{release}: the one in hand goes on, the other waits");
+        world.settle();
+        assert!(items.iter().all(|item| item.live(&world.server).is_none()), "{release}");
+        checkers::starts_in_time(&world);
+    }
+}
+
+fn id_of_only(catalog: &kubegc_core::Catalog) -> kubegc_core::KindId {
+    catalog.iter().next().expect("one kind").0
+}

@@ -1,0 +1,16 @@
+//! Object collection against a simulated API server: the laws of the collector, their documented exceptions, an independent oracle, and what the
+//! rules say case by case.
+
+mod common;
+mod driver;
+mod graph_rules;
+mod laws_determinism;
+mod laws_exceptions;
+mod laws_outcome;
+mod laws_safety;
+mod oracle_fixpoint;
+mod orphan_plan;
+mod probe;
+mod retry_rules;
+mod versions;
+mod worker_rules;

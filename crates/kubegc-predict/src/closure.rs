@@ -1,0 +1,126 @@
+//! Who goes in the end when some objects are deleted in the background: the steady state, without a timeline (rules ).
+//!
+//! One pass over plain arrays: an object goes once the last of its owners is gone. It is for clusters and questions where the order does not matter;
+//! what only a simulation can tell is listed as such.
+
+use crate::{
+    Cluster, PredictError, Target,
+    cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_FINALIZERS, Owner},
+};
+
+/// What goes in the end, by position in the dump ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// What is gone, the roots first, then in the order in which it goes.
+    pub gone: Vec<u32>,
+    /// What is being deleted and held by finalizers; its dependents stay.
+    pub held: Vec<u32>,
+    /// What loses some of its owners and stays.
+    pub released: Vec<u32>,
+    /// What goes if owners that are not in the dump do not exist.
+    pub undecided: Vec<u32>,
+    /// What carries the collector's own finalizers: only a simulation tells what becomes of it and below.
+    pub to_simulate: Vec<u32>,
+}
+
+const UNSEEN: u8 = 0;
+const SEEN: u8 = 1;
+const DECIDED: u8 = 2;
+
+impl Cluster {
+    /// Finds out who goes in the end.
+    ///
+    /// # Assumptions
+    /// The roots are deleted in the background, pods end, finalizers are held, nothing fails.
+    ///
+    /// # Errors
+    /// A root is not in the dump.
+    ///
+    /// # Complexity
+    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e references.
+    pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
+        let mut positions = Vec::new();
+        for root in roots {
+            positions.extend(self.resolve(root)?);
+        }
+        Ok(self.closure_of(&positions))
+    }
+
+    /// The same for positions in the dump. Positions that do not exist are passed over.
+    #[must_use]
+    pub fn closure_of(&self, roots: &[u32]) -> Closure {
+        let edges = &self.edges;
+        let mut closure = Closure::default();
+        let mut state = vec![UNSEEN; edges.facts.len()];
+        // How many references still keep an object, once it was looked at.
+        let mut keeping: Vec<u32> = vec![0; edges.facts.len()];
+        let mut unknown: Vec<u32> = Vec::new();
+        let mut touched: Vec<u32> = Vec::new();
+        for &root in roots {
+            if (root as usize) < state.len() && state[root as usize] != DECIDED && !self.is_gone(root) {
+                state[root as usize] = DECIDED;
+                self.place(root, &mut closure);
+            }
+        }
+        let mut next = 0;
+        while let Some(&owner) = closure.gone.get(next) {
+            next += 1;
+            for &dependent in edges.dependents(owner) {
+                let at = dependent as usize;
+                if state[at] == DECIDED || self.is_gone(dependent) {
+                    continue;
+                }
+                if state[at] == UNSEEN {
+                    state[at] = SEEN;
+                    touched.push(dependent);
+                    for reference in edges.owners(dependent) {
+                        match reference {
+                            Owner::At(at) if !self.is_gone(at) => keeping[dependent as usize] += 1,
+                            Owner::At(_) | Owner::Absent => {}
+                            Owner::Unknown => {
+                                unknown.push(dependent);
+                            }
+                            // The collector never comes to a decision.
+                            Owner::Never => keeping[dependent as usize] = u32::MAX / 2,
+                        }
+                    }
+                }
+                let lost = edges.owners(dependent).filter(|&reference| reference == Owner::At(owner)).count();
+                keeping[at] = keeping[at].saturating_sub(lost as u32);
+                if keeping[at] == 0 && !unknown.contains(&dependent) {
+                    state[at] = DECIDED;
+                    self.place(dependent, &mut closure);
+                }
+            }
+        }
+        for position in touched {
+            if state[position as usize] == DECIDED {
+                continue;
+            }
+            if keeping[position as usize] == 0 {
+                closure.undecided.push(position);
+            } else {
+                closure.released.push(position);
+            }
+        }
+        closure
+    }
+
+    fn place(&self, position: u32, closure: &mut Closure) {
+        let facts = self.edges.facts[position as usize];
+        if facts & FLAWED != 0 {
+            closure.undecided.push(position);
+        } else if facts & HAS_COLLECTOR_FINALIZER != 0 {
+            closure.to_simulate.push(position);
+        } else if facts & HAS_FINALIZERS != 0 {
+            closure.held.push(position);
+        } else {
+            closure.gone.push(position);
+        }
+    }
+
+    fn is_gone(&self, position: u32) -> bool {
+        !self.pending.changes.is_empty() && matches!(self.pending.changes.get(&position), Some(None))
+    }
+}

@@ -1,0 +1,96 @@
+//! The part of a cluster that a cascade can reach: all that may be touched, and what those look at.
+//!
+//! A forecast is simulated on this part alone, so it costs what its cascade costs. What is only looked at keeps no references of
+//! its own here: nothing will ever evaluate it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use kubegc_core::{OwnerReference, identity::split_api_version};
+
+use super::{
+    Cluster, Owner,
+    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER},
+};
+
+/// How an object takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Member {
+    /// It may change.
+    Affected,
+    /// It is only looked at.
+    Context,
+}
+
+/// The objects that take part in a cascade, by position.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    pub(crate) members: BTreeMap<u32, Member>,
+    /// References whose owners are neither in the dump nor known to be absent, by the position of the dependent.
+    pub(crate) unknown: Vec<(u32, OwnerReference)>,
+    /// Members of which a part could not be read or whose kind is not known.
+    pub(crate) flawed: BTreeSet<u32>,
+}
+
+impl Scope {
+    /// What a change of these objects can reach.
+    ///
+    /// # Complexity
+    /// O(m log m) for m members.
+    pub(crate) fn of(cluster: &Cluster, seeds: impl IntoIterator<Item = u32>) -> Self {
+        let mut scope = Self::default();
+        let mut pending: VecDeque<u32> = seeds.into_iter().collect();
+        while let Some(position) = pending.pop_front() {
+            if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
+                continue;
+            }
+            let Some(object) = cluster.object(position) else {
+                scope.members.remove(&position);
+                continue;
+            };
+            if cluster.edges.facts[position as usize] & FLAWED != 0 {
+                scope.flawed.insert(position);
+            }
+            pending.extend(cluster.edges.dependents(position));
+            let owners = cluster.edges.owners(position);
+            // The pending changes may have removed references: those that are left are found by uid and name.
+            let references: Vec<_> = cluster
+                .snapshot
+                .object(position as usize)
+                .map(|original| original.meta.owner_references.into_iter().zip(owners).collect())
+                .unwrap_or_default();
+            for (reference, owner) in references {
+                if !object.meta.owner_references.contains(&reference) {
+                    continue;
+                }
+                if owner == Owner::Unknown {
+                    scope.unknown.push((position, reference.clone()));
+                }
+                let named = cluster.edges.positions_of(&reference.uid).chain(scope.address(cluster, &object.meta.namespace, &reference));
+                for owner in named {
+                    // An owner that waits for its dependents can go when they do.
+                    let facts = cluster.edges.facts[owner as usize];
+                    if facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0 {
+                        pending.push_back(owner);
+                    } else {
+                        scope.members.entry(owner).or_insert(Member::Context);
+                    }
+                }
+            }
+        }
+        scope.members.retain(|&position, _| cluster.object(position).is_some());
+        scope
+    }
+
+    /// The objects that may change, in order.
+    pub(crate) fn affected(&self) -> impl Iterator<Item = u32> + '_ {
+        self.members.iter().filter(|(_, member)| **member == Member::Affected).map(|(&position, _)| position)
+    }
+
+    fn address(&self, cluster: &Cluster, namespace: &str, reference: &OwnerReference) -> Option<u32> {
+        let kind = cluster.kind_id(&reference.api_version, &reference.kind)?;
+        let resource = &cluster.catalog()[kind];
+        let (group, _) = split_api_version(&reference.api_version);
+        let namespace = if resource.is_namespaced() { namespace } else { "" };
+        cluster.edges.at_address(&cluster.snapshot, group, &reference.kind, namespace, &reference.name)
+    }
+}

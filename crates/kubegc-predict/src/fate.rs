@@ -1,0 +1,158 @@
+//! What becomes of each object, and what would have to be known where that is not certain.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::{ObjectRef, OwnerReference};
+
+use crate::timeline::Actor;
+
+/// What becomes of an object.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It is deleted.
+    Deleted {
+        /// Who made the write that made it go.
+        by: Actor,
+    },
+    /// It stays as it is.
+    Kept,
+    /// It stays and loses references to owners.
+    Released {
+        /// The references that it loses.
+        owners: Vec<OwnerReference>,
+    },
+    /// It is being deleted and does not go: something holds it.
+    Stuck {
+        /// The finalizers that hold it, the collector's among them.
+        finalizers: Vec<Arc<str>>,
+        /// The dependents that hold it up, where it waits for its dependents.
+        blocked_by: Vec<ObjectRef>,
+        /// Whether only its grace period has yet to end.
+        in_grace: bool,
+    },
+    /// It cannot be said.
+    Undecided {
+        /// What would decide it.
+        missing: Vec<Missing>,
+    },
+}
+
+impl Fate {
+    /// One word for it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Deleted { .. } => "deleted",
+            Self::Kept => "kept",
+            Self::Released { .. } => "released",
+            Self::Stuck { .. } => "stuck",
+            Self::Undecided { .. } => "undecided",
+        }
+    }
+}
+
+/// Something that is not in the dump and decides a fate.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Missing {
+    /// An owner whose kind was not dumped completely.
+    Owner {
+        /// The owner, as the reference names it; the namespace is where it would be looked for.
+        owner: ObjectRef,
+        /// The resource to dump, as kubectl takes it.
+        resource: String,
+    },
+    /// A kind that neither the built-in kinds, the definitions in the dump nor discovery output explain.
+    Kind {
+        /// The owner, as the reference names it.
+        owner: ObjectRef,
+    },
+    /// A part of the object itself that could not be read.
+    Flawed {
+        /// The object.
+        object: ObjectRef,
+    },
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner { owner, resource } => {
+                write!(f, "whether {} exists: dump all {resource} and declare them complete", owner.short())
+            }
+            Self::Kind { owner } => {
+                write!(f, "what {}/{} is: add the output of `kubectl api-resources`", owner.api_version, owner.kind)
+            }
+            Self::Flawed { object } => write!(f, "what {} looks like: a part of it could not be read", object.short()),
+        }
+    }
+}
+
+/// Something worth knowing that is no fate.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Finding {
+    /// An object goes whose controller stays: the controller will most likely create another one.
+    OwnerMayRecreate {
+        /// The object that goes.
+        object: ObjectRef,
+        /// The controller that stays.
+        controller: ObjectRef,
+    },
+    /// Dependents of kinds that were not dumped completely may hold up what waits for its dependents, and may go or stay themselves.
+    UnseenDependents {
+        /// The kinds, as `resource.group`.
+        kinds: Vec<String>,
+    },
+    /// A cluster-scoped object names a namespaced owner: the collector leaves it alone for ever.
+    NamespacedOwnerOfClusterScoped {
+        /// The object.
+        object: ObjectRef,
+    },
+    /// A reference names a kind that is not served: the collector tries for ever and does nothing.
+    OwnerKindNotServed {
+        /// The object.
+        object: ObjectRef,
+        /// The apiVersion and kind that the reference names.
+        kind: String,
+    },
+    /// The API server refused the delete.
+    Refused {
+        /// The object.
+        object: ObjectRef,
+        /// The HTTP status.
+        code: u16,
+        /// The server's message.
+        message: String,
+    },
+    /// The simulation met its bound before it came to rest.
+    DidNotSettle,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OwnerMayRecreate { object, controller } => {
+                write!(f, "{} goes, but its controller {} stays and may create it anew", object.short(), controller.short())
+            }
+            Self::UnseenDependents { kinds } => write!(
+                f,
+                "objects of kinds that were not dumped completely may depend on what goes: {}",
+                kinds.join(", ")
+            ),
+            Self::NamespacedOwnerOfClusterScoped { object } => write!(
+                f,
+                "{} is cluster-scoped and names a namespaced owner: the collector leaves it alone",
+                object.short()
+            ),
+            Self::OwnerKindNotServed { object, kind } => {
+                write!(f, "{} names an owner of {kind}, which is not served: the collector never decides about it", object.short())
+            }
+            Self::Refused { object, code, message } => {
+                write!(f, "the server refuses to delete {}: {code} {message}", object.short())
+            }
+            Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
+        }
+    }
+}

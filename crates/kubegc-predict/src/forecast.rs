@@ -1,0 +1,463 @@
+//! Runs an intent on the part of the cluster that it can reach, in both worlds that the dump allows, and compares beginning and end.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp, identity::split_api_version, metadata,
+};
+use kubegc_objects::effect::InvalidNamespace;
+use kubegc_sim::StoredObject;
+use kubegc_snapshot::{Details, SnapshotObject};
+
+use crate::{
+    Assumptions, Cluster, Intent,
+    cluster::{Member, Owner, Scope},
+    fate::{Fate, Finding, Missing},
+    timeline::{Actor, Outcome, Step},
+    world::World,
+};
+
+/// What happens to a cluster, object by object and write by write.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Forecast {
+    /// The fates of all objects that could be affected, in the order of the dump. What is not here is not reached and stays.
+    pub fates: Vec<ObjectFate>,
+    /// The writes, in order. Where the dump leaves two possibilities, those of the world in which unlisted owners exist.
+    pub timeline: Vec<Step>,
+    /// The warnings that the collector publishes.
+    pub warnings: Vec<InvalidNamespace>,
+    /// What else is worth knowing, sorted.
+    pub findings: Vec<Finding>,
+    /// What was taken for granted.
+    pub assumptions: Assumptions,
+    /// How much simulated time passed until the last change.
+    pub duration: Duration,
+}
+
+/// One object and what becomes of it.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct ObjectFate {
+    /// The object.
+    pub object: ObjectRef,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Its metadata before.
+    pub before: Arc<ObjectMeta>,
+    /// Its metadata afterwards; `None` where it is gone. In the world in which unlisted owners exist.
+    pub after: Option<Arc<ObjectMeta>>,
+}
+
+/// What happens without any intent, and the state that it leads to.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) forecast: Forecast,
+    /// What changed, by position; `None` where the object is gone.
+    pub(crate) changes: BTreeMap<u32, Option<Arc<ObjectMeta>>>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self { forecast: Forecast::empty(Assumptions::default()), changes: BTreeMap::new() }
+    }
+}
+
+impl Forecast {
+    fn empty(assumptions: Assumptions) -> Self {
+        Self {
+            fates: Vec::new(),
+            timeline: Vec::new(),
+            warnings: Vec::new(),
+            findings: Vec::new(),
+            assumptions,
+            duration: Duration::ZERO,
+        }
+    }
+
+    /// The fate of one object, by uid and name; `None` where nothing reaches it.
+    #[must_use]
+    pub fn fate(&self, object: &ObjectRef) -> Option<&ObjectFate> {
+        self.fates.iter().find(|fate| {
+            let known = &fate.object;
+            known.uid == object.uid && known.name == object.name && known.namespace == object.namespace && known.kind == object.kind
+        })
+    }
+
+    /// How many objects have each fate.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for fate in &self.fates {
+            *counts.entry(fate.fate.word()).or_insert(0) += 1;
+        }
+        counts
+    }
+}
+
+/// Finds out what the collector does without any intent: only objects with odd owners or a deletion under way can begin something.
+pub(crate) fn pending(cluster: &Cluster) -> Pending {
+    let facts = &cluster.edges.facts;
+    let odd = crate::cluster::ODD;
+    let seeds = (0..facts.len() as u32).filter(|&at| facts[at as usize] & odd != 0);
+    let scope = Scope::of(cluster, seeds);
+    let forecast = run(cluster, &scope, &[]);
+    let mut changes = BTreeMap::new();
+    for (position, fate) in scope.affected().zip(&forecast.fates) {
+        match (&fate.fate, &fate.after) {
+            // What is not certain is left as it is.
+            (Fate::Undecided { .. }, _) => {}
+            (_, after) if after.as_ref() == Some(&fate.before) => {}
+            (_, after) => {
+                changes.insert(position, after.clone());
+            }
+        }
+    }
+    Pending { forecast, changes }
+}
+
+/// Predicts what intents do, whose targets are resolved.
+pub(crate) fn predict(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
+    let mut seeds: Vec<u32> = Vec::new();
+    for (positions, _) in targets {
+        for &position in positions {
+            seeds.push(position);
+            seeds.extend(content(cluster, position));
+        }
+    }
+    let scope = Scope::of(cluster, seeds);
+    run(cluster, &scope, targets)
+}
+
+/// What else goes with a Namespace or a CustomResourceDefinition.
+fn content(cluster: &Cluster, position: u32) -> Vec<u32> {
+    let Some(object) = cluster.object(position) else { return Vec::new() };
+    let is_in: Box<dyn Fn(&SnapshotObject) -> bool> = match object.details.as_deref() {
+        _ if *object.kind == *"Namespace" => {
+            let name = Arc::clone(&object.meta.name);
+            Box::new(move |other| other.meta.namespace == name)
+        }
+        Some(Details::CustomResourceDefinition(definition)) => {
+            let (group, kind) = (Arc::clone(&definition.group), Arc::clone(&definition.kind));
+            Box::new(move |other| other.kind == kind && split_api_version(&other.api_version).0 == &*group)
+        }
+        _ => return Vec::new(),
+    };
+    let all = cluster.snapshot.objects().enumerate();
+    all.filter(|(_, other)| is_in(other)).map(|(position, _)| position as u32).collect()
+}
+
+/// What an owner that is not in the dump is taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unlisted {
+    Present,
+    Absent,
+}
+
+fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
+    let mut forecast = Forecast::empty(cluster.assumptions.clone());
+    let objects: BTreeMap<u32, SnapshotObject> =
+        scope.members.keys().filter_map(|&position| Some((position, cluster.object(position)?))).collect();
+    let world = simulate(cluster, scope, &objects, targets, Unlisted::Present, &mut forecast.findings);
+    let other = (!scope.unknown.is_empty())
+        .then(|| simulate(cluster, scope, &objects, targets, Unlisted::Absent, &mut Vec::new()));
+    let makers = makers(&world.steps);
+    for position in scope.affected() {
+        let object = &objects[&position];
+        let end = end(&world, object);
+        let mut fate = fate(cluster, &world, object, end.as_deref(), &makers);
+        let differs = other.as_ref().is_some_and(|other| !alike(end.as_deref(), self::end(other, object).as_deref()));
+        if differs || scope.flawed.contains(&position) {
+            fate = Fate::Undecided { missing: missing(cluster, scope, position, differs) };
+        }
+        let before = Arc::new(object.meta.clone());
+        forecast.fates.push(ObjectFate { object: object.object_ref(), fate, before, after: end });
+    }
+    find(cluster, scope, &mut forecast);
+    forecast.duration = world.steps.last().map_or(Duration::ZERO, |step| step.at);
+    forecast.findings.extend(world.gave_up.then_some(Finding::DidNotSettle));
+    forecast.findings.sort();
+    forecast.findings.dedup();
+    forecast.timeline = world.steps;
+    forecast.warnings = world.warnings;
+    forecast
+}
+
+fn simulate(
+    cluster: &Cluster,
+    scope: &Scope,
+    objects: &BTreeMap<u32, SnapshotObject>,
+    targets: &[(Vec<u32>, &Intent)],
+    unlisted: Unlisted,
+    findings: &mut Vec<Finding>,
+) -> World {
+    let mut server = cluster.empty_server.clone();
+    for (position, object) in objects {
+        let Some(kind) = object.kind_id else { continue };
+        let mut stored = StoredObject { meta: object.meta.clone(), body: body(object) };
+        // Nothing evaluates what is only looked at, and its owners are not here.
+        if scope.members[position] == Member::Context {
+            stored.meta.owner_references.clear();
+        }
+        stored.meta.resource_version = "".into();
+        // The kind is the server's, and the name was read.
+        let stored = server.insert(kind, stored);
+        debug_assert!(stored.is_ok(), "{stored:?}");
+    }
+    for (position, reference) in &scope.unknown {
+        let kind = unlisted_kind(cluster, &mut server, reference);
+        let Some(kind) = kind.filter(|_| unlisted == Unlisted::Present) else { continue };
+        let resource = &server.catalog()[kind];
+        let namespace = if resource.is_namespaced() { Arc::clone(&objects[position].meta.namespace) } else { "".into() };
+        let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
+        meta.uid = reference.uid.clone();
+        if server.object(kind, &namespace, &reference.name).is_none() {
+            let stored = server.insert_meta(kind, meta);
+            debug_assert!(stored.is_ok(), "{stored:?}");
+        }
+    }
+    let catalog = Arc::new(server.catalog().clone());
+    let now = latest_time(objects.values());
+    let mut world = World::new(cluster.version, server, catalog, &cluster.assumptions, now);
+    world.settle();
+    let pending_steps = world.steps.len();
+    if !targets.is_empty() {
+        // What is pending anyway was accounted for when the cluster was built.
+        world.steps.drain(..pending_steps);
+        world.warnings.clear();
+        world.begin();
+    }
+    for (index, (positions, intent)) in targets.iter().enumerate() {
+        for position in positions {
+            let Some(object) = objects.get(position) else { continue };
+            let Some(kind) = object.kind_id else { continue };
+            let response = world.delete(kind, object.object_ref(), &intent.options, index);
+            if !response.is_success() {
+                let message = response.status().map(|status| status.message.clone()).unwrap_or_default();
+                findings.push(Finding::Refused { object: object.object_ref(), code: response.code, message });
+            }
+        }
+        world.settle();
+    }
+    world
+}
+
+/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.
+fn unlisted_kind(cluster: &Cluster, server: &mut kubegc_sim::ApiServer, reference: &OwnerReference) -> Option<KindId> {
+    if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
+        return Some(kind);
+    }
+    let (group, _) = split_api_version(&reference.api_version);
+    if cluster.knows_group(group) {
+        return None;
+    }
+    let plural = format!("{}s", reference.kind.to_lowercase());
+    let resource = ApiResource::new(&reference.api_version, &reference.kind, &plural, KindScope::Cluster).custom();
+    server.register(resource).ok()
+}
+
+/// The facts beside the metadata, as an object's body has them.
+fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
+    let value = match object.details.as_deref()? {
+        Details::Pod(pod) => {
+            // A pod that was read without its spec counts as running somewhere, with the usual grace.
+            let node = pod.node_name.as_deref();
+            serde_json::json!({
+                "spec": {
+                    "nodeName": node.unwrap_or_default(),
+                    "terminationGracePeriodSeconds": pod.termination_grace_period_seconds.unwrap_or(30),
+                },
+                "status": { "phase": pod.phase.as_deref().unwrap_or_default() },
+            })
+        }
+        Details::Namespace(namespace) => serde_json::json!({
+            "spec": { "finalizers": namespace.finalizers },
+            "status": { "phase": namespace.phase.as_deref().unwrap_or("Active") },
+        }),
+        Details::CustomResourceDefinition(definition) => {
+            let version = |version: &kubegc_snapshot::CrdVersion| {
+                serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage })
+            };
+            let scope = if definition.scope == KindScope::Cluster { "Cluster" } else { "Namespaced" };
+            let established = if definition.established == Some(false) { "False" } else { "True" };
+            serde_json::json!({
+                "spec": {
+                    "group": definition.group,
+                    "scope": scope,
+                    "names": { "plural": definition.plural, "kind": definition.kind },
+                    "versions": definition.versions.iter().map(version).collect::<Vec<_>>(),
+                },
+                "status": { "conditions": [{ "type": "Established", "status": established }] },
+            })
+        }
+        _ => return None,
+    };
+    value.as_object().cloned().map(Arc::new)
+}
+
+/// The simulation begins when the newest thing in the dump happened: dumps do not say when they were taken.
+fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
+    objects
+        .flat_map(|object| {
+            let grace = object.meta.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs();
+            let deletion = object.meta.deletion_timestamp.map(|at| at.saturating_sub(Duration::from_secs(grace)));
+            deletion.into_iter().chain(object.meta.creation_timestamp)
+        })
+        .max()
+        .unwrap_or(Timestamp::EPOCH)
+}
+
+fn end(world: &World, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
+    let kind = object.kind_id?;
+    let stored = world.server.object(kind, &object.meta.namespace, &object.meta.name)?;
+    (stored.meta.uid == object.meta.uid).then(|| Arc::new(stored.meta.clone()))
+}
+
+/// Whether two ends are the same, whatever the versions and times.
+fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            a.is_deleting() == b.is_deleting() && a.finalizers == b.finalizers && a.owner_references == b.owner_references
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Who made each object go, by uid.
+fn makers(steps: &[Step]) -> BTreeMap<(&str, &str, &str), Actor> {
+    let mut makers = BTreeMap::new();
+    for step in steps {
+        for change in step.changes.iter().filter(|change| change.outcome == Outcome::Gone) {
+            let object = &change.object;
+            makers.insert((&*object.kind, &*object.namespace, &*object.name), step.actor);
+        }
+    }
+    makers
+}
+
+fn fate(
+    cluster: &Cluster,
+    world: &World,
+    object: &SnapshotObject,
+    end: Option<&ObjectMeta>,
+    makers: &BTreeMap<(&str, &str, &str), Actor>,
+) -> Fate {
+    let Some(end) = end else {
+        let key = (&*object.kind, &*object.meta.namespace, &*object.meta.name);
+        return Fate::Deleted { by: makers.get(&key).copied().unwrap_or(Actor::GarbageCollector) };
+    };
+    if object.kind_id.is_none() {
+        return Fate::Kept;
+    }
+    if end.is_deleting() {
+        let blocked_by = if end.has_finalizer(metadata::FINALIZER_FOREGROUND) {
+            world.collector.explain(&end.uid).blocking
+        } else {
+            Vec::new()
+        };
+        let in_grace = end.finalizers.is_empty() && !cluster.assumptions.pods_end;
+        return Fate::Stuck { finalizers: end.finalizers.clone(), blocked_by, in_grace };
+    }
+    let lost: Vec<OwnerReference> = object
+        .meta
+        .owner_references
+        .iter()
+        .filter(|reference| !end.owner_references.iter().any(|kept| kept.uid == reference.uid && kept.name == reference.name))
+        .cloned()
+        .collect();
+    if lost.is_empty() { Fate::Kept } else { Fate::Released { owners: lost } }
+}
+
+/// What would decide the fate of an object: the unknown owners of it, or of what it depends on.
+fn missing(cluster: &Cluster, scope: &Scope, position: u32, differs: bool) -> Vec<Missing> {
+    let mut found = std::collections::BTreeSet::new();
+    if scope.flawed.contains(&position) {
+        found.insert(Missing::Flawed { object: cluster.object_ref(position) });
+    }
+    if differs {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut pending = vec![position];
+        while let Some(at) = pending.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            found.extend(scope.unknown.iter().filter(|(dependent, _)| *dependent == at).map(|(_, reference)| {
+                missing_owner(cluster, at, reference)
+            }));
+            pending.extend(cluster.edges.owners(at).filter_map(|owner| match owner {
+                Owner::At(owner) => Some(owner),
+                _ => None,
+            }));
+            // Dependents hold their owner up: what they wait for, it waits for.
+            pending.extend(cluster.edges.dependents(at).iter().copied().filter(|at| scope.members.contains_key(at)));
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
+    let mut owner = ObjectRef {
+        kind: Arc::clone(&reference.kind),
+        api_version: Arc::clone(&reference.api_version),
+        namespace: cluster.object_ref(dependent).namespace,
+        name: Arc::clone(&reference.name),
+        uid: reference.uid.clone(),
+    };
+    match cluster.kind_id(&reference.api_version, &reference.kind) {
+        Some(kind) => {
+            let resource = &cluster.catalog()[kind];
+            if !resource.is_namespaced() {
+                owner.namespace = "".into();
+            }
+            Missing::Owner { owner, resource: resource.qualified_resource() }
+        }
+        None => Missing::Kind { owner },
+    }
+}
+
+/// What else is worth knowing.
+fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
+    let mut anything_goes = false;
+    for (position, fate) in scope.affected().zip(&forecast.fates) {
+        let object = &fate.object;
+        let goes = matches!(fate.fate, Fate::Deleted { .. } | Fate::Stuck { .. });
+        anything_goes |= goes;
+        let references = &fate.before.owner_references;
+        for (reference, owner) in references.iter().zip(cluster.edges.owners(position)) {
+            let served = cluster.kind_id(&reference.api_version, &reference.kind);
+            match (owner, served) {
+                (Owner::Never, Some(_)) => {
+                    forecast.findings.push(Finding::NamespacedOwnerOfClusterScoped { object: object.clone() });
+                }
+                (Owner::Never, None) => forecast.findings.push(Finding::OwnerKindNotServed {
+                    object: object.clone(),
+                    kind: format!("{}/{}", reference.api_version, reference.kind),
+                }),
+                (Owner::At(owner), _) if goes && reference.controller == Some(true) => {
+                    let controller = cluster.object_ref(owner);
+                    let stays = match forecast.fates.iter().find(|fate| fate.object == controller) {
+                        Some(fate) => matches!(fate.fate, Fate::Kept | Fate::Released { .. }),
+                        None => cluster.object(owner).is_some_and(|owner| !owner.meta.is_deleting()),
+                    };
+                    if stays {
+                        forecast.findings.push(Finding::OwnerMayRecreate { object: object.clone(), controller });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    if anything_goes {
+        let kinds: Vec<String> = cluster
+            .catalog()
+            .iter()
+            .filter(|(_, resource)| resource.preferred && resource.verbs.collectable())
+            .filter(|(_, resource)| cluster.is_unlisted(resource, ""))
+            .map(|(_, resource)| resource.qualified_resource())
+            .collect();
+        if !kinds.is_empty() {
+            forecast.findings.push(Finding::UnseenDependents { kinds });
+        }
+    }
+}

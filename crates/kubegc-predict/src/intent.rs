@@ -1,0 +1,149 @@
+//! What somebody means to delete, and what is taken for granted while it goes.
+
+use std::sync::Arc;
+
+use kubegc_core::{DeleteOptions, FieldError, identity::split_api_version};
+use kubegc_sim::Selector;
+
+/// One thing to be deleted.
+#[expect(clippy::exhaustive_structs, reason = "two parts that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// What.
+    pub target: Target,
+    /// How: propagation policy, preconditions, grace.
+    pub options: DeleteOptions,
+}
+
+/// What is to be deleted.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One object. A Namespace goes with its content, a CustomResourceDefinition with its objects.
+    Object(ObjectName),
+    /// All objects of a kind with these labels, in one namespace or in all.
+    Labelled {
+        /// The kind.
+        kind: KindName,
+        /// The namespace; `None` for all.
+        namespace: Option<Arc<str>>,
+        /// The labels.
+        selector: Selector,
+    },
+}
+
+impl Intent {
+    /// Deletes one object.
+    #[must_use]
+    pub const fn delete(object: ObjectName, options: DeleteOptions) -> Self {
+        Self { target: Target::Object(object), options }
+    }
+}
+
+/// A kind as people write it: `Deployment`, `deployments`, `deployments.apps`, or `apps/v1/Deployment`.
+///
+/// Resolved against the kinds of a cluster; a name that fits more than one group is ambiguous and refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KindName(Arc<str>);
+
+impl KindName {
+    /// Takes a name as it is written.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The name as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this names the kind.
+    pub(crate) fn names(&self, resource: &kubegc_core::ApiResource) -> bool {
+        let text = &*self.0;
+        if let Some((api_version, kind)) = text.rsplit_once('/') {
+            let (group, version) = split_api_version(api_version);
+            return *resource.kind == *kind && *resource.group == *group && *resource.version == *version;
+        }
+        let (name, group) = text.split_once('.').map_or((text, None), |(name, group)| (name, Some(group)));
+        let fits = name.eq_ignore_ascii_case(&resource.kind) || name.eq_ignore_ascii_case(&resource.resource);
+        fits && group.is_none_or(|group| *resource.group == *group)
+    }
+}
+
+/// An object as people name it.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::ObjectName;
+/// let name: ObjectName = "shop/Deployment/web".parse()?;
+/// assert_eq!((&*name.namespace, name.kind.as_str(), &*name.name), ("shop", "Deployment", "web"));
+/// assert!("web".parse::<ObjectName>().is_err());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[expect(clippy::exhaustive_structs, reason = "three parts that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Kind.
+    pub kind: KindName,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl std::str::FromStr for ObjectName {
+    type Err = FieldError;
+
+    /// Reads `namespace/Kind/name`, or `Kind/name` for cluster-scoped objects.
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (namespace, kind, name) = match parts.as_slice() {
+            [kind, name] => ("", *kind, *name),
+            [namespace, kind, name] => (*namespace, *kind, *name),
+            _ => return Err(FieldError::invalid("object", text, "expected namespace/Kind/name or Kind/name")),
+        };
+        if kind.is_empty() || name.is_empty() {
+            return Err(FieldError::invalid("object", text, "kind and name must not be empty"));
+        }
+        Ok(Self { namespace: namespace.into(), kind: KindName::new(kind), name: name.into() })
+    }
+}
+
+impl std::fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        write!(f, "{}/{}", self.kind.as_str(), self.name)
+    }
+}
+
+/// What a forecast takes for granted. Printed with it.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Assumptions {
+    /// Whether pods that are being deleted end after their grace period. Default: they do.
+    pub pods_end: bool,
+    /// Finalizers that somebody removes from objects that are being deleted. All others are held. Default: none.
+    pub finalizers_released: Vec<Arc<str>>,
+}
+
+impl Default for Assumptions {
+    fn default() -> Self {
+        Self { pods_end: true, finalizers_released: Vec::new() }
+    }
+}
+
+impl std::fmt::Display for Assumptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.pods_end { "pods end after their grace period; " } else { "pods never end; " })?;
+        if self.finalizers_released.is_empty() {
+            f.write_str("finalizers are held by whoever set them; ")?;
+        } else {
+            write!(f, "somebody removes the finalizers {}, others are held; ", self.finalizers_released.join(", "))?;
+        }
+        f.write_str("no other controller creates objects anew")
+    }
+}

@@ -1,0 +1,47 @@
+//! A forecast as a DOT graph: owners above their dependents, coloured by fate.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use kubegc_core::Uid;
+
+use crate::{Fate, Forecast};
+
+impl Forecast {
+    /// The objects that are reached and their references, coloured by fate.
+    ///
+    /// # Complexity
+    /// O(o log o + r) for o objects with r references.
+    #[must_use]
+    pub fn to_dot(&self) -> String {
+        let mut out = String::from("digraph forecast {\n  rankdir=BT;\n  node [shape=box, style=filled];\n");
+        let numbers: BTreeMap<&Uid, usize> = self.fates.iter().enumerate().map(|(at, fate)| (&fate.object.uid, at)).collect();
+        for (at, fate) in self.fates.iter().enumerate() {
+            let label = format!("{}\\n{}", escape(&fate.object.short()), fate.fate.word());
+            // Writing to a string does not fail.
+            let _infallible = writeln!(out, "  n{at} [label=\"{label}\", fillcolor=\"{}\"];", colour(&fate.fate));
+        }
+        for (at, fate) in self.fates.iter().enumerate() {
+            for reference in &fate.before.owner_references {
+                let Some(owner) = numbers.get(&reference.uid) else { continue };
+                let style = if reference.is_blocking() { "solid" } else { "dashed" };
+                let _infallible = writeln!(out, "  n{at} -> n{owner} [style={style}];");
+            }
+        }
+        out.push_str("}\n");
+        out
+    }
+}
+
+const fn colour(fate: &Fate) -> &'static str {
+    match fate {
+        Fate::Deleted { .. } => "#f4b6b6",
+        Fate::Kept => "#cfe8cf",
+        Fate::Released { .. } => "#cfe0f4",
+        Fate::Stuck { .. } => "#f7dca0",
+        Fate::Undecided { .. } => "#dddddd",
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ")
+}

@@ -1,0 +1,81 @@
+//! Decides what a DELETE of a collection does: one deletion after the other, with the same options.
+
+use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::behavior};
+
+use super::{ApiServer, Response};
+use crate::{
+    Selector,
+    status::{self, Refusal},
+};
+
+impl ApiServer {
+    /// Deletes the objects of a resource in a namespace (in all of them, where none is given) that a selector means.
+    ///
+    /// Preconditions apply to each object. The first refusal other than *not found* ends the deletion and is the answer; what was
+    /// deleted before stays deleted. Success is answered with the list as it was read.
+    ///
+    /// # Upstream
+    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one worker.
+    pub fn delete_collection(
+        &mut self,
+        kind: KindId,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &DeleteOptionsSpec,
+    ) -> Response {
+        if let Err(refusal) = self.kind(kind) {
+            return refusal.into();
+        }
+        match options.validate() {
+            Ok(options) => self.delete_collection_with(kind, namespace, selector, &options),
+            Err(errors) => status::invalid_delete_options(&errors).into(),
+        }
+    }
+
+    /// Deletes a collection, with options that are valid already.
+    pub fn delete_collection_with(
+        &mut self,
+        kind: KindId,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &DeleteOptions,
+    ) -> Response {
+        self.try_delete_collection(kind, namespace, selector, options)
+            .into()
+    }
+
+    fn try_delete_collection(
+        &mut self,
+        kind: KindId,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &DeleteOptions,
+    ) -> Result<Response, Refusal> {
+        self.kind(kind)?;
+        if !self.resource(kind).verbs.delete_collection {
+            return Err(status::method_not_allowed(self.resource(kind), None));
+        }
+        let list = self.try_list(kind, namespace, selector)?;
+        let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
+        let mut grace = options.grace_period_seconds;
+        for object in list.items() {
+            if each_its_own {
+                grace = options.grace_period_seconds;
+            }
+            let mut options = options.clone();
+            options.grace_period_seconds = grace;
+            match self.delete_object(
+                kind,
+                &object.meta.namespace,
+                &object.meta.name,
+                &options,
+                &mut grace,
+            ) {
+                Err(refusal) if refusal.code != 404 => return Err(refusal),
+                // Gone since the list was read.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(list)
+    }
+}

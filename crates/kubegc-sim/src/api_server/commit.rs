@@ -1,0 +1,110 @@
+//! Decides what a write leaves behind: a revision, a stored state, an event.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use kubegc_core::{KindId, ResourceVersion, Uid};
+
+use super::{ApiServer, Event, EventType};
+use crate::{StoredObject, rng};
+
+/// Which table each revision was made in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    /// The revision of the first entry.
+    pub(super) first: u64,
+    pub(super) tables: VecDeque<u32>,
+}
+
+impl ApiServer {
+    /// Writes an object at a new revision.
+    pub(super) fn commit(
+        &mut self,
+        kind: KindId,
+        mut object: StoredObject,
+        event_type: EventType,
+    ) -> Arc<StoredObject> {
+        let table = self.next_revision(kind);
+        object.meta.resource_version = version_text(self.revision);
+        object.tidy();
+        let object = Arc::new(object);
+        let event = Event {
+            revision: self.revision,
+            event_type,
+            object: Arc::clone(&object),
+        };
+        let events_max = self.settings.events_max;
+        let table = Arc::make_mut(self.tables[table].get_or_insert_default());
+        table.put(Arc::clone(&object));
+        table.log.push(event, events_max);
+        object
+    }
+
+    /// Removes an object at a new revision and gives back its last stored state.
+    pub(super) fn commit_deletion(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
+        let table = self.next_revision(kind);
+        let mut last = StoredObject::clone(object);
+        last.meta.resource_version = version_text(self.revision);
+        let last = Arc::new(last);
+        let event = Event {
+            revision: self.revision,
+            event_type: EventType::Deleted,
+            object: Arc::clone(&last),
+        };
+        let events_max = self.settings.events_max;
+        let table = Arc::make_mut(self.tables[table].get_or_insert_default());
+        table.remove(&object.meta.namespace, &object.meta.name);
+        table.log.push(event, events_max);
+        last
+    }
+
+    /// Opens a revision; the position of the table that it is made in.
+    fn next_revision(&mut self, kind: KindId) -> usize {
+        let table = self.shape.kinds[kind.index()].table;
+        self.revision += 1;
+        let history = Arc::make_mut(&mut self.history);
+        if history.first + history.tables.len() as u64 != self.revision {
+            // Objects were inserted since: revisions without a change.
+            history.tables.clear();
+            history.first = self.revision;
+        }
+        history.tables.push_back(table);
+        if history.tables.len() > self.settings.events_max {
+            history.tables.pop_front();
+            history.first += 1;
+        }
+        table as usize
+    }
+
+    /// Draws a uid that no object of this server has had.
+    pub(super) fn draw_uid(&mut self) -> Uid {
+        self.uids_drawn += 1;
+        let high = rng::mix(self.settings.seed ^ 0x6b75_6265_6763_2d75 ^ rng::mix(self.uids_drawn));
+        // The counter itself, bijectively mixed: two draws never collide.
+        let low = rng::mix(self.settings.seed.wrapping_add(self.uids_drawn));
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&high.to_be_bytes());
+        bytes[8..].copy_from_slice(&low.to_be_bytes());
+        // Version 4, variant 1, as `uuid.NewUUID` marks them. The two variant bits are moved into the high half.
+        bytes[7] = (bytes[7] & 0x3f) | (bytes[8] & 0xc0);
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        Uid::from_uuid(bytes)
+    }
+}
+
+/// A revision as objects carry it.
+pub(super) fn version_text(revision: u64) -> ResourceVersion {
+    let mut buffer = [0; 20];
+    let mut at = buffer.len();
+    let mut rest = revision;
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    // ASCII digits, written above.
+    ResourceVersion::new(str::from_utf8(&buffer[at..]).unwrap_or_default())
+}

@@ -1,0 +1,219 @@
+//! Decides how a deleted CustomResourceDefinition goes: its instances first.
+//!
+//! The clean-up is a controller inside the API server. It is stepped from outside, so that its moments are the caller's to choose.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
+
+use super::{FINALIZER_CRD_CLEANUP, condition_is, defines, is_established, kinds_of, set_condition};
+use crate::{
+    ApiServer, Selector, StoredObject,
+    api_server::{kinds::Special, update::Part},
+};
+
+/// The controller that removes the instances of a deleted CustomResourceDefinition and then lets the definition go.
+///
+/// # Upstream
+/// `apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go`, 1.20.2.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, deletion::DeleteOptionsSpec};
+/// use kubegc_sim::{ApiServer, CrdCleaner, CrdStep};
+/// use serde_json::json;
+/// let mut catalog = Catalog::new();
+/// let (v1, crd) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+/// let crds = catalog.add(ApiResource::new(v1, crd, "customresourcedefinitions", Scope::Cluster))?;
+/// let mut server = ApiServer::new(KubernetesVersion::LATEST, catalog);
+/// let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {
+///     "group": "example.com", "scope": "Cluster", "names": {"kind": "Widget", "plural": "widgets"},
+///     "versions": [{"name": "v1", "served": true, "storage": true}]}});
+/// assert_eq!(server.create_json(crds, "", definition).code, 201);
+/// let widgets = server.catalog().mapping("example.com/v1", "Widget").expect("served since");
+/// assert_eq!(server.create_json(widgets, "", json!({"metadata": {"name": "a"}})).code, 201);
+///
+/// server.delete(crds, "", "widgets.example.com", &DeleteOptionsSpec::default());
+/// let mut cleaner = CrdCleaner::default();
+/// while cleaner.step(&mut server) != CrdStep::Idle {}
+/// assert!(server.is_empty() && !server.serves(widgets));
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrdCleaner {
+    attempts: BTreeMap<Uid, Attempt>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Attempt {
+    /// How often the clean-up was given up so far.
+    failures: u32,
+    /// When to go on.
+    next_at: Option<Timestamp>,
+    /// Whether there can be instances.
+    established: bool,
+    /// Since when the instances are being waited for.
+    waiting_since: Option<Timestamp>,
+}
+
+/// What a step of a [`CrdCleaner`] came to.
+#[expect(clippy::exhaustive_enums, reason = "a caller goes on, waits or stops")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CrdStep {
+    /// There is no definition to clean up.
+    Idle,
+    /// Something was done for this definition; there may be more to do.
+    Worked {
+        /// Name of the definition.
+        name: Arc<str>,
+    },
+    /// Nothing is to be done before this time.
+    Waiting {
+        /// When to step again.
+        until: Timestamp,
+    },
+}
+
+/// How often the instances are counted while they are waited for.
+const POLL: Duration = Duration::from_secs(5);
+/// How long the instances are waited for in one attempt.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl CrdCleaner {
+    /// Does the next thing for the first definition, by name, for which something is to be done now.
+    pub fn step(&mut self, server: &mut ApiServer) -> CrdStep {
+        let mut until: Option<Timestamp> = None;
+        for kind in definition_kinds(server) {
+            for object in server.objects(kind, None) {
+                if !object.meta.is_deleting() || !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
+                    continue;
+                }
+                let attempt = self.attempts.entry(object.meta.uid.clone()).or_default();
+                if let Some(next_at) = attempt.next_at
+                    && next_at > server.now
+                {
+                    until = Some(until.map_or(next_at, |until| until.min(next_at)));
+                    continue;
+                }
+                let name = Arc::clone(&object.meta.name);
+                if attempt.advance(server, kind, &object) {
+                    self.attempts.remove(&object.meta.uid);
+                }
+                return CrdStep::Worked { name };
+            }
+        }
+        until.map_or(CrdStep::Idle, |until| CrdStep::Waiting { until })
+    }
+}
+
+/// One kind for each table of definitions.
+fn definition_kinds(server: &ApiServer) -> Vec<KindId> {
+    let mut kinds: Vec<KindId> = Vec::new();
+    for (kind, _) in server.shape.catalog.iter() {
+        let known = &server.shape.kinds[kind.index()];
+        let new_table = || {
+            kinds
+                .iter()
+                .all(|other| server.shape.kinds[other.index()].table != known.table)
+        };
+        if known.special == Special::CustomResourceDefinition && known.served && new_table() {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+impl Attempt {
+    /// Does the next thing for one definition; whether it is finished with.
+    fn advance(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>) -> bool {
+        self.next_at = None;
+        if !condition_is(object, "Terminating", "True") {
+            // Looked at before the first condition is written: with none, nothing is known against it.
+            self.established = is_established(object);
+            write(server, kind, object, true, "InstanceDeletionInProgress", false);
+            let kinds = kinds_of(server, object);
+            let shape = Arc::make_mut(&mut server.shape);
+            for kind in kinds {
+                shape.kinds[kind.index()].terminating = true;
+            }
+            return false;
+        }
+        let (group, plural) = defines(object);
+        let overlaps = server.shape.catalog.iter().any(|(_, resource)| {
+            !resource.custom && *resource.group == *group && *resource.resource == *plural
+        });
+        if overlaps {
+            return write(server, kind, object, false, "OverlappingBuiltInResource", true);
+        }
+        let instances = kinds_of(server, object).first().copied();
+        let Some(instances) = instances.filter(|_| self.established) else {
+            return write(server, kind, object, false, "NeverEstablished", true);
+        };
+        let Some(since) = self.waiting_since else {
+            if delete_instances(server, instances) {
+                self.waiting_since = Some(server.now);
+            } else {
+                self.give_up(server, kind, object, "InstanceDeletionFailed");
+            }
+            return false;
+        };
+        if server.len(instances) == 0 {
+            return write(server, kind, object, false, "InstanceDeletionCompleted", true);
+        }
+        if server.now.since(since) >= PATIENCE {
+            self.give_up(server, kind, object, "InstanceDeletionCheck");
+        } else {
+            self.next_at = Some(server.now.saturating_add(POLL));
+        }
+        false
+    }
+
+    /// Notes why the clean-up did not finish, and tries again after a while that doubles each time.
+    fn give_up(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>, reason: &str) {
+        write(server, kind, object, true, reason, false);
+        self.waiting_since = None;
+        let millis = 5_u64.saturating_mul(1 << self.failures.min(18)).min(1_000_000);
+        self.failures = self.failures.saturating_add(1);
+        self.next_at = Some(server.now.saturating_add(Duration::from_millis(millis)));
+    }
+}
+
+/// Deletes the instances of every namespace that has some, without options: finalizers that are there decide.
+fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
+    let namespaces = server
+        .table(kind)
+        .map(|table| table.namespaces())
+        .unwrap_or_default();
+    namespaces.iter().all(|namespace| {
+        let options = DeleteOptions::default();
+        let answer = server.delete_collection_with(kind, Some(namespace), &Selector::everything(), &options);
+        answer.is_success()
+    })
+}
+
+/// Writes the condition through the status endpoint, which for definitions takes finalizers too.
+fn write(
+    server: &mut ApiServer,
+    kind: KindId,
+    existing: &Arc<StoredObject>,
+    terminating: bool,
+    reason: &str,
+    release: bool,
+) -> bool {
+    let mut object = StoredObject::clone(existing);
+    set_condition(&mut object, "Terminating", terminating, reason);
+    if release {
+        object
+            .meta
+            .finalizers
+            .retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
+    }
+    // The object was read in this step: the write finds it unchanged, and what it changes is always valid.
+    match server.replace(kind, existing, object, Part::Status) {
+        Ok(written) => {
+            server.finish(&written);
+            true
+        }
+        Err(_) => false,
+    }
+}

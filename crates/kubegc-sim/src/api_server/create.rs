@@ -1,0 +1,190 @@
+//! Decides whether an object may be created, and what the server fills in.
+
+use std::sync::Arc;
+
+use kubegc_core::{Behavior, KindId, Uid};
+use serde_json::{Value, json};
+
+use super::{
+    ApiServer, EventType, Response, Special, crd, namespace,
+    update::{Moment, without_equal_references},
+    validate,
+};
+use crate::{
+    Manifest, StoredObject, rng,
+    status::{self, Refusal},
+};
+
+/// Namespaces carry their name as a label.
+const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
+
+impl ApiServer {
+    /// Creates an object from its typed form. The namespace is the one of the request; the object may leave its own empty.
+    ///
+    /// # Upstream
+    /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
+    pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
+        self.try_create(kind, namespace, object, None).into()
+    }
+
+    /// Creates an object whose uid the caller chooses: for tests and replays.
+    pub fn create_with_uid(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        object: StoredObject,
+        uid: Uid,
+    ) -> Response {
+        self.try_create(kind, namespace, object, Some(uid)).into()
+    }
+
+    /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; where they stand, they must fit.
+    pub fn create_json(&mut self, kind: KindId, namespace: &str, object: Value) -> Response {
+        self.manifest(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, None))
+            .into()
+    }
+
+    /// Reads an object that was sent to a kind's URL.
+    pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
+        self.kind(kind)?;
+        let resource = self.resource(kind);
+        let manifest = Manifest::read(object).map_err(|error| status::bad_request(error.to_string()))?;
+        let expected = resource.api_version();
+        if !manifest.api_version.is_empty() && manifest.api_version != expected {
+            return Err(status::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({expected})",
+                manifest.api_version
+            )));
+        }
+        if !manifest.kind.is_empty() && *manifest.kind != *resource.kind {
+            return Err(status::bad_request(format!(
+                "{} in version \"{}\" cannot be handled as a {}",
+                manifest.kind, resource.version, resource.kind
+            )));
+        }
+        Ok(manifest.object)
+    }
+
+    fn try_create(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        mut object: StoredObject,
+        uid: Option<Uid>,
+    ) -> Result<Response, Refusal> {
+        let known = self.kind(kind)?.clone();
+        crd::refuse_while_terminating(self, kind, "create")?;
+        self.place(kind, namespace, &mut object)?;
+        self.name_generated(&mut object);
+        let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        namespace::refuse_content(self, kind, &object)?;
+
+        let meta = &mut object.meta;
+        meta.deletion_timestamp = None;
+        meta.deletion_grace_period_seconds = None;
+        meta.creation_timestamp = Some(self.now.truncate_to_secs());
+        if known.counts_generations {
+            meta.generation = 1;
+        }
+        match known.special {
+            Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
+            Special::CustomResourceDefinition => crd::prepare(&mut object),
+            Special::Pod => prepare_pod(&mut object),
+            Special::None => {}
+        }
+        let resource = self.resource(kind);
+        let causes = validate::created(self.version, resource, &object.meta);
+        if !causes.is_empty() {
+            return Err(status::invalid(resource, &object.meta.name, causes));
+        }
+        if !object.meta.resource_version.is_empty() {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(status::internal(why));
+        }
+        if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
+            let deleting = existing.meta.is_deleting();
+            return Err(status::already_exists(resource, &object.meta.name, deleting));
+        }
+        if known.special == Special::CustomResourceDefinition {
+            crd::serve(self, &mut object);
+        }
+        object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        let object = self.commit(kind, object, EventType::Added);
+        Ok(Response::coded(201, object).with(warnings))
+    }
+
+    /// Puts the object in the request's namespace.
+    fn place(&self, kind: KindId, namespace: &str, object: &mut StoredObject) -> Result<(), Refusal> {
+        let own = &mut object.meta.namespace;
+        if !self.resource(kind).is_namespaced() {
+            if !own.is_empty() {
+                *own = "".into();
+            }
+        } else if own.is_empty() {
+            *own = namespace.into();
+        } else if **own != *namespace {
+            return Err(status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Completes `generateName`, where there is no name.
+    fn name_generated(&mut self, object: &mut StoredObject) {
+        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+        if !object.meta.name.is_empty() {
+            return;
+        }
+        let prefix = object.text_at(&["metadata", "generateName"]);
+        if prefix.is_empty() {
+            return;
+        }
+        let mut name = prefix.to_owned();
+        self.uids_drawn += 1;
+        let mut letters = rng::Rng::new(self.settings.seed ^ rng::mix(self.uids_drawn));
+        for _ in 0..5 {
+            // Drawn below the number of letters.
+            name.push(char::from(LETTERS[letters.below(LETTERS.len() as u64) as usize]));
+        }
+        object.meta.name = name.into();
+    }
+}
+
+fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
+    if labelled {
+        let name = Arc::clone(&object.meta.name);
+        object
+            .meta
+            .labels
+            .insert("kubernetes.io/metadata.name".into(), name);
+    }
+    let body = object.body_mut();
+    let spec = body.entry("spec").or_insert_with(|| json!({}));
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    let mut finalizers = match spec.get("finalizers") {
+        Some(Value::Array(finalizers)) => finalizers.clone(),
+        _ => Vec::new(),
+    };
+    if !finalizers.contains(&json!("kubernetes")) {
+        finalizers.push(json!("kubernetes"));
+    }
+    spec["finalizers"] = finalizers.into();
+    body.insert("status".to_owned(), json!({"phase": "Active"}));
+}
+
+/// The defaults of a pod that its deletion depends on.
+fn prepare_pod(object: &mut StoredObject) {
+    if object.body.is_none() {
+        return;
+    }
+    let body = object.body_mut();
+    body.insert("status".to_owned(), json!({"phase": "Pending"}));
+    if let Some(Value::Object(spec)) = body.get_mut("spec") {
+        spec.entry("terminationGracePeriodSeconds")
+            .or_insert_with(|| json!(30));
+    }
+}

@@ -1,0 +1,397 @@
+//! Decides what a DELETE does: which of the collector's finalizers it sets, whether the object goes now or is only marked.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KindId, ObjectMeta, PropagationPolicy, ResourceVersion, Timestamp,
+    catalog::DefaultDeletion,
+    deletion::{DeleteOptionsSpec, Propagation},
+    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    version::behavior,
+};
+
+use super::{ApiServer, EventType, Response, ResponseBody, Special, namespace};
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+};
+
+/// After a graceful update in the same request, the version precondition means the version that this update made.
+const PRECONDITION_FOLLOWS_UPDATE: Behavior = Behavior::since(17, 0, "kubernetes #85516");
+/// An object in the answer to a finished deletion shows the deletion's revision, not that of the last write.
+const ANSWERS_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "kubernetes #115620");
+
+/// What a deletion came to.
+pub(super) struct Outcome {
+    /// What is answered.
+    pub(super) body: ResponseBody,
+    /// Whether the object is gone.
+    pub(super) gone: bool,
+}
+
+/// Whether and how an object takes its time.
+///
+/// # Upstream
+/// `BeforeDelete` in `apiserver/pkg/registry/rest/delete.go`; `CheckGracefulDelete` in `pkg/registry/core/pod/strategy.go`, 1.20.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Graceful {
+    /// It does not.
+    No,
+    /// It does already, and this request changes nothing.
+    Pending,
+    /// From now on, or for a shorter time than before.
+    Until {
+        deletion: Timestamp,
+        seconds: i64,
+        first: bool,
+    },
+}
+
+impl ApiServer {
+    /// Deletes an object, with options as they were sent.
+    ///
+    /// # Upstream
+    /// `Store.Delete` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
+    pub fn delete(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptionsSpec,
+    ) -> Response {
+        if let Err(refusal) = self.kind(kind) {
+            return refusal.into();
+        }
+        match options.validate() {
+            Ok(options) => self.delete_with(kind, namespace, name, &options),
+            Err(errors) => status::invalid_delete_options(&errors).into(),
+        }
+    }
+
+    /// Deletes an object, with options that are valid already.
+    pub fn delete_with(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Response {
+        self.try_delete(kind, namespace, name, options)
+            .map(|(answer, _)| answer)
+            .into()
+    }
+
+    /// Deletes an object; the answer, and whether the object is gone, which not every answer tells.
+    pub(crate) fn try_delete(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<(Response, bool), Refusal> {
+        let special = self.kind(kind)?.special;
+        if !self.resource(kind).verbs.delete {
+            return Err(status::method_not_allowed(self.resource(kind), None));
+        }
+        let mut grace = options.grace_period_seconds;
+        let outcome = if special == Special::Namespace {
+            namespace::delete(self, kind, name, options)?
+        } else {
+            self.delete_object(kind, namespace, name, options, &mut grace)?
+        };
+        // Only the legacy field is answered "accepted": clients of the policies never learnt to expect it.
+        let accepted = !outcome.gone && options.propagation == Some(Propagation::OrphanDependents(false));
+        let answer = Response {
+            code: if accepted { 202 } else { 200 },
+            body: outcome.body,
+            warnings: Vec::new(),
+        };
+        Ok((answer, outcome.gone))
+    }
+
+    /// Deletes one object of any kind. `grace` becomes the grace period that was settled on: a collection hands it to the next object.
+    pub(super) fn delete_object(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+        grace: &mut Option<i64>,
+    ) -> Result<Outcome, Refusal> {
+        let existing = self.existing(kind, namespace, name)?;
+        let mut expected_version = self.expectations(kind, &existing.meta, options)?;
+        let graceful = self.gracefulness(kind, &existing, grace);
+        if graceful == Graceful::Pending {
+            return Ok(self.outcome(kind, existing, false));
+        }
+        let finalizers = self.finalizers_after(kind, &existing.meta, options);
+        let mut last = existing;
+        if graceful != Graceful::No || finalizers.is_some() || !last.meta.finalizers.is_empty() {
+            let mut meta = last.meta.clone();
+            if let Some(finalizers) = finalizers {
+                meta.finalizers = finalizers;
+            }
+            let stays = match graceful {
+                Graceful::Until {
+                    deletion,
+                    seconds,
+                    first,
+                } => {
+                    meta.deletion_timestamp = Some(deletion);
+                    meta.deletion_grace_period_seconds = Some(seconds);
+                    if first && meta.generation > 0 {
+                        meta.generation += 1;
+                    }
+                    last = self.store_meta(kind, last, meta, options.dry_run);
+                    !last.meta.finalizers.is_empty() || seconds > 0
+                }
+                Graceful::No | Graceful::Pending if meta.finalizers.is_empty() => false,
+                Graceful::No | Graceful::Pending => {
+                    mark_deleting(&mut meta, self.now);
+                    last = self.store_meta(kind, last, meta, options.dry_run);
+                    true
+                }
+            };
+            if stays {
+                let body = ResponseBody::Object(last);
+                return Ok(Outcome { body, gone: false });
+            }
+            if let Some(version) = &mut expected_version
+                && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
+            {
+                // Where nothing was stored on the way, the server takes the version of an empty object here.
+                *version = match graceful {
+                    Graceful::Until { .. } => last.meta.resource_version.clone(),
+                    Graceful::No | Graceful::Pending => ResourceVersion::default(),
+                };
+            }
+            if options.dry_run {
+                let body = ResponseBody::Object(last);
+                return Ok(Outcome { body, gone: true });
+            }
+        }
+        if let Some(version) = expected_version
+            && version != last.meta.resource_version
+        {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                self.storage_key(kind, &last.meta.namespace, name),
+                last.meta.resource_version
+            );
+            return Err(status::conflict(self.resource(kind), name, &why));
+        }
+        if !options.dry_run {
+            let removed = self.remove(kind, &last);
+            if self.version.has(ANSWERS_SHOW_DELETION_REVISION) {
+                last = removed;
+            }
+        }
+        Ok(self.outcome(kind, last, true))
+    }
+
+    /// Checks the preconditions; the version that is still to be expected when the object is removed.
+    pub(super) fn expectations(
+        &self,
+        kind: KindId,
+        meta: &ObjectMeta,
+        options: &DeleteOptions,
+    ) -> Result<Option<ResourceVersion>, Refusal> {
+        let refuse = |why: String| Err(status::kind_conflict(self.resource(kind), &meta.name, &why));
+        if let Some(uid) = &options.preconditions.uid
+            && *uid != meta.uid
+        {
+            return refuse(format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). \
+                 The object might have been deleted and then recreated",
+                meta.uid
+            ));
+        }
+        let Some(version) = &options.preconditions.resource_version else {
+            return Ok(None);
+        };
+        if !self.version.has(behavior::RESOURCE_VERSION_PRECONDITION) {
+            return Ok(None);
+        }
+        if *version != meta.resource_version {
+            return refuse(format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
+                 The object might have been modified",
+                meta.resource_version
+            ));
+        }
+        Ok(Some(version.clone()))
+    }
+
+    fn gracefulness(&self, kind: KindId, object: &StoredObject, grace: &mut Option<i64>) -> Graceful {
+        let negative_is_one = self.version.has(behavior::NEGATIVE_GRACE_IS_ONE);
+        let settled = |seconds: i64| {
+            if negative_is_one && seconds < 0 {
+                1
+            } else {
+                seconds
+            }
+        };
+        *grace = grace.map(settled);
+        if self.shape.kinds[kind.index()].special != Special::Pod {
+            return Graceful::No;
+        }
+        let meta = &object.meta;
+        if let Some(deletion) = meta.deletion_timestamp {
+            let stored = match meta.deletion_grace_period_seconds.map(settled) {
+                None | Some(0) => return Graceful::No,
+                Some(stored) => stored,
+            };
+            return match *grace {
+                Some(seconds) if seconds < stored => Graceful::Until {
+                    deletion: later(earlier(deletion, stored), seconds),
+                    seconds,
+                    first: false,
+                },
+                Some(_) => Graceful::Pending,
+                None => {
+                    *grace = Some(stored);
+                    Graceful::Pending
+                }
+            };
+        }
+        let mut seconds = grace
+            .or_else(|| object.at(&["spec", "terminationGracePeriodSeconds"])?.as_i64())
+            .unwrap_or(0);
+        let unscheduled = object.text_at(&["spec", "nodeName"]).is_empty();
+        if unscheduled || matches!(object.text_at(&["status", "phase"]), "Succeeded" | "Failed") {
+            seconds = 0;
+        }
+        let seconds = settled(seconds);
+        *grace = Some(seconds);
+        Graceful::Until {
+            deletion: later(self.now.truncate_to_secs(), seconds),
+            seconds,
+            first: true,
+        }
+    }
+
+    /// The finalizers that the collector's part in this deletion asks for; `None` where they are a set that stands already.
+    fn finalizers_after(
+        &self,
+        kind: KindId,
+        meta: &ObjectMeta,
+        options: &DeleteOptions,
+    ) -> Option<Vec<Arc<str>>> {
+        if !self.settings.garbage_collection {
+            return None;
+        }
+        let wanted = wanted_finalizer(
+            self.resource(kind).default_deletion,
+            options.propagation,
+            &meta.finalizers,
+        );
+        with_finalizer(&meta.finalizers, wanted)
+    }
+
+    /// Stores changed metadata, if it changed.
+    pub(super) fn store_meta(
+        &mut self,
+        kind: KindId,
+        existing: Arc<StoredObject>,
+        meta: ObjectMeta,
+        dry_run: bool,
+    ) -> Arc<StoredObject> {
+        if meta == existing.meta {
+            return existing;
+        }
+        let object = StoredObject {
+            meta,
+            body: existing.body.clone(),
+        };
+        if dry_run {
+            return Arc::new(object);
+        }
+        self.commit(kind, object, EventType::Modified)
+    }
+
+    pub(super) fn outcome(&self, kind: KindId, object: Arc<StoredObject>, gone: bool) -> Outcome {
+        let resource = self.resource(kind);
+        let body = if resource.delete_returns_object {
+            ResponseBody::Object(object)
+        } else {
+            ResponseBody::Status(status::deleted(resource, &object.meta.name, &object.meta.uid))
+        };
+        Outcome { body, gone }
+    }
+}
+
+/// Which of the collector's finalizers a deletion asks for, if any.
+///
+/// # Upstream
+/// `shouldOrphanDependents` and `shouldDeleteDependents` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
+fn wanted_finalizer(
+    default: DefaultDeletion,
+    propagation: Option<Propagation>,
+    finalizers: &[Arc<str>],
+) -> Option<&'static str> {
+    if default == DefaultDeletion::Unsupported {
+        return None;
+    }
+    match propagation {
+        Some(Propagation::OrphanDependents(true) | Propagation::Policy(PropagationPolicy::Orphan)) => {
+            Some(FINALIZER_ORPHAN)
+        }
+        Some(Propagation::Policy(PropagationPolicy::Foreground)) => Some(FINALIZER_FOREGROUND),
+        Some(Propagation::OrphanDependents(false) | Propagation::Policy(PropagationPolicy::Background)) => {
+            None
+        }
+        None => finalizers
+            .iter()
+            .find_map(|finalizer| collectors(finalizer))
+            .or((default == DefaultDeletion::Orphan).then_some(FINALIZER_ORPHAN)),
+    }
+}
+
+/// The name, if it is one of the collector's finalizers.
+fn collectors(finalizer: &str) -> Option<&'static str> {
+    [FINALIZER_ORPHAN, FINALIZER_FOREGROUND]
+        .into_iter()
+        .find(|&name| name == finalizer)
+}
+
+/// The finalizers with one of the collector's and without the other; `None` where the set is the same as before.
+fn with_finalizer(finalizers: &[Arc<str>], wanted: Option<&'static str>) -> Option<Vec<Arc<str>>> {
+    let present = |name: &str| finalizers.iter().any(|finalizer| **finalizer == *name);
+    let unchanged = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND]
+        .into_iter()
+        .all(|name| present(name) == (wanted == Some(name)));
+    if unchanged {
+        return None;
+    }
+    let kept = finalizers
+        .iter()
+        .filter(|finalizer| collectors(finalizer).is_none())
+        .cloned();
+    Some(kept.chain(wanted.map(Arc::from)).collect())
+}
+
+/// Marks an object that goes as soon as its finalizers are gone.
+///
+/// # Upstream
+/// `markAsDeleting` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
+fn mark_deleting(meta: &mut ObjectMeta, now: Timestamp) {
+    if meta.deletion_timestamp.is_none() && meta.generation > 0 {
+        meta.generation += 1;
+    }
+    if meta.deletion_timestamp.is_none_or(|deletion| deletion > now) {
+        meta.deletion_timestamp = Some(now.truncate_to_secs());
+    }
+    meta.deletion_grace_period_seconds = Some(0);
+}
+
+fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    match u64::try_from(seconds) {
+        Ok(seconds) => time.saturating_add(Duration::from_secs(seconds)),
+        Err(_) => time.saturating_sub(Duration::from_secs(seconds.unsigned_abs())),
+    }
+}
+
+fn earlier(time: Timestamp, seconds: i64) -> Timestamp {
+    later(time, seconds.saturating_neg())
+}

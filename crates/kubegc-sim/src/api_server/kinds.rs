@@ -1,0 +1,127 @@
+//! Decides what the server knows of each kind: where its objects lie, which rules of its own it has, whether it is served.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kubegc_core::{ApiResource, Catalog, KindId};
+
+/// The kinds and what the server knows of each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shape {
+    pub(super) catalog: Catalog,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) tables: Vec<TableInfo>,
+    table_of: HashMap<(Arc<str>, Arc<str>), u32, FixedState>,
+    /// Where namespaces lie, if the catalog has them.
+    pub(super) namespaces: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    pub(super) table: u32,
+    pub(super) served: bool,
+    /// Whether its definition is being deleted: no new instances.
+    pub(super) terminating: bool,
+    pub(super) special: Special,
+    /// Whether `status` is a subresource that plain writes leave alone.
+    pub(super) status_subresource: bool,
+    /// Whether objects are created with generation 1.
+    pub(super) counts_generations: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Special {
+    None,
+    Pod,
+    Namespace,
+    CustomResourceDefinition,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TableInfo {
+    /// The kind whose version watchers see.
+    pub(super) watched_as: KindId,
+    /// Whether that kind is discovery's preferred one.
+    preferred: bool,
+}
+
+impl Shape {
+    /// Adds a kind; `None` where it is there already.
+    pub(super) fn add(&mut self, resource: ApiResource) -> Option<KindId> {
+        let (group, name) = storage_of(&resource);
+        let special = match (&*resource.group, &*resource.resource) {
+            ("", "pods") => Special::Pod,
+            ("", "namespaces") => Special::Namespace,
+            ("apiextensions.k8s.io", "customresourcedefinitions") => Special::CustomResourceDefinition,
+            _ => Special::None,
+        };
+        let (custom, preferred) = (resource.custom, resource.preferred);
+        let counts_generations = custom || COUNTS_GENERATIONS.contains(&&*resource.resource);
+        let kind = self.catalog.add(resource).ok()?;
+        // Tables are fewer than kinds, and the catalog holds fewer than u32::MAX of those.
+        let next = u32::try_from(self.tables.len()).ok()?;
+        let table = *self.table_of.entry((group, name)).or_insert(next);
+        if table == next {
+            self.tables.push(TableInfo {
+                watched_as: kind,
+                preferred,
+            });
+        } else if preferred && !self.tables[table as usize].preferred {
+            self.tables[table as usize] = TableInfo {
+                watched_as: kind,
+                preferred,
+            };
+        }
+        if special == Special::Namespace {
+            self.namespaces = Some(table);
+        }
+        self.kinds.push(Kind {
+            table,
+            served: true,
+            terminating: false,
+            special,
+            status_subresource: !custom,
+            counts_generations,
+        });
+        Some(kind)
+    }
+}
+
+/// The group and resource that a resource's objects lie under: some are served from two groups.
+fn storage_of(resource: &ApiResource) -> (Arc<str>, Arc<str>) {
+    let group = match (&*resource.group, &*resource.resource) {
+        ("extensions", "deployments" | "daemonsets" | "replicasets") => "apps",
+        ("extensions", "ingresses" | "networkpolicies") => "networking.k8s.io",
+        ("extensions", "podsecuritypolicies") => "policy",
+        ("events.k8s.io", "events") => "",
+        _ => return (Arc::clone(&resource.group), Arc::clone(&resource.resource)),
+    };
+    (group.into(), Arc::clone(&resource.resource))
+}
+
+/// The built-in resources whose objects begin with generation 1.
+///
+/// # Upstream
+/// `PrepareForCreate` of the strategies in `pkg/registry`, 1.20.2.
+const COUNTS_GENERATIONS: [&str; 19] = [
+    "customresourcedefinitions",
+    "daemonsets",
+    "deployments",
+    "flowschemas",
+    "ingresses",
+    "jobs",
+    "mutatingwebhookconfigurations",
+    "networkpolicies",
+    "poddisruptionbudgets",
+    "podsecuritypolicies",
+    "priorityclasses",
+    "prioritylevelconfigurations",
+    "replicasets",
+    "replicationcontrollers",
+    "statefulsets",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "ingressclasses",
+];

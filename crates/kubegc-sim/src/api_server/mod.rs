@@ -1,0 +1,332 @@
+//! Decides what an API server does with requests: an in-memory server with exact deletion semantics.
+//!
+//! Synchronous and pure: no I/O, no clock of its own ([`ApiServer::set_now`]), uids from a seed. A clone is another world that shares
+//! what both have in common; it copies only what one of them changes.
+
+mod collection;
+mod commit;
+mod crd;
+mod create;
+mod delete;
+mod kinds;
+mod namespace;
+mod patch;
+mod read;
+mod removal;
+mod request;
+mod store;
+mod update;
+mod validate;
+mod watch;
+
+use std::sync::Arc;
+
+use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, Timestamp};
+
+pub use crd::{CrdCleaner, CrdStep, FINALIZER_CRD_CLEANUP};
+pub use removal::PendingRemoval;
+pub use request::{ObjectList, Response, ResponseBody};
+pub use store::{Event, EventType};
+pub use watch::Change;
+
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+};
+use commit::{History, version_text};
+use kinds::{Kind, Shape, Special};
+use store::Table;
+
+/// How a server is set up.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// Whether objects are only created in namespaces that exist and are not terminating. Default: true.
+    pub namespaces_must_exist: bool,
+    /// Whether deletions set the collector's finalizers (`--enable-garbage-collector`). Default: true.
+    pub garbage_collection: bool,
+    /// How many changes of each resource are kept for watchers; older ones are [`ApiServer::events_since`]'s *expired*. Default: all.
+    pub events_max: usize,
+    /// What uids and generated names are drawn from. Default: 0.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespaces_must_exist: true,
+            garbage_collection: true,
+            events_max: usize::MAX,
+            seed: 0,
+        }
+    }
+}
+
+/// A Kubernetes API server in memory.
+///
+/// # Guarantees
+/// Answers, stored states and events are those of the named release as far as deletion, finalizers, owner references, preconditions
+/// and metadata validation go (checked against recordings of 1.20.2). Each write makes exactly one revision; a request that changes
+/// nothing makes none and no event.
+///
+/// # Assumptions
+/// Specs are not validated, no authorization is checked, no admission plugin runs but `NamespaceLifecycle`.
+///
+/// # Complexity
+/// Requests on one object take two hash lookups, whatever the number of objects. A list of n objects takes O(n log n).
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Catalog, KubernetesVersion, deletion::DeleteOptionsSpec};
+/// use kubegc_sim::{ApiServer, Settings};
+/// use serde_json::json;
+/// let version: KubernetesVersion = "1.20.2".parse()?;
+/// let settings = Settings { namespaces_must_exist: false, ..Settings::default() };
+/// let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+/// let config_maps = server.catalog().mapping("v1", "ConfigMap").expect("served in 1.20");
+/// let answer = server.create_json(config_maps, "shop", json!({"metadata": {"name": "a", "finalizers": ["shop/hold"]}}));
+/// assert_eq!(answer.code, 201);
+/// let foreground = DeleteOptionsSpec { propagation_policy: Some("Foreground".into()), ..Default::default() };
+/// let answer = server.delete(config_maps, "shop", "a", &foreground);
+/// let kept = answer.object().expect("finalizers hold it");
+/// assert_eq!(kept.meta.finalizers, ["shop/hold".into(), "foregroundDeletion".into()]);
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ApiServer {
+    version: KubernetesVersion,
+    settings: Settings,
+    shape: Arc<Shape>,
+    /// By table; `None` while a resource never held an object.
+    tables: Vec<Option<Arc<Table>>>,
+    revision: u64,
+    history: Arc<History>,
+    now: Timestamp,
+    uids_drawn: u64,
+}
+
+impl ApiServer {
+    /// An empty server of a release, serving these kinds, with the default [`Settings`].
+    #[must_use]
+    pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
+        let mut shape = Shape::default();
+        for (_, resource) in catalog.iter() {
+            shape.add(resource.clone());
+        }
+        let tables = vec![None; shape.tables.len()];
+        Self {
+            version,
+            settings: Settings::default(),
+            shape: Arc::new(shape),
+            tables,
+            // The revision of an empty store: 0 would mean "any" to a client.
+            revision: 1,
+            history: Arc::default(),
+            now: Timestamp::EPOCH,
+            uids_drawn: 0,
+        }
+    }
+
+    /// The same server, set up otherwise.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The release that this server behaves as.
+    #[must_use]
+    pub const fn version(&self) -> KubernetesVersion {
+        self.version
+    }
+
+    /// How the server is set up.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Every kind that the server ever served; requests address kinds by their position here.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.shape.catalog
+    }
+
+    /// Whether requests on this kind are answered: not so after its definition was deleted.
+    #[must_use]
+    pub fn serves(&self, kind: KindId) -> bool {
+        self.shape.kinds.get(kind.index()).is_some_and(|kind| kind.served)
+    }
+
+    /// What discovery shows now. Positions differ from those in [`catalog`](Self::catalog) once a kind was removed.
+    #[must_use]
+    pub fn discover(&self) -> Catalog {
+        let mut catalog = Catalog::new();
+        for (kind, resource) in self.shape.catalog.iter() {
+            if self.serves(kind) {
+                // Names are unique in the catalog that they come from.
+                let _unique = catalog.add(resource.clone());
+            }
+        }
+        catalog
+    }
+
+    /// The kind that a URL with this group, version and resource addresses; the server's 404 where it serves none.
+    ///
+    /// # Errors
+    /// The answer that the server gives for a URL that it does not serve.
+    pub fn resolve(&self, group: &str, version: &str, resource: &str) -> Result<KindId, Response> {
+        self.shape
+            .catalog
+            .by_resource(group, version, resource)
+            .filter(|&kind| self.serves(kind))
+            .ok_or_else(|| status::unserved().into())
+    }
+
+    /// Serves one more kind, or serves one again.
+    ///
+    /// # Errors
+    /// The kind or its resource is taken in this group and version.
+    pub fn register(&mut self, resource: ApiResource) -> Result<KindId, FieldError> {
+        let known = self
+            .shape
+            .catalog
+            .by_resource(&resource.group, &resource.version, &resource.resource);
+        if let Some(kind) = known
+            && !self.serves(kind)
+            && self.shape.catalog[kind] == resource
+        {
+            Arc::make_mut(&mut self.shape).kinds[kind.index()].served = true;
+            return Ok(kind);
+        }
+        // Tried on a copy first, so that a refusal leaves nothing behind.
+        self.shape.catalog.clone().add(resource.clone())?;
+        let kind = Arc::make_mut(&mut self.shape).add(resource);
+        self.tables.resize(self.shape.tables.len(), None);
+        kind.ok_or_else(|| FieldError::invalid("kind", "", "is in the catalog already"))
+    }
+
+    /// The time that stored dates are taken from.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Sets the time. Earlier times than the present one change nothing.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+    }
+
+    /// The revision of the last write.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// How many objects a resource has.
+    #[must_use]
+    pub fn len(&self, kind: KindId) -> usize {
+        self.table(kind).map_or(0, |table| table.len())
+    }
+
+    /// Whether no resource has an object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tables.iter().flatten().all(|table| table.len() == 0)
+    }
+
+    /// One object as it is stored, without a request.
+    #[must_use]
+    pub fn object(&self, kind: KindId, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
+        self.table(kind)?.find(self.namespace_of(kind, namespace), name)
+    }
+
+    /// All objects of a resource, or those of one namespace, ordered by namespace and name, without a request.
+    #[must_use]
+    pub fn objects(&self, kind: KindId, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
+        self.table(kind)
+            .map(|table| table.list(namespace))
+            .unwrap_or_default()
+    }
+
+    /// Stores an object as it stands, without validation and without an event: for loading a state that was found elsewhere.
+    ///
+    /// Uid, dates, finalizers and all else are kept; an empty version is assigned. A numeric version counts as a revision: later writes
+    /// get greater ones. Returns what was stored under the name before.
+    ///
+    /// # Errors
+    /// The server has no such kind, or the object's name is empty.
+    pub fn insert(
+        &mut self,
+        kind: KindId,
+        mut object: StoredObject,
+    ) -> Result<Option<Arc<StoredObject>>, FieldError> {
+        let Some(known) = self.shape.kinds.get(kind.index()) else {
+            return Err(FieldError::invalid("kind", "", "is not in the catalog"));
+        };
+        if object.meta.name.is_empty() {
+            return Err(FieldError::Required {
+                field: "metadata.name".to_owned(),
+                problem: "name or generateName is required".to_owned(),
+            });
+        }
+        let table = known.table as usize;
+        if !self.shape.catalog[kind].is_namespaced() && !object.meta.namespace.is_empty() {
+            object.meta.namespace = "".into();
+        }
+        if object.meta.resource_version.is_empty() {
+            self.revision += 1;
+            object.meta.resource_version = version_text(self.revision);
+        } else if let Ok(revision) = object.meta.resource_version.as_str().parse::<u64>() {
+            self.revision = self.revision.max(revision);
+        }
+        object.tidy();
+        let table = self.tables[table].get_or_insert_default();
+        Ok(Arc::make_mut(table).put(Arc::new(object)))
+    }
+
+    /// Stores the metadata of an object whose body is not known: see [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// The server has no such kind, or the object's name is empty.
+    pub fn insert_meta(
+        &mut self,
+        kind: KindId,
+        meta: kubegc_core::ObjectMeta,
+    ) -> Result<Option<Arc<StoredObject>>, FieldError> {
+        self.insert(kind, meta.into())
+    }
+
+    /// The kind, if it is served, or the refusal.
+    fn kind(&self, kind: KindId) -> Result<&Kind, Refusal> {
+        match self.shape.kinds.get(kind.index()) {
+            Some(known) if known.served => Ok(known),
+            _ => Err(status::unserved()),
+        }
+    }
+
+    fn resource(&self, kind: KindId) -> &ApiResource {
+        &self.shape.catalog[kind]
+    }
+
+    fn table(&self, kind: KindId) -> Option<&Table> {
+        let table = self.shape.kinds.get(kind.index())?.table;
+        self.tables[table as usize].as_deref()
+    }
+
+    /// The namespace that a request addresses: none for cluster-scoped kinds.
+    fn namespace_of<'a>(&self, kind: KindId, namespace: &'a str) -> &'a str {
+        if self.resource(kind).is_namespaced() {
+            namespace
+        } else {
+            ""
+        }
+    }
+
+    /// One stored object, or the 404.
+    fn existing(&self, kind: KindId, namespace: &str, name: &str) -> Result<Arc<StoredObject>, Refusal> {
+        self.object(kind, namespace, name)
+            .cloned()
+            .ok_or_else(|| status::not_found(self.resource(kind), name))
+    }
+}

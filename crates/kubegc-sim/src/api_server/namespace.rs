@@ -1,0 +1,232 @@
+//! Decides how namespaces end, and what may still be created in them.
+//!
+//! A namespace that is deleted is only marked. Its content is removed by a controller outside the server, which then empties
+//! `spec.finalizers` through the `finalize` subresource; with that the namespace goes.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    DeleteOptions, KindId, PropagationPolicy, Scope,
+    deletion::Propagation,
+    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    version::behavior,
+};
+use serde_json::{Value, json};
+
+use super::{ApiServer, EventType, Response, ResponseBody, delete::Outcome, update::Part};
+use crate::{
+    StoredObject,
+    status::{self, Cause, Refusal},
+};
+
+/// The namespaces that the server never deletes.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+impl ApiServer {
+    /// Writes a namespace through its `finalize` subresource: the one way to change `spec.finalizers`.
+    pub fn finalize_namespace(&mut self, kind: KindId, name: &str, object: StoredObject) -> Response {
+        self.try_update(kind, "", name, object, Part::Finalize).into()
+    }
+
+    /// Removes one finalizer from the `spec.finalizers` of a namespace, as the namespace controller does with `kubernetes` in the end.
+    pub fn remove_namespace_finalizer(&mut self, kind: KindId, name: &str, finalizer: &str) -> Response {
+        self.try_remove_namespace_finalizer(kind, name, finalizer)
+            .map(Response::ok)
+            .into()
+    }
+
+    fn try_remove_namespace_finalizer(
+        &mut self,
+        kind: KindId,
+        name: &str,
+        finalizer: &str,
+    ) -> Result<Arc<StoredObject>, Refusal> {
+        self.kind(kind)?;
+        let existing = self.existing(kind, "", name)?;
+        let mut object = StoredObject::clone(&existing);
+        let kept: Vec<Value> = spec_finalizers(&existing)
+            .iter()
+            .filter(|kept| kept.as_str() != Some(finalizer))
+            .cloned()
+            .collect();
+        set_spec_finalizers(&mut object, kept);
+        let written = self.replace(kind, &existing, object, Part::Finalize)?;
+        self.finish(&written);
+        Ok(written.object)
+    }
+
+    /// Whether a namespace is there and takes no new objects.
+    #[must_use]
+    pub fn is_terminating(&self, namespace: &str) -> bool {
+        self.namespace_object(namespace).is_some_and(is_terminating)
+    }
+
+    fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
+        let table = self.shape.namespaces?;
+        let object = self.tables[table as usize].as_deref()?.find("", name)?;
+        Some(object)
+    }
+}
+
+/// Deletes a namespace.
+///
+/// # Upstream
+/// `REST.Delete` in `pkg/registry/core/namespace/storage/storage.go`; immortal namespaces: `NamespaceLifecycle`, 1.20.2.
+pub(super) fn delete(
+    server: &mut ApiServer,
+    kind: KindId,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Outcome, Refusal> {
+    if IMMORTAL.contains(&name) {
+        let why = "this namespace may not be deleted";
+        return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
+    }
+    let existing = server.existing(kind, "", name)?;
+    expectations(server, kind, &existing, options)?;
+    if !existing.meta.is_deleting() {
+        let mut object = StoredObject::clone(&existing);
+        object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
+        set_finalizers(&mut object, options);
+        let body = object.body_mut();
+        let status = body.entry("status").or_insert_with(|| json!({}));
+        if !status.is_object() {
+            *status = json!({});
+        }
+        status["phase"] = "Terminating".into();
+        let object = if options.dry_run {
+            Arc::new(object)
+        } else {
+            server.commit(kind, object, EventType::Modified)
+        };
+        return Ok(Outcome {
+            body: ResponseBody::Object(object),
+            gone: false,
+        });
+    }
+    if !spec_finalizers(&existing).is_empty() {
+        return Ok(Outcome {
+            body: ResponseBody::Object(existing),
+            gone: false,
+        });
+    }
+    let mut grace = options.grace_period_seconds;
+    server.delete_object(kind, "", name, options, &mut grace)
+}
+
+/// Preconditions of a namespace: checked before all else, and worded as the storage layer words them.
+fn expectations(
+    server: &ApiServer,
+    kind: KindId,
+    existing: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<(), Refusal> {
+    let meta = &existing.meta;
+    let expected = &options.preconditions;
+    let why = match (&expected.uid, &expected.resource_version) {
+        (Some(uid), _) if *uid != meta.uid => format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            meta.uid
+        ),
+        (_, Some(version))
+            if *version != meta.resource_version
+                && server.version.has(behavior::RESOURCE_VERSION_PRECONDITION) =>
+        {
+            format!(
+                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                meta.resource_version
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(status::conflict(server.resource(kind), &meta.name, &why))
+}
+
+/// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false` means foreground deletion.
+fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
+    let wanted = match options.propagation {
+        None => return,
+        Some(Propagation::OrphanDependents(true) | Propagation::Policy(PropagationPolicy::Orphan)) => {
+            Some(FINALIZER_ORPHAN)
+        }
+        Some(Propagation::OrphanDependents(false) | Propagation::Policy(PropagationPolicy::Foreground)) => {
+            Some(FINALIZER_FOREGROUND)
+        }
+        Some(Propagation::Policy(PropagationPolicy::Background)) => None,
+    };
+    let finalizers = &mut object.meta.finalizers;
+    finalizers.retain(|name| {
+        ![FINALIZER_ORPHAN, FINALIZER_FOREGROUND].contains(&&**name) || Some(&**name) == wanted
+    });
+    if let Some(wanted) = wanted
+        && !finalizers.iter().any(|name| **name == *wanted)
+    {
+        finalizers.push(wanted.into());
+    }
+}
+
+/// Refuses an object whose namespace is not there or on its way out.
+///
+/// # Upstream
+/// `NamespaceLifecycle` in `apiserver/pkg/admission/plugin/namespace/lifecycle`, 1.20.2.
+pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
+    let resource = server.resource(kind);
+    if resource.scope != Scope::Namespaced || server.shape.namespaces.is_none() {
+        return Ok(());
+    }
+    let name = &*object.meta.namespace;
+    let Some(namespace) = server.namespace_object(name) else {
+        return if server.settings.namespaces_must_exist && !name.is_empty() {
+            Err(status::namespace_not_found(name))
+        } else {
+            Ok(())
+        };
+    };
+    if !is_terminating(namespace) {
+        return Ok(());
+    }
+    let cause = Cause {
+        reason: "NamespaceTerminating",
+        field: "metadata.namespace".to_owned(),
+        message: format!("namespace {name} is being terminated"),
+    };
+    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    Err(status::forbidden(resource, &object.meta.name, &why, vec![cause]))
+}
+
+/// The phase says so, or, where only metadata is known, the deletion date.
+fn is_terminating(namespace: &StoredObject) -> bool {
+    match namespace.text_at(&["status", "phase"]) {
+        "" => namespace.meta.is_deleting(),
+        phase => phase == "Terminating",
+    }
+}
+
+pub(super) fn spec_finalizers(namespace: &StoredObject) -> &[Value] {
+    namespace
+        .at(&["spec", "finalizers"])
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+fn set_spec_finalizers(namespace: &mut StoredObject, finalizers: Vec<Value>) {
+    if spec_finalizers(namespace) == finalizers.as_slice() {
+        return;
+    }
+    let spec = namespace.body_mut().entry("spec").or_insert_with(|| json!({}));
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    if let Value::Object(spec) = spec {
+        if finalizers.is_empty() {
+            spec.remove("finalizers");
+        } else {
+            spec.insert("finalizers".to_owned(), finalizers.into());
+        }
+    }
+}
+
+/// A plain write does not change `spec.finalizers`.
+pub(super) fn keep_spec_finalizers(new: &mut StoredObject, existing: &StoredObject) {
+    set_spec_finalizers(new, spec_finalizers(existing).to_vec());
+}

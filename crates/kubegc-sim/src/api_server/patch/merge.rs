@@ -1,0 +1,129 @@
+//! Decides a JSON merge patch (RFC 7396): objects are merged, null removes, everything else replaces.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    StoredObject,
+    object::{TYPED, set_field},
+};
+
+/// The patched object. Only the parts of the body that the patch names are touched.
+pub(super) fn apply(existing: &StoredObject, patch: Value) -> Result<StoredObject, String> {
+    let Value::Object(patch) = patch else {
+        return Err("the patch must be an object".to_owned());
+    };
+    let mut object = existing.clone();
+    for (key, value) in patch {
+        match (key.as_str(), value) {
+            ("apiVersion" | "kind", Value::String(_)) => {}
+            ("apiVersion" | "kind", _) => return Err(format!("{key} must be a text")),
+            ("metadata", Value::Object(fields)) => metadata(&mut object, fields)?,
+            ("metadata", _) => return Err("metadata must be an object".to_owned()),
+            (_, value) => merge_key(object.body_mut(), key, value),
+        }
+    }
+    Ok(object)
+}
+
+fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), String> {
+    for (key, value) in patch {
+        match (key.as_str(), value) {
+            // Dates are the server's; the one of creation is never taken from a client.
+            ("creationTimestamp", _) => {}
+            ("labels", Value::Object(labels)) => {
+                let stored = &mut object.meta.labels;
+                for (label, value) in labels {
+                    match value {
+                        Value::Null => {
+                            stored.remove(label.as_str());
+                        }
+                        Value::String(value) => {
+                            stored.insert(label.into(), value.into());
+                        }
+                        other => return Err(format!("metadata.labels.{label} must be a text, not {other}")),
+                    }
+                }
+            }
+            (key, value) if TYPED.contains(&key) => {
+                set_field(&mut object.meta, key, &value).map_err(|error| error.to_string())?;
+            }
+            (_, value) => merge_key(object.rest_of_metadata_mut(), key, value),
+        }
+    }
+    Ok(())
+}
+
+fn merge_key(target: &mut Map<String, Value>, key: String, patch: Value) {
+    match patch {
+        Value::Null => {
+            target.remove(&key);
+        }
+        Value::Object(patch) => merge_object(target.entry(key).or_insert(Value::Null), patch),
+        other => {
+            target.insert(key, other);
+        }
+    }
+}
+
+/// Depth is bounded by that of the patch, which the parser bounds.
+fn merge_object(target: &mut Value, patch: Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    if let Value::Object(target) = target {
+        for (key, value) in patch {
+            merge_key(target, key, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::Manifest;
+
+    #[test]
+    fn examples_of_rfc_7396_hold_below_a_field() {
+        for (original, patch, result) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b"}), json!({"a": null}), json!({})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]})),
+            (
+                json!({"a": {"b": "c"}}),
+                json!({"a": {"b": "d", "c": null}}),
+                json!({"a": {"b": "d"}}),
+            ),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (
+                json!({}),
+                json!({"a": {"bb": {"ccc": null}}}),
+                json!({"a": {"bb": {}}}),
+            ),
+        ] {
+            let read = |spec: &Value| Manifest::read(json!({"metadata": {"name": "x"}, "spec": spec}));
+            let (existing, expected) = (read(&original).unwrap().object, read(&result).unwrap().object);
+            let patched = apply(&existing, json!({"spec": patch})).unwrap();
+            assert_eq!(patched, expected, "{original} + {patch}");
+        }
+    }
+
+    #[test]
+    fn a_patch_of_metadata_leaves_the_body_shared() {
+        let existing = Manifest::read(json!({"metadata": {"name": "x"}, "spec": {"a": 1}}))
+            .unwrap()
+            .object;
+        let shares_body = |patch| {
+            let patched = apply(&existing, patch).unwrap();
+            Arc::ptr_eq(&patched.body.unwrap(), existing.body.as_ref().unwrap())
+        };
+        assert!(shares_body(json!({"metadata": {"labels": {"a": "b"}}})));
+        assert!(!shares_body(json!({"metadata": {"annotations": {"a": "b"}}})));
+    }
+}

@@ -1,0 +1,188 @@
+//! Decides what a PATCH means: which formats a resource takes, and what the patched object is before it is validated and stored.
+
+mod json;
+mod merge;
+mod quick;
+mod strategic;
+
+use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
+use serde_json::Value;
+
+use super::{
+    ApiServer, PendingRemoval, Response, Special,
+    update::{Moment, Part, check_names, without_equal_references},
+};
+use crate::{
+    Manifest, StoredObject,
+    status::{self, Refusal},
+};
+
+/// Server-side apply is served by default.
+const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
+/// Directives of a strategic merge patch that meet no list are dropped; before, they became items.
+const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since_about(28, "kubernetes #117568");
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+impl ApiServer {
+    /// Patches an object. The format is the request's content type; one that the resource does not take is refused before all else.
+    ///
+    /// Server-side apply is not part of this server: it is refused as a format that the resource does not take.
+    ///
+    /// # Upstream
+    /// `PatchResource` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.20.2.
+    pub fn patch(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Response {
+        self.try_patch(kind, namespace, name, Part::Whole, content_type, body)
+            .map(|(answer, removal)| self.removing(answer, removal))
+            .into()
+    }
+
+    /// Patches an object as the real server does it, in two steps with a gap between them.
+    ///
+    /// A patch that takes the last finalizer off a deleting object is answered before the object is removed. Whoever is served in the gap
+    /// still finds it, finalizer and all. [`finish_removal`](Self::finish_removal) closes the gap; [`patch`](Self::patch) leaves none.
+    pub fn patch_leaving_removal(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> (Response, Option<PendingRemoval>) {
+        match self.try_patch(kind, namespace, name, Part::Whole, content_type, body) {
+            Ok((answer, removal)) => (answer, removal),
+            Err(refusal) => (refusal.into(), None),
+        }
+    }
+
+    fn removing(&mut self, answer: Response, removal: Option<PendingRemoval>) -> Response {
+        if let Some(removal) = removal {
+            self.finish_removal(removal);
+        }
+        answer
+    }
+
+    /// Patches a subresource: `status`, or `finalize` of a namespace. There are no others.
+    pub fn patch_subresource(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Response {
+        self.part(kind, subresource)
+            .and_then(|part| self.try_patch(kind, namespace, name, part, content_type, body))
+            .map(|(answer, removal)| self.removing(answer, removal))
+            .into()
+    }
+
+    fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
+        match (subresource, self.kind(kind)?.special) {
+            ("status", _) => Ok(Part::Status),
+            ("finalize", Special::Namespace) => Ok(Part::Finalize),
+            _ => Err(status::unserved()),
+        }
+    }
+
+    fn try_patch(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<(Response, Option<PendingRemoval>), Refusal> {
+        self.kind(kind)?;
+        let resource = self.resource(kind);
+        let format = accepted(self.version, resource, content_type)?;
+        let namespace = self.namespace_of(kind, namespace);
+        let existing = self.existing(kind, namespace, name)?;
+        let mut object = match quick::apply(&existing, format, body) {
+            Some(object) => object,
+            None => self.patched(resource, &existing, format, body)?,
+        };
+        check_names(&object.meta, namespace, name)?;
+        if object.meta.namespace != existing.meta.namespace {
+            object.meta.namespace.clone_from(&existing.meta.namespace);
+        }
+        let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
+        let written = self.replace(kind, &existing, object, part)?;
+        Ok((Response::ok(written.object).with(warnings), written.removal))
+    }
+
+    fn patched(
+        &self,
+        resource: &ApiResource,
+        existing: &StoredObject,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<StoredObject, Refusal> {
+        // The parser refuses what is nested deeper than 128: that bounds every recursion over a patch.
+        let patch: Value =
+            serde_json::from_slice(body).map_err(|error| status::bad_request(error.to_string()))?;
+        let unreadable =
+            |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
+        match format {
+            PatchType::Merge => merge::apply(existing, patch).map_err(unreadable),
+            PatchType::Strategic => {
+                let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
+                let patched = strategic::apply(existing.to_json(resource), patch, drop_directives)
+                    .map_err(status::bad_request)?;
+                reread(patched, existing).map_err(unreadable)
+            }
+            PatchType::Json => {
+                let operations = json::Operations::read(patch).map_err(status::bad_request)?;
+                let patched = operations
+                    .apply(existing.to_json(resource))
+                    .map_err(|_| status::rejected_patch())?;
+                reread(patched, existing).map_err(unreadable)
+            }
+        }
+    }
+}
+
+/// The format, if the resource takes it.
+fn accepted(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    content_type: &str,
+) -> Result<PatchType, Refusal> {
+    let plain = content_type.split(';').next().unwrap_or_default().trim();
+    let formats = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
+    let formats = formats
+        .into_iter()
+        .filter(|format| *format != PatchType::Strategic || !resource.custom);
+    if let Some(format) = formats.clone().find(|format| format.content_type() == plain) {
+        return Ok(format);
+    }
+    let mut accepted: Vec<&str> = formats.map(PatchType::content_type).collect();
+    if version.has(APPLY_IS_SERVED) {
+        accepted.push(APPLY);
+    }
+    Err(status::unsupported_media_type(&accepted))
+}
+
+/// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
+fn reread(patched: Value, existing: &StoredObject) -> Result<StoredObject, String> {
+    let manifest = Manifest::read(patched).map_err(|error| error.to_string())?;
+    let mut object = manifest.object;
+    keep_precision(&mut object.meta, &existing.meta);
+    Ok(object)
+}
+
+fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
+    if meta.deletion_timestamp == existing.deletion_timestamp.map(|time| time.truncate_to_secs()) {
+        meta.deletion_timestamp = existing.deletion_timestamp;
+    }
+    meta.creation_timestamp = existing.creation_timestamp;
+}

@@ -1,0 +1,285 @@
+//! Decides a strategic merge patch: lists are merged by key or as sets, `$patch` and its kin say otherwise.
+//!
+//! The server knows the merge keys from its types; here they are known by the name of the field. Lists that are not named below are
+//! replaced, as lists without a patch strategy are.
+//!
+//! # Upstream
+//! `StrategicMergeMapPatch` in `apimachinery/pkg/util/strategicpatch/patch.go`, 1.20.2 and #117568.
+
+use serde_json::{Map, Value};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+const ELEMENT_ORDER: &str = "$setElementOrder/";
+
+/// The patched object. `drop_directives`: what becomes of directives in lists and objects that the original does not have.
+pub(super) fn apply(original: Value, patch: Value, drop_directives: bool) -> Result<Value, String> {
+    let (Value::Object(mut original), Value::Object(patch)) = (original, patch) else {
+        return Err("the patch must be an object".to_owned());
+    };
+    Merge { drop_directives }.objects(&mut original, patch, "")?;
+    Ok(Value::Object(original))
+}
+
+/// How the items of a list are told apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strategy {
+    /// They are not: the patch replaces the list.
+    Replace,
+    /// They are texts or numbers, each there once.
+    Set,
+    /// They are objects with this key.
+    Keyed(&'static str),
+}
+
+/// The strategy of a list, by its field and the field of the object that it is in.
+fn strategy(parent: &str, field: &str) -> Strategy {
+    let key = match field {
+        "ownerReferences" => "uid",
+        "finalizers" if parent != "spec" => return Strategy::Set,
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "volumes"
+        | "env"
+        | "imagePullSecrets"
+        | "secrets" => "name",
+        "conditions" => "type",
+        "hostAliases" => "ip",
+        "volumeMounts" => "mountPath",
+        "volumeDevices" => "devicePath",
+        "ports" if parent == "spec" => "port",
+        "ports" => "containerPort",
+        "taints" => "key",
+        "topologySpreadConstraints" => "topologyKey",
+        _ => return Strategy::Replace,
+    };
+    Strategy::Keyed(key)
+}
+
+struct Merge {
+    drop_directives: bool,
+}
+
+impl Merge {
+    /// Merges an object. Depth is bounded by that of the patch, which the parser bounds.
+    fn objects(
+        &self,
+        original: &mut Map<String, Value>,
+        mut patch: Map<String, Value>,
+        field: &str,
+    ) -> Result<(), String> {
+        if let Some(directive) = patch.remove(PATCH) {
+            match directive.as_str() {
+                Some("replace") => *original = patch,
+                Some("delete") => original.clear(),
+                _ => return Err(format!("unknown patch type: {directive} in map")),
+            }
+            return Ok(());
+        }
+        if let Some(retained) = patch.remove(RETAIN_KEYS) {
+            let Value::Array(retained) = retained else {
+                return Err(format!("{RETAIN_KEYS} must be a list"));
+            };
+            if let Some(foreign) = patch
+                .keys()
+                .find(|key| !key.starts_with('$') && !retained.contains(&Value::from(key.as_str())))
+            {
+                return Err(format!(
+                    "{RETAIN_KEYS} does not name {foreign}, which the patch sets"
+                ));
+            }
+            original.retain(|key, _| retained.contains(&Value::from(key.as_str())));
+        }
+        self.ordered_lists(original, &mut patch, field)?;
+        for (key, value) in patch {
+            if let Some(list) = key.strip_prefix(DELETE_FROM) {
+                let Value::Array(removed) = value else {
+                    return Err(format!("{key} must be a list"));
+                };
+                if let Some(Value::Array(stored)) = original.get_mut(list) {
+                    stored.retain(|item| !removed.contains(item));
+                }
+                continue;
+            }
+            match (original.get_mut(&key), value) {
+                (_, Value::Null) => {
+                    original.remove(&key);
+                }
+                (Some(Value::Object(stored)), Value::Object(value)) => self.objects(stored, value, &key)?,
+                (Some(Value::Array(stored)), Value::Array(value)) => {
+                    let merged = self.lists(std::mem::take(stored), value, strategy(field, &key), &key)?;
+                    *stored = merged;
+                }
+                (_, value) => {
+                    let value = if self.drop_directives {
+                        without_directives(value)
+                    } else {
+                        value
+                    };
+                    original.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out `$setElementOrder` together with the patch of the list that it is about.
+    fn ordered_lists(
+        &self,
+        original: &mut Map<String, Value>,
+        patch: &mut Map<String, Value>,
+        field: &str,
+    ) -> Result<(), String> {
+        let directives: Vec<String> = patch
+            .keys()
+            .filter(|key| key.starts_with(ELEMENT_ORDER))
+            .cloned()
+            .collect();
+        for directive in directives {
+            let Some(Value::Array(order)) = patch.remove(&directive) else {
+                return Err(format!("{directive} must be a list"));
+            };
+            let list = directive.strip_prefix(ELEMENT_ORDER).unwrap_or_default();
+            let strategy = strategy(field, list);
+            let items = |from: &mut Map<String, Value>| match from.remove(list) {
+                Some(Value::Array(items)) => Some(items),
+                Some(other) => {
+                    from.insert(list.to_owned(), other);
+                    None
+                }
+                None => None,
+            };
+            let (stored, patched) = (items(original), items(patch));
+            let merged = match (stored.clone(), patched) {
+                (None, None) => continue,
+                (Some(stored), None) => stored,
+                (None, Some(patched)) => patched,
+                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, list)?,
+            };
+            let merged = in_order(merged, &order, &stored.unwrap_or_default(), strategy)?;
+            original.insert(list.to_owned(), Value::Array(merged));
+        }
+        Ok(())
+    }
+
+    fn lists(
+        &self,
+        mut original: Vec<Value>,
+        patch: Vec<Value>,
+        strategy: Strategy,
+        field: &str,
+    ) -> Result<Vec<Value>, String> {
+        match strategy {
+            Strategy::Replace => Ok(patch),
+            Strategy::Set => {
+                let stored = original.clone();
+                let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
+                for item in original.drain(..).chain(patch.iter().cloned()) {
+                    if !merged.contains(&item) {
+                        merged.push(item);
+                    }
+                }
+                in_order(merged, &patch, &stored, strategy)
+            }
+            Strategy::Keyed(key) => {
+                let (mut replace, mut items) = (false, Vec::with_capacity(patch.len()));
+                for item in patch {
+                    match item.get(PATCH) {
+                        None => items.push(item),
+                        Some(directive) => match directive.as_str() {
+                            Some("delete") => {
+                                let value = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
+                                original.retain(|stored| stored.get(key) != Some(value));
+                            }
+                            // The other directives of the list still count.
+                            Some("replace") => replace = true,
+                            _ => return Err(format!("unknown patch type: {directive} in list")),
+                        },
+                    }
+                }
+                if replace {
+                    return Ok(items);
+                }
+                let mut merged = original.clone();
+                for item in &items {
+                    let value = item.get(key).ok_or_else(|| no_merge_key(item, key))?;
+                    let found = merged.iter_mut().find(|stored| stored.get(key) == Some(value));
+                    match (found, item) {
+                        (Some(Value::Object(stored)), Value::Object(item)) => {
+                            self.objects(stored, item.clone(), field)?;
+                        }
+                        _ => merged.push(item.clone()),
+                    }
+                }
+                in_order(merged, &items, &original, strategy)
+            }
+        }
+    }
+}
+
+fn no_merge_key(item: &Value, key: &str) -> String {
+    format!("map: {item} does not contain declared merge key: {key}")
+}
+
+/// Orders a merged list: what the patch names in the patch's order, the rest in the stored order, interleaved by stored positions.
+///
+/// # Upstream
+/// `normalizeElementOrder` and `mergeSortedSlice`.
+fn in_order(
+    merged: Vec<Value>,
+    patch_order: &[Value],
+    stored_order: &[Value],
+    strategy: Strategy,
+) -> Result<Vec<Value>, String> {
+    let position = |order: &[Value], item: &Value| match strategy {
+        Strategy::Keyed(key) => order.iter().position(|other| other.get(key) == item.get(key)),
+        Strategy::Set | Strategy::Replace => order.iter().position(|other| other == item),
+    };
+    if let Strategy::Keyed(key) = strategy
+        && let Some(item) = merged.iter().find(|item| item.get(key).is_none())
+    {
+        return Err(no_merge_key(item, key));
+    }
+    let (mut patched, mut others): (Vec<Value>, Vec<Value>) = merged
+        .into_iter()
+        .partition(|item| position(patch_order, item).is_some());
+    patched.sort_by_key(|item| position(patch_order, item));
+    others.sort_by_key(|item| position(stored_order, item));
+    let mut ordered = Vec::with_capacity(patched.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for item in patched {
+        let place = position(stored_order, &item);
+        while let Some(other) = others.next_if(|other| match (position(stored_order, other), place) {
+            (Some(other), Some(place)) => other < place,
+            _ => false,
+        }) {
+            ordered.push(other);
+        }
+        ordered.push(item);
+    }
+    ordered.extend(others);
+    Ok(ordered)
+}
+
+/// A value of the patch as it is stored where the original has nothing. Depth is bounded by the parser.
+fn without_directives(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(key, value)| !key.starts_with('$') && !value.is_null())
+                .map(|(key, value)| (key, without_directives(value)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .filter(|item| item.get(PATCH).is_none())
+                .map(without_directives)
+                .collect(),
+        ),
+        other => other,
+    }
+}

@@ -1,0 +1,118 @@
+//! Decides the form of an answer: a code, and an object, a list or a status.
+
+use std::sync::Arc;
+
+use crate::{Status, StoredObject, status::Refusal};
+
+/// The answer to one request.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub code: u16,
+    /// What was answered.
+    pub body: ResponseBody,
+    /// The texts of the `Warning` headers, without their code and agent.
+    pub warnings: Vec<String>,
+}
+
+/// What a [`Response`] holds.
+#[expect(clippy::exhaustive_enums, reason = "the API answers in these three forms")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResponseBody {
+    /// An object. It shows the version that was asked for: see [`StoredObject::to_json`].
+    Object(Arc<StoredObject>),
+    /// Success without an object, or a refusal.
+    Status(Box<Status>),
+    /// The objects of a resource.
+    List(ObjectList),
+}
+
+/// The objects of a resource at one revision.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectList {
+    /// The objects, ordered by namespace and name.
+    pub items: Vec<Arc<StoredObject>>,
+    /// Where a watch continues.
+    pub revision: u64,
+}
+
+impl Response {
+    /// Whether the request was carried out.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        self.code < 300
+    }
+
+    /// The object, where one was answered.
+    #[must_use]
+    pub const fn object(&self) -> Option<&Arc<StoredObject>> {
+        match &self.body {
+            ResponseBody::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The status, where one was answered.
+    #[must_use]
+    pub fn status(&self) -> Option<&Status> {
+        match &self.body {
+            ResponseBody::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The objects, where a list was answered.
+    #[must_use]
+    pub fn items(&self) -> &[Arc<StoredObject>] {
+        match &self.body {
+            ResponseBody::List(list) => &list.items,
+            _ => &[],
+        }
+    }
+
+    pub(crate) const fn ok(object: Arc<StoredObject>) -> Self {
+        Self::coded(200, object)
+    }
+
+    pub(crate) const fn coded(code: u16, object: Arc<StoredObject>) -> Self {
+        Self {
+            code,
+            body: ResponseBody::Object(object),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn list(items: Vec<Arc<StoredObject>>, revision: u64) -> Self {
+        Self {
+            code: 200,
+            body: ResponseBody::List(ObjectList { items, revision }),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+}
+
+impl From<Refusal> for Response {
+    fn from(status: Refusal) -> Self {
+        Self {
+            code: status.code,
+            body: ResponseBody::Status(status),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl<T: Into<Self>> From<Result<T, Refusal>> for Response {
+    fn from(answer: Result<T, Refusal>) -> Self {
+        match answer {
+            Ok(answer) => answer.into(),
+            Err(refusal) => refusal.into(),
+        }
+    }
+}

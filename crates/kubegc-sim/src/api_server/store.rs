@@ -1,0 +1,188 @@
+//! Decides where objects lie: one table a resource, two hash lookups to an object, and the order of what happened to it.
+
+use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashTable};
+
+use crate::StoredObject;
+
+/// What happened to an object.
+#[expect(clippy::exhaustive_enums, reason = "a watch tells these three apart")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// It is new.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// One change of one object.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The revision that the change made.
+    pub revision: u64,
+    /// What happened.
+    pub event_type: EventType,
+    /// The object after the change; the last state that was stored, at the deletion's revision, where it is gone.
+    pub object: Arc<StoredObject>,
+}
+
+/// The objects of one resource, whatever the version.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    namespaces: HashMap<Arc<str>, Names, FixedState>,
+    len: usize,
+    pub(crate) log: EventLog,
+}
+
+/// The objects of one namespace, by name.
+#[derive(Clone, Debug, Default)]
+struct Names(HashTable<Arc<StoredObject>>);
+
+impl Table {
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
+        self.namespaces
+            .get(namespace)?
+            .0
+            .find(hash(name), |object| *object.meta.name == *name)
+    }
+
+    /// Stores an object under its own name and gives back the one that it replaces.
+    pub(crate) fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
+        let names = match self.namespaces.get_mut(&object.meta.namespace) {
+            Some(names) => names,
+            None => self
+                .namespaces
+                .entry(Arc::clone(&object.meta.namespace))
+                .or_default(),
+        };
+        let hash_of = |object: &Arc<StoredObject>| hash(&object.meta.name);
+        let entry = names.0.entry(
+            hash(&object.meta.name),
+            |stored| stored.meta.name == object.meta.name,
+            hash_of,
+        );
+        match entry {
+            hashbrown::hash_table::Entry::Occupied(mut stored) => {
+                Some(std::mem::replace(stored.get_mut(), object))
+            }
+            hashbrown::hash_table::Entry::Vacant(free) => {
+                free.insert(object);
+                self.len += 1;
+                None
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+        let names = self.namespaces.get_mut(namespace)?;
+        let entry = names
+            .0
+            .find_entry(hash(name), |object| *object.meta.name == *name)
+            .ok()?;
+        let (object, _) = entry.remove();
+        self.len -= 1;
+        if names.0.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+        Some(object)
+    }
+
+    /// The objects of one namespace or of all, ordered by namespace and name.
+    pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
+        let mut objects: Vec<Arc<StoredObject>> = match namespace {
+            Some(namespace) => match self.namespaces.get(namespace) {
+                Some(names) => names.0.iter().cloned().collect(),
+                None => Vec::new(),
+            },
+            None => self
+                .namespaces
+                .values()
+                .flat_map(|names| names.0.iter().cloned())
+                .collect(),
+        };
+        objects.sort_unstable_by(|a, b| {
+            (&*a.meta.namespace, &*a.meta.name).cmp(&(&*b.meta.namespace, &*b.meta.name))
+        });
+        objects
+    }
+
+    /// The namespaces that hold objects, in order.
+    pub(crate) fn namespaces(&self) -> Vec<Arc<str>> {
+        let mut namespaces: Vec<_> = self.namespaces.keys().cloned().collect();
+        namespaces.sort_unstable();
+        namespaces
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    FixedState::default().hash_one(name)
+}
+
+/// The changes of one resource in their order, as far back as they are kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventLog {
+    events: VecDeque<Event>,
+    /// The newest revision that was forgotten.
+    pub(crate) forgotten: u64,
+}
+
+impl EventLog {
+    pub(crate) fn push(&mut self, event: Event, events_max: usize) {
+        if self.events.len() >= events_max
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.forgotten = oldest.revision;
+        }
+        if events_max == 0 {
+            self.forgotten = event.revision;
+        } else {
+            self.events.push_back(event);
+        }
+    }
+
+    /// The revision of the oldest change that is kept.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.events.front().map(|event| event.revision)
+    }
+
+    /// Forgets everything up to a revision.
+    pub(crate) fn forget(&mut self, through: u64) {
+        while self.events.front().is_some_and(|event| event.revision <= through) {
+            if let Some(oldest) = self.events.pop_front() {
+                self.forgotten = oldest.revision;
+            }
+        }
+    }
+
+    /// The changes after a revision; `None` where some of them are forgotten.
+    pub(crate) fn since(&self, revision: u64) -> Option<std::collections::vec_deque::Iter<'_, Event>> {
+        if revision < self.forgotten {
+            return None;
+        }
+        // A watcher that keeps up asks for the tail: look there before searching.
+        let start = match self.events.back() {
+            Some(last) if last.revision > revision => {
+                self.events.partition_point(|event| event.revision <= revision)
+            }
+            _ => self.events.len(),
+        };
+        Some(self.events.range(start..))
+    }
+
+    pub(crate) fn at(&self, revision: u64) -> Option<&Event> {
+        let found = self
+            .events
+            .binary_search_by_key(&revision, |event| event.revision)
+            .ok()?;
+        self.events.get(found)
+    }
+}

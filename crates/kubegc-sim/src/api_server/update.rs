@@ -1,0 +1,365 @@
+//! Decides what a write to an existing object does: refuse, store, delete, or nothing at all.
+
+use std::sync::Arc;
+
+use kubegc_core::{KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
+use serde_json::{Map, Value};
+
+use super::{ApiServer, EventType, PendingRemoval, Response, Special, crd, namespace, validate};
+use crate::{
+    StoredObject,
+    status::{self, Cause, Refusal},
+};
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The object itself.
+    Whole,
+    /// `status`.
+    Status,
+    /// `finalize` of a namespace.
+    Finalize,
+}
+
+/// What a write came to.
+pub(super) struct Written {
+    /// What is answered.
+    pub(super) object: Arc<StoredObject>,
+    /// What is left to do.
+    pub(super) removal: Option<PendingRemoval>,
+}
+
+impl Written {
+    const fn stored(object: Arc<StoredObject>) -> Self {
+        Self {
+            object,
+            removal: None,
+        }
+    }
+}
+
+impl ApiServer {
+    /// Replaces an object (PUT).
+    ///
+    /// # Upstream
+    /// `Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
+    pub fn update(&mut self, kind: KindId, namespace: &str, name: &str, object: StoredObject) -> Response {
+        self.try_update(kind, namespace, name, object, Part::Whole).into()
+    }
+
+    /// Replaces an object by its JSON form.
+    pub fn update_json(&mut self, kind: KindId, namespace: &str, name: &str, object: Value) -> Response {
+        self.manifest(kind, object)
+            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Whole))
+            .into()
+    }
+
+    /// Replaces the status of an object; its spec stays as it is.
+    pub fn update_status(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        object: StoredObject,
+    ) -> Response {
+        self.try_update(kind, namespace, name, object, Part::Status)
+            .into()
+    }
+
+    pub(super) fn try_update(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        mut object: StoredObject,
+        part: Part,
+    ) -> Result<Response, Refusal> {
+        self.kind(kind)?;
+        let namespace = self.namespace_of(kind, namespace).to_owned();
+        check_names(&object.meta, &namespace, name)?;
+        if object.meta.namespace.is_empty() {
+            object.meta.namespace = namespace.as_str().into();
+        }
+        let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let existing = self.existing(kind, &namespace, name)?;
+        if !object.meta.uid.is_empty() && object.meta.uid != existing.meta.uid {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                self.storage_key(kind, &namespace, name),
+                object.meta.uid,
+                existing.meta.uid
+            );
+            return Err(status::conflict(self.resource(kind), name, &why));
+        }
+        let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
+        let mut written = self.replace(kind, &existing, object, part)?;
+        if let Some(removal) = &mut written.removal {
+            removal.uid = expected_uid;
+        }
+        self.finish(&written);
+        Ok(Response::ok(written.object).with(warnings))
+    }
+
+    /// Stores `new` in the place of `existing`, if the rules allow it.
+    ///
+    /// Where the write deletes the object, nothing is stored: the answer is the object as it was submitted, and the removal is left to do.
+    pub(super) fn replace(
+        &mut self,
+        kind: KindId,
+        existing: &Arc<StoredObject>,
+        mut new: StoredObject,
+        part: Part,
+    ) -> Result<Written, Refusal> {
+        let resource = self.resource(kind);
+        let (name, old) = (&existing.meta.name, &existing.meta);
+        if is_unset(&new.meta.resource_version) {
+            if !allows_unconditional_update(&resource.resource, resource.custom) {
+                let cause = Cause::invalid(
+                    "metadata.resourceVersion",
+                    "0x0",
+                    "must be specified for an update",
+                );
+                let mut named = resource.clone();
+                // The server names the resource here, where it names the kind elsewhere.
+                named.kind = Arc::clone(&named.resource);
+                return Err(status::invalid(&named, name, vec![cause]));
+            }
+            new.meta.resource_version = old.resource_version.clone();
+        } else if new.meta.resource_version != old.resource_version {
+            let why =
+                "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(status::conflict(resource, name, why));
+        }
+        self.prepare(kind, existing, &mut new, part);
+        let causes = validate::updated(self.version, self.resource(kind), &new.meta, old);
+        if !causes.is_empty() {
+            return Err(status::invalid(self.resource(kind), name, causes));
+        }
+        if new.meta.finalizers.is_empty()
+            && old.is_deleting()
+            && old
+                .deletion_grace_period_seconds
+                .is_none_or(|seconds| seconds == 0)
+            && (self.shape.kinds[kind.index()].special != Special::Namespace
+                || namespace::spec_finalizers(&new).is_empty())
+        {
+            new.tidy();
+            let removal = PendingRemoval {
+                kind,
+                namespace: Arc::clone(&old.namespace),
+                name: Arc::clone(&old.name),
+                uid: None,
+            };
+            return Ok(Written {
+                object: Arc::new(new),
+                removal: Some(removal),
+            });
+        }
+        new.tidy();
+        if new.equals(existing) {
+            return Ok(Written::stored(Arc::clone(existing)));
+        }
+        let written = self.commit(kind, new, EventType::Modified);
+        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+            crd::follow(self, &written);
+        }
+        Ok(Written::stored(written))
+    }
+
+    /// Brings a submitted object in the form that may be stored: what clients cannot change is taken from the stored one.
+    fn prepare(&self, kind: KindId, existing: &StoredObject, new: &mut StoredObject, part: Part) {
+        let (known, old) = (&self.shape.kinds[kind.index()], &existing.meta);
+        let custom = self.resource(kind).custom;
+        match (part, known.special) {
+            (Part::Whole, Special::Namespace) => {
+                namespace::keep_spec_finalizers(new, existing);
+                copy_field(new, existing, "status");
+            }
+            (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
+            (Part::Whole, _) => {}
+            (Part::Status, _) if custom => {
+                let status = take_field(new, "status");
+                *new = StoredObject {
+                    meta: ObjectMeta {
+                        resource_version: new.meta.resource_version.clone(),
+                        ..existing.meta.clone()
+                    },
+                    body: existing.body.clone(),
+                };
+                put_field(new, "status", status);
+            }
+            (Part::Status, special) => {
+                let status = take_field(new, "status");
+                new.body = existing.body.clone();
+                put_field(new, "status", status);
+                if special == Special::Pod {
+                    new.meta
+                        .owner_references
+                        .clone_from(&existing.meta.owner_references);
+                }
+            }
+            (Part::Finalize, _) => copy_field(new, existing, "status"),
+        }
+        let meta = &mut new.meta;
+        meta.generation = old.generation;
+        if old.generation > 0 && part == Part::Whole && spec_differs(&new.body, &existing.body, known) {
+            new.meta.generation += 1;
+        }
+        let meta = &mut new.meta;
+        if meta.uid.is_empty() {
+            meta.uid = old.uid.clone();
+        }
+        meta.creation_timestamp = old.creation_timestamp;
+        meta.deletion_timestamp = match (old.deletion_timestamp, meta.deletion_timestamp) {
+            (None, sent) => sent.map(Timestamp::truncate_to_secs),
+            (stored, _) => stored,
+        };
+        if meta.deletion_grace_period_seconds.is_none() {
+            meta.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+        }
+    }
+}
+
+/// When equal references are looked for: the warning says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    BeforeAdmission,
+    AfterAdmission,
+}
+
+/// Drops references that equal an earlier one; the warnings that the client gets.
+///
+/// # Upstream
+/// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
+pub(super) fn without_equal_references(
+    version: KubernetesVersion,
+    meta: &mut ObjectMeta,
+    moment: Moment,
+) -> Vec<String> {
+    if meta.owner_references.len() < 2 || !version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
+        return Vec::new();
+    }
+    let mut dropped = Vec::new();
+    let mut index = 0;
+    while index < meta.owner_references.len() {
+        let (earlier, rest) = meta.owner_references.split_at(index);
+        // Only references with this uid are compared in full.
+        if rest.first().is_some_and(|reference| earlier.contains(reference)) {
+            dropped.push(meta.owner_references.remove(index).uid.to_string());
+        } else {
+            index += 1;
+        }
+    }
+    if dropped.is_empty() {
+        return Vec::new();
+    }
+    let moment = match moment {
+        Moment::BeforeAdmission => "",
+        Moment::AfterAdmission => " after mutating admission happens",
+    };
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
+         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        dropped.join(", ")
+    )]
+}
+
+/// Whether the object carries the name and namespace of the URL.
+pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Result<(), Refusal> {
+    if *meta.name != *name {
+        return Err(status::bad_request(if meta.name.is_empty() {
+            format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
+        } else {
+            format!(
+                "the name of the object ({}) does not match the name on the URL ({name})",
+                meta.name
+            )
+        }));
+    }
+    if !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace {
+        return Err(status::bad_request(format!(
+            "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
+            meta.namespace
+        )));
+    }
+    Ok(())
+}
+
+fn is_unset(version: &ResourceVersion) -> bool {
+    matches!(version.as_str(), "" | "0")
+}
+
+/// Whether a PUT may leave the version out.
+///
+/// # Upstream
+/// `AllowUnconditionalUpdate` of the strategies, 1.20.2: true but for custom resources and a few others.
+fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
+    const NEVER: [&str; 12] = [
+        "apiservices",
+        "csidrivers",
+        "csinodes",
+        "customresourcedefinitions",
+        "endpointslices",
+        "flowschemas",
+        "leases",
+        "poddisruptionbudgets",
+        "prioritylevelconfigurations",
+        "runtimeclasses",
+        "storageversions",
+        "volumeattachments",
+    ];
+    !custom && !NEVER.contains(&resource)
+}
+
+/// Whether a write changes what generations count: all but metadata and, where it is a part of its own, status.
+fn spec_differs(
+    new: &Option<Arc<Map<String, Value>>>,
+    old: &Option<Arc<Map<String, Value>>>,
+    known: &super::Kind,
+) -> bool {
+    if let (Some(new), Some(old)) = (new, old)
+        && Arc::ptr_eq(new, old)
+    {
+        return false;
+    }
+    let counted = |body: &Option<Arc<Map<String, Value>>>| {
+        let fields = body.iter().flat_map(|body| body.iter());
+        fields
+            .filter(|(key, _)| *key != "metadata" && (*key != "status" || !known.status_subresource))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect::<Vec<_>>()
+    };
+    counted(new) != counted(old)
+}
+
+fn take_field(object: &StoredObject, key: &str) -> Option<Value> {
+    object.body.as_ref()?.get(key).cloned()
+}
+
+fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => {
+            object.body_mut().insert(key.to_owned(), value);
+        }
+        None if object.body.is_some() => {
+            object.body_mut().remove(key);
+        }
+        None => {}
+    }
+}
+
+/// Takes one field from the stored object, unless it is the same already.
+fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
+    let field = |object: &StoredObject| object.body.as_ref().and_then(|body| body.get(key).cloned());
+    if let (Some(a), Some(b)) = (&new.body, &existing.body)
+        && Arc::ptr_eq(a, b)
+    {
+        return;
+    }
+    let stored = field(existing);
+    if field(new) != stored {
+        put_field(new, key, stored);
+    }
+}

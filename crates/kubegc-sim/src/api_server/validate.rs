@@ -1,0 +1,408 @@
+//! Decides which metadata is valid, and what a refusal says: each problem as often as the server finds it.
+//!
+//! The server validates metadata in layers that overlap: a generic one for every kind, and one of the kind's own. On updates both run,
+//! and built-in kinds validate the new object a second time as if it were created. The repetitions are part of the answer.
+
+use std::collections::BTreeSet;
+
+use kubegc_core::{
+    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+};
+
+use crate::status::{Cause, POINTER, quoted};
+
+/// Names are called RFC 1123 names; before, DNS-1123 names.
+const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
+
+/// The problems of an object that is to be created.
+///
+/// # Upstream
+/// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
+pub(super) fn created(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    name(version, resource, meta, &mut causes);
+    whole(version, resource, meta, &mut causes);
+    qualified_finalizers(resource, meta, &mut causes);
+    causes
+}
+
+/// The problems of an object that is to replace another.
+///
+/// # Upstream
+/// `BeforeUpdate` in `apiserver/pkg/registry/rest/update.go` and the kinds' `ValidateUpdate`, 1.20.2.
+pub(super) fn updated(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    new: &ObjectMeta,
+    old: &ObjectMeta,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if is_plainly_valid(new, old) {
+        return causes;
+    }
+    whole(version, resource, new, &mut causes);
+    change(version, new, old, &mut causes);
+    change(version, new, old, &mut causes);
+    if !resource.custom {
+        whole(version, resource, new, &mut causes);
+        qualified_finalizers(resource, new, &mut causes);
+    }
+    causes
+}
+
+/// Whether nothing that is validated differs from what was stored, references removed aside: the usual write of a collector.
+fn is_plainly_valid(new: &ObjectMeta, old: &ObjectMeta) -> bool {
+    new.name == old.name
+        && new.namespace == old.namespace
+        && new.uid == old.uid
+        && new.deletion_timestamp == old.deletion_timestamp
+        && new.deletion_grace_period_seconds == old.deletion_grace_period_seconds
+        && (new.labels.is_empty() || new.labels == old.labels)
+        && new.finalizers.is_empty()
+        && new.owner_references.is_empty()
+}
+
+/// `ValidateObjectMetaAccessor`, names aside.
+fn whole(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    if resource.is_namespaced() {
+        if meta.namespace.is_empty() {
+            causes.push(Cause::required("metadata.namespace", ""));
+        } else {
+            label_name(version, "metadata.namespace", &meta.namespace, causes);
+        }
+    }
+    if meta.generation < 0 {
+        let problem = "must be greater than or equal to 0";
+        causes.push(Cause::invalid(
+            "metadata.generation",
+            &meta.generation.to_string(),
+            problem,
+        ));
+    }
+    labels(version, meta, causes);
+    owner_references(&meta.owner_references, causes);
+    finalizers(version, meta, causes);
+}
+
+/// `ValidateObjectMetaAccessorUpdate`.
+fn change(version: KubernetesVersion, new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) {
+    if old.is_deleting() {
+        no_new_finalizers(new, old, causes);
+    }
+    let mut immutable = |same: bool, field: &str, shown: &dyn Fn() -> String| {
+        if !same {
+            causes.push(Cause::invalid(
+                format!("metadata.{field}"),
+                &shown(),
+                "field is immutable",
+            ));
+        }
+    };
+    immutable(new.name == old.name, "name", &|| quoted(&new.name));
+    immutable(new.namespace == old.namespace, "namespace", &|| {
+        quoted(&new.namespace)
+    });
+    immutable(new.uid == old.uid, "uid", &|| quoted(&new.uid.text()));
+    immutable(
+        new.deletion_timestamp == old.deletion_timestamp,
+        "deletionTimestamp",
+        &|| go_time(new.deletion_timestamp),
+    );
+    immutable(
+        new.deletion_grace_period_seconds == old.deletion_grace_period_seconds,
+        "deletionGracePeriodSeconds",
+        &|| {
+            new.deletion_grace_period_seconds
+                .map_or_else(|| "\"null\"".to_owned(), |seconds| seconds.to_string())
+        },
+    );
+    labels(version, new, causes);
+    owner_references(&new.owner_references, causes);
+}
+
+fn no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) {
+    let extra: BTreeSet<&str> = new
+        .finalizers
+        .iter()
+        .map(|finalizer| &**finalizer)
+        .filter(|finalizer| !old.has_finalizer(finalizer))
+        .collect();
+    if !extra.is_empty() {
+        let problem = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {}",
+            go_strings(extra)
+        );
+        causes.push(Cause::forbidden("metadata.finalizers", &problem));
+    }
+}
+
+/// `ValidateOwnerReferences`: form only. Whether an owner exists is never asked.
+fn owner_references(references: &[OwnerReference], causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.ownerReferences";
+    let mut controller: Option<&str> = None;
+    for reference in references {
+        let mut empty = |field: &str, shown: &str, problem: &str| {
+            causes.push(Cause::invalid(
+                format!("{FIELD}.{field}"),
+                &quoted(shown),
+                problem,
+            ));
+        };
+        let group_version = group_version(&reference.api_version);
+        if group_version.is_none() {
+            empty("apiVersion", &reference.api_version, "version must not be empty");
+        }
+        if reference.kind.is_empty() {
+            empty("kind", "", "kind must not be empty");
+        }
+        if reference.name.is_empty() {
+            empty("name", "", "name must not be empty");
+        }
+        if reference.uid.is_empty() {
+            empty("uid", "", "uid must not be empty");
+        }
+        if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
+            let problem = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid(FIELD, &go_reference(reference), problem));
+        }
+        if reference.controller == Some(true) {
+            if let Some(first) = controller {
+                let problem = format!(
+                    "Only one reference can have Controller set to true. \
+                     Found \"true\" in references for {first} and {}",
+                    reference.name
+                );
+                let shown: Vec<String> = references.iter().map(go_reference).collect();
+                let shown = format!("[]v1.OwnerReference{{{}}}", shown.join(", "));
+                causes.push(Cause::invalid(FIELD, &shown, &problem));
+            } else {
+                controller = Some(&reference.name);
+            }
+        }
+    }
+}
+
+/// Group and version, where the text has a version and at most one slash.
+fn group_version(text: &str) -> Option<(&str, &str)> {
+    let (group, version) = match text.split_once('/') {
+        None => ("", text),
+        Some((group, version)) => (group, version),
+    };
+    (!version.is_empty() && !version.contains('/')).then_some((group, version))
+}
+
+fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.finalizers";
+    for finalizer in &meta.finalizers {
+        qualified_name(version, FIELD, finalizer, causes);
+    }
+    if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
+        let shown = go_strings(meta.finalizers.iter().map(|finalizer| &**finalizer));
+        let problem = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
+        causes.push(Cause::invalid(FIELD, &shown, &problem));
+    }
+}
+
+/// Built-in kinds take no unqualified finalizer that they do not know.
+///
+/// # Upstream
+/// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
+fn qualified_finalizers(resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    if resource.custom
+        || matches!(
+            &*resource.group,
+            "apiextensions.k8s.io" | "apiregistration.k8s.io"
+        )
+    {
+        return;
+    }
+    for (index, finalizer) in meta.finalizers.iter().enumerate() {
+        let known = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND].contains(&&**finalizer);
+        if !known && !finalizer.contains('/') {
+            causes.push(Cause::invalid(
+                format!("metadata.finalizers[{index}]"),
+                &quoted(finalizer),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
+}
+
+fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    for (key, value) in &meta.labels {
+        qualified_name(version, "metadata.labels", key, causes);
+        if value.len() > NAME_PART_MAX {
+            causes.push(Cause::invalid(
+                "metadata.labels",
+                &quoted(value),
+                &too_long(NAME_PART_MAX),
+            ));
+        }
+        if !value.is_empty() && !is_name_part(value) {
+            let problem = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                 and must start and end with an alphanumeric character \
+                 (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+                 '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+            causes.push(Cause::invalid("metadata.labels", &quoted(value), problem));
+        }
+    }
+}
+
+fn name(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.name";
+    let name = &*meta.name;
+    if name.is_empty() {
+        causes.push(Cause::required(FIELD, "name or generateName is required"));
+    } else if &*resource.group == "rbac.authorization.k8s.io" {
+        for (bad, problem) in [
+            (name == ".", "may not be '.'"),
+            (name == "..", "may not be '..'"),
+            (name.contains('/'), "may not contain '/'"),
+            (name.contains('%'), "may not contain '%'"),
+        ] {
+            if bad {
+                causes.push(Cause::invalid(FIELD, &quoted(name), problem));
+            }
+        }
+    } else if &*resource.kind == "Namespace" && resource.group.is_empty() {
+        label_name(version, FIELD, name, causes);
+    } else {
+        if name.len() > SUBDOMAIN_MAX {
+            causes.push(Cause::invalid(FIELD, &quoted(name), &too_long(SUBDOMAIN_MAX)));
+        }
+        if !is_subdomain(name) {
+            causes.push(Cause::invalid(FIELD, &quoted(name), &not_a_subdomain(version)));
+        }
+    }
+}
+
+/// `IsQualifiedName`: an optional DNS subdomain, a slash, a name.
+fn qualified_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
+    const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                        alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    let mut problem = |text: &str| causes.push(Cause::invalid(field, &quoted(value), text));
+    let name = match value.split_once('/') {
+        None => value,
+        Some((_, name)) if name.contains('/') => {
+            problem(&format!(
+                "a qualified name {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ));
+            return;
+        }
+        Some((prefix, name)) => {
+            if prefix.is_empty() {
+                problem("prefix part must be non-empty");
+            } else {
+                if prefix.len() > SUBDOMAIN_MAX {
+                    problem(&format!("prefix part {}", too_long(SUBDOMAIN_MAX)));
+                }
+                if !is_subdomain(prefix) {
+                    problem(&format!("prefix part {}", not_a_subdomain(version)));
+                }
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        problem("name part must be non-empty");
+    } else if name.len() > NAME_PART_MAX {
+        problem(&format!("name part {}", too_long(NAME_PART_MAX)));
+    }
+    if !is_name_part(name) {
+        problem(&format!("name part {NAME}"));
+    }
+}
+
+/// `ValidateNamespaceName`: a DNS label.
+fn label_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
+    if value.len() > NAME_PART_MAX {
+        causes.push(Cause::invalid(field, &quoted(value), &too_long(NAME_PART_MAX)));
+    }
+    if !is_label(value.as_bytes()) {
+        let subject = if version.has(NAMES_ARE_RFC_1123) {
+            "a lowercase RFC 1123 label"
+        } else {
+            "a DNS-1123 label"
+        };
+        let problem = format!(
+            "{subject} must consist of lower case alphanumeric characters or '-', and must start and end with an \
+             alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        );
+        causes.push(Cause::invalid(field, &quoted(value), &problem));
+    }
+}
+
+fn not_a_subdomain(version: KubernetesVersion) -> String {
+    let subject = if version.has(NAMES_ARE_RFC_1123) {
+        "a lowercase RFC 1123 subdomain"
+    } else {
+        "a DNS-1123 subdomain"
+    };
+    format!(
+        "{subject} must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an \
+         alphanumeric character (e.g. 'example.com', regex used for validation is \
+         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+    )
+}
+
+fn too_long(max: usize) -> String {
+    format!("must be no more than {max} characters")
+}
+
+const NAME_PART_MAX: usize = 63;
+const SUBDOMAIN_MAX: usize = 253;
+
+fn is_name_part(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+fn is_subdomain(name: &str) -> bool {
+    name.as_bytes().split(|&byte| byte == b'.').all(is_label)
+}
+
+fn is_label(label: &[u8]) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    label.first().is_some_and(alphanumeric)
+        && label.last().is_some_and(alphanumeric)
+        && label.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+}
+
+/// Texts as Go's `%#v` prints a slice of them.
+fn go_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+    format!("[]string{{{}}}", texts.join(", "))
+}
+
+/// A reference as Go's `%#v` prints it; addresses are printed as `<ptr>`.
+fn go_reference(reference: &OwnerReference) -> String {
+    let flag = |flag: Option<bool>| flag.map_or("nil", |_| POINTER);
+    format!(
+        "v1.OwnerReference{{APIVersion:{}, Kind:{}, Name:{}, UID:{}, Controller:(*bool)({}), BlockOwnerDeletion:(*bool)({})}}",
+        quoted(&reference.api_version),
+        quoted(&reference.kind),
+        quoted(&reference.name),
+        quoted(&reference.uid.text()),
+        flag(reference.controller),
+        flag(reference.block_owner_deletion),
+    )
+}
+
+/// A date as Go prints a `time.Time` in UTC.
+fn go_time(time: Option<Timestamp>) -> String {
+    time.map_or_else(
+        || "\"null\"".to_owned(),
+        |time| {
+            let text = time.truncate_to_secs().to_string();
+            format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
+        },
+    )
+}

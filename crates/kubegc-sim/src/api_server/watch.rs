@@ -1,0 +1,79 @@
+//! Decides what watchers see: the changes of one resource in order, or all changes in the order of their revisions.
+
+use std::sync::Arc;
+
+use kubegc_core::KindId;
+
+use super::{ApiServer, Event, Response};
+use crate::status;
+
+/// One change of any resource.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The kind of the object, in the version that a collector watches.
+    pub kind: KindId,
+    /// What happened to it.
+    pub event: &'a Event,
+}
+
+impl ApiServer {
+    /// The changes of a resource after a revision, oldest first. The resource is the kind's, whatever its version.
+    ///
+    /// # Errors
+    /// The server's 410 where some of them are no longer kept, its 404 where it does not serve the kind.
+    ///
+    /// # Complexity
+    /// O(log n) to find the first of n changes kept.
+    pub fn events_since(
+        &self,
+        kind: KindId,
+        revision: u64,
+    ) -> Result<impl Iterator<Item = &Event>, Box<Response>> {
+        if let Err(refusal) = self.kind(kind) {
+            return Err(Box::new(refusal.into()));
+        }
+        let Some(table) = self.table(kind) else {
+            return Ok(None.into_iter().flatten());
+        };
+        match table.log.since(revision) {
+            Some(events) => Ok(Some(events).into_iter().flatten()),
+            None => Err(Box::new(
+                status::expired(revision, table.log.forgotten.saturating_add(1)).into(),
+            )),
+        }
+    }
+
+    /// The changes of all resources after a revision, in the order of their revisions. Changes that are no longer kept are left out.
+    ///
+    /// # Complexity
+    /// O(log n) a change, n the changes kept of its resource.
+    pub fn changes_since(&self, revision: u64) -> impl Iterator<Item = Change<'_>> {
+        let first = self.history.first;
+        let skipped = (revision + 1).saturating_sub(first);
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        let start = skipped.min(self.history.tables.len());
+        let range = self.history.tables.range(start..);
+        range.enumerate().filter_map(move |(index, &table)| {
+            let revision = first + (start + index) as u64;
+            let event = self.tables[table as usize].as_deref()?.log.at(revision)?;
+            let kind = self.shape.tables[table as usize].watched_as;
+            Some(Change { kind, event })
+        })
+    }
+
+    /// Forgets all changes up to a revision: watchers that begin earlier get *expired*.
+    pub fn prune_events(&mut self, through: u64) {
+        for table in self.tables.iter_mut().flatten() {
+            if table.log.oldest().is_some_and(|oldest| oldest <= through) {
+                Arc::make_mut(table).log.forget(through);
+            }
+        }
+        if !self.history.tables.is_empty() && self.history.first <= through {
+            let history = Arc::make_mut(&mut self.history);
+            while history.first <= through && history.tables.pop_front().is_some() {
+                history.first += 1;
+            }
+        }
+    }
+}

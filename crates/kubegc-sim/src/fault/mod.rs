@@ -1,0 +1,353 @@
+//! Decides what goes wrong between a collector and its store: calls that are refused, answers that are lost, watches that lag.
+
+mod watch;
+
+use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
+    StoreError, WatchStream,
+    store::{Address, Deleted, MetaList},
+};
+use parking_lot::Mutex;
+
+use crate::rng::Rng;
+use watch::FaultyWatch;
+
+/// A call to an [`ObjectStore`], by what it does.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Call {
+    /// `discover`
+    Discover,
+    /// `get` and `get_object`
+    Get,
+    /// `list` and `list_objects`
+    List,
+    /// `watch`
+    Watch,
+    /// `delete`
+    Delete,
+    /// `patch` and `patch_subresource`
+    Patch,
+    /// `replace_finalizers`
+    Replace,
+    /// `delete_collection`
+    DeleteCollection,
+}
+
+/// What goes wrong with one call.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "before the call or after it: there is no third"
+)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The call is answered with an error and not carried out.
+    Refuse(StoreError),
+    /// The call is carried out and its answer lost: the caller sees [`StoreError::Unknown`].
+    LoseAnswer,
+}
+
+impl Fault {
+    /// The fault that a response with this status is; `None` for codes that are no error.
+    ///
+    /// 5xx say nothing of the write: here it was not carried out. [`Fault::LoseAnswer`] is the other half.
+    #[must_use]
+    pub fn of_code(code: u16) -> Option<Self> {
+        let message = format!("injected {code}");
+        let error = match code {
+            404 => StoreError::NotFound,
+            409 => StoreError::Conflict { message },
+            410 => StoreError::Expired,
+            415 => StoreError::UnsupportedMediaType,
+            422 => StoreError::Invalid { message },
+            400..500 => StoreError::Refused {
+                code,
+                message,
+                retry_after: (code == 429).then_some(Duration::from_secs(1)),
+            },
+            500..600 => StoreError::Unknown { message },
+            _ => return None,
+        };
+        Some(Self::Refuse(error))
+    }
+}
+
+/// One line of a script: calls that fit go wrong, after some and for some time.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// Which calls; `None` means all.
+    pub call: Option<Call>,
+    /// Plural name of the resource; `None` means all.
+    pub resource: Option<Arc<str>>,
+    /// Name of the object; `None` means all.
+    pub name: Option<Arc<str>>,
+    /// How many calls that fit pass before the first goes wrong.
+    pub skip: u32,
+    /// How many go wrong then.
+    pub times: u32,
+    /// What goes wrong with them.
+    pub fault: Fault,
+}
+
+/// Which calls go wrong, and what becomes of watches. The default: nothing does.
+///
+/// Rules are looked at first, in order; where none applies, the draw decides.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FaultPlan {
+    /// What draws are made from.
+    pub seed: u64,
+    /// The script.
+    pub rules: Vec<Rule>,
+    /// How many calls of a thousand go wrong by draw.
+    pub faults_per_mille: u16,
+    /// What goes wrong with those: one of these, by draw. Empty: nothing.
+    pub faults: Vec<Fault>,
+    /// How many changes of a thousand are delivered twice.
+    pub duplicates_per_mille: u16,
+    /// How many changes of a thousand give way to a newer one of the same object that is there already.
+    pub coalesced_per_mille: u16,
+    /// The longest time that a change is held back; needs a clock.
+    pub watch_delay_max: Duration,
+}
+
+/// A store with faults.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Catalog, KubernetesVersion};
+/// use kubegc_sim::{ApiServer, FaultPlan, Faulty, SharedApiServer, fault::{Call, Fault, Rule}};
+/// let server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
+/// let rule = Rule {
+///     call: Some(Call::Delete), resource: Some("pods".into()), name: None, skip: 1, times: 1, fault: Fault::LoseAnswer,
+/// };
+/// let store = Faulty::new(SharedApiServer::new(server), FaultPlan { rules: vec![rule], ..FaultPlan::default() });
+/// assert_eq!(store.injected(), 0);
+/// ```
+pub struct Faulty<S> {
+    store: S,
+    plan: FaultPlan,
+    state: Arc<Mutex<State>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+struct State {
+    rng: Rng,
+    /// By rule: how many calls fitted so far.
+    fitted: Vec<u32>,
+    injected: u64,
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for Faulty<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Faulty")
+            .field("store", &self.store)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Faulty<S> {
+    /// Puts faults between callers and a store.
+    #[must_use]
+    pub fn new(store: S, plan: FaultPlan) -> Self {
+        let state = State {
+            rng: Rng::new(plan.seed),
+            fitted: vec![0; plan.rules.len()],
+            injected: 0,
+        };
+        Self {
+            store,
+            plan,
+            state: Arc::new(Mutex::new(state)),
+            clock: None,
+        }
+    }
+
+    /// The clock by which watches are held back.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The store behind the faults.
+    #[must_use]
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// How many calls went wrong so far.
+    #[must_use]
+    pub fn injected(&self) -> u64 {
+        self.state.lock().injected
+    }
+
+    /// What goes wrong with this call, if anything.
+    fn fault(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> Option<Fault> {
+        let mut state = self.state.lock();
+        let fault = self.scripted(&mut state, call, resource, name).or_else(|| {
+            if !self.plan.faults.is_empty() && state.rng.chance(self.plan.faults_per_mille) {
+                let drawn = state.rng.below(self.plan.faults.len() as u64);
+                self.plan.faults.get(drawn as usize).cloned()
+            } else {
+                None
+            }
+        });
+        state.injected += u64::from(fault.is_some());
+        fault
+    }
+
+    fn scripted(
+        &self,
+        state: &mut State,
+        call: Call,
+        resource: Option<&ApiResource>,
+        name: Option<&str>,
+    ) -> Option<Fault> {
+        for (rule, fitted) in self.plan.rules.iter().zip(&mut state.fitted) {
+            let fits = rule.call.is_none_or(|wanted| wanted == call)
+                && rule
+                    .resource
+                    .as_ref()
+                    .is_none_or(|wanted| resource.is_some_and(|resource| resource.resource == *wanted))
+                && rule.name.as_deref().is_none_or(|wanted| name == Some(wanted));
+            if !fits {
+                continue;
+            }
+            let before = *fitted;
+            *fitted = fitted.saturating_add(1);
+            if before >= rule.skip && before - rule.skip < rule.times {
+                return Some(rule.fault.clone());
+            }
+        }
+        None
+    }
+
+    /// Carries a call out, or not, and passes its answer on, or not.
+    async fn through<T>(
+        &self,
+        call: Call,
+        resource: Option<&ApiResource>,
+        name: Option<&str>,
+        work: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        match self.fault(call, resource, name) {
+            None => work.await,
+            Some(Fault::Refuse(error)) => Err(error),
+            Some(Fault::LoseAnswer) => {
+                let answer = work.await;
+                let outcome = if answer.is_ok() { "carried out" } else { "refused" };
+                Err(StoreError::Unknown {
+                    message: format!("the answer was lost (the call was {outcome})"),
+                })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl<S: ObjectStore> ObjectStore for Faulty<S> {
+    async fn discover(&self) -> Result<Catalog, StoreError> {
+        self.through(Call::Discover, None, None, self.store.discover())
+            .await
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        let work = self.store.get(address);
+        self.through(Call::Get, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        let work = self.store.list(resource, namespace);
+        self.through(Call::List, Some(resource), None, work).await
+    }
+
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        let work = self.store.watch(resource, since);
+        let stream = self.through(Call::Watch, Some(resource), None, work).await?;
+        Ok(Box::new(FaultyWatch {
+            stream,
+            plan: self.plan.clone(),
+            state: Arc::clone(&self.state),
+            clock: self.clock.clone(),
+            held: VecDeque::new(),
+            ended: None,
+        }))
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        let work = self.store.delete(address, options);
+        self.through(Call::Delete, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let work = self.store.patch(address, format, body);
+        self.through(Call::Patch, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn replace_finalizers(
+        &self,
+        address: Address<'_>,
+        read_at: &ResourceVersion,
+        finalizers: &[Arc<str>],
+    ) -> Result<ObjectMeta, StoreError> {
+        let work = self.store.replace_finalizers(address, read_at, finalizers);
+        self.through(Call::Replace, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
+        let work = self.store.get_object(address);
+        self.through(Call::Get, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn list_objects(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let work = self.store.list_objects(resource, namespace);
+        self.through(Call::List, Some(resource), None, work).await
+    }
+
+    async fn patch_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let work = self.store.patch_subresource(address, subresource, format, body);
+        self.through(Call::Patch, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn delete_collection(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        options: &DeleteOptions,
+    ) -> Result<(), StoreError> {
+        let work = self.store.delete_collection(resource, namespace, options);
+        self.through(Call::DeleteCollection, Some(resource), None, work)
+            .await
+    }
+}

@@ -1,0 +1,364 @@
+//! Decides the form of an object at rest: typed metadata, and everything else as JSON behind a pointer.
+//!
+//! A caller that knows only metadata stores no body at all, and pays for none.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
+    metadata::OwnerReferences,
+};
+use serde_json::{Map, Value};
+
+/// One object as the server stores it.
+///
+/// `body` holds the top-level fields of the JSON form, less `apiVersion`, `kind` and the metadata that [`ObjectMeta`] has;
+/// what is left of `metadata` (annotations, `generateName`) is under its own key. `None` means that nothing but metadata is known.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredObject {
+    /// The metadata that deletion depends on.
+    pub meta: ObjectMeta,
+    /// All else.
+    pub body: Option<Arc<Map<String, Value>>>,
+}
+
+/// An object read from JSON, with the kind that it says it is of.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers take apart")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// `apiVersion`; empty where it is missing.
+    pub api_version: String,
+    /// `kind`; empty where it is missing.
+    pub kind: String,
+    /// The object.
+    pub object: StoredObject,
+}
+
+impl From<ObjectMeta> for StoredObject {
+    fn from(meta: ObjectMeta) -> Self {
+        Self { meta, body: None }
+    }
+}
+
+impl Manifest {
+    /// Reads an object in its JSON form.
+    ///
+    /// # Errors
+    /// Names the first metadata field that does not hold what the API defines.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_sim::Manifest;
+    /// use serde_json::json;
+    /// let read = Manifest::read(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {}}))?;
+    /// assert_eq!((&*read.kind, &*read.object.meta.name), ("ConfigMap", "a"));
+    /// assert!(Manifest::read(json!({"metadata": {"finalizers": "hold"}})).is_err());
+    /// # Ok::<(), kubegc_core::FieldError>(())
+    /// ```
+    pub fn read(value: Value) -> Result<Self, FieldError> {
+        let Value::Object(mut fields) = value else {
+            return Err(wrong("", &value, "an object"));
+        };
+        let mut text = |key: &str| match fields.remove(key) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text),
+            Some(other) => Err(wrong(key, &other, "a text")),
+        };
+        let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+        let mut rest = match fields.remove("metadata") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(rest)) => rest,
+            Some(other) => return Err(wrong("metadata", &other, "an object")),
+        };
+        let meta = take_meta(&mut rest)?;
+        if !rest.is_empty() {
+            fields.insert("metadata".to_owned(), Value::Object(rest));
+        }
+        let body = (!fields.is_empty()).then(|| Arc::new(fields));
+        Ok(Self {
+            api_version,
+            kind,
+            object: StoredObject { meta, body },
+        })
+    }
+}
+
+impl StoredObject {
+    /// The object in its JSON form, as the version of the API that `resource` names shows it.
+    #[must_use]
+    pub fn to_json(&self, resource: &ApiResource) -> Value {
+        let mut fields = self
+            .body
+            .as_ref()
+            .map_or_else(Map::new, |body| body.as_ref().clone());
+        let mut metadata = match fields.remove("metadata") {
+            Some(Value::Object(rest)) => rest,
+            _ => Map::new(),
+        };
+        put_meta(&self.meta, &mut metadata);
+        fields.insert("apiVersion".to_owned(), resource.api_version().into());
+        fields.insert("kind".to_owned(), (&*resource.kind).into());
+        fields.insert("metadata".to_owned(), Value::Object(metadata));
+        Value::Object(fields)
+    }
+
+    /// The value at a path of the body, such as `["spec", "nodeName"]`.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter()
+            .try_fold(self.body.as_ref()?.get(*first)?, |value, key| value.get(key))
+    }
+
+    /// The text at a path of the body; empty where there is none.
+    #[must_use]
+    pub fn text_at(&self, path: &[&str]) -> &str {
+        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The body for changing; empty where nothing but metadata was known. Copies it where it is shared.
+    pub(crate) fn body_mut(&mut self) -> &mut Map<String, Value> {
+        Arc::make_mut(self.body.get_or_insert_default())
+    }
+
+    /// The metadata beside [`ObjectMeta`], for changing.
+    pub(crate) fn rest_of_metadata_mut(&mut self) -> &mut Map<String, Value> {
+        let entry = self
+            .body_mut()
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(Map::new()));
+        if !entry.is_object() {
+            *entry = Value::Object(Map::new());
+        }
+        match entry {
+            Value::Object(rest) => rest,
+            // Made an object two lines above.
+            _ => unreachable!("the entry is an object"),
+        }
+    }
+
+    /// Forgets empty shells, so that equal contents are equal values.
+    pub(crate) fn tidy(&mut self) {
+        let Some(body) = &mut self.body else { return };
+        let empty_rest = |body: &Map<String, Value>| matches!(body.get("metadata"), Some(Value::Object(rest)) if rest.is_empty());
+        if empty_rest(body) {
+            Arc::make_mut(body).remove("metadata");
+        }
+        if body.is_empty() {
+            self.body = None;
+        }
+    }
+
+    /// Whether two objects are equal in all that is stored, versions aside.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        let same_body = match (&self.body, &other.body) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        };
+        same_body && {
+            let (a, b) = (&self.meta, &other.meta);
+            a.finalizers == b.finalizers
+                && a.owner_references == b.owner_references
+                && a.deletion_timestamp == b.deletion_timestamp
+                && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
+                && a.labels == b.labels
+                && a.generation == b.generation
+                && a.uid == b.uid
+                && a.creation_timestamp == b.creation_timestamp
+                && a.name == b.name
+                && a.namespace == b.namespace
+        }
+    }
+}
+
+/// Takes the typed fields out of a JSON `metadata`; what is left is none of theirs.
+pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, FieldError> {
+    let mut meta = ObjectMeta::new("", "", "");
+    for key in TYPED {
+        if let Some(value) = fields.remove(key) {
+            set_field(&mut meta, key, &value)?;
+        }
+    }
+    Ok(meta)
+}
+
+/// The fields of a JSON `metadata` that are typed.
+pub(crate) const TYPED: [&str; 11] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generation",
+    "labels",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+];
+
+/// Sets one typed field from its JSON form, replacing what it held; null empties it. Unknown keys are the caller's to keep away.
+pub(crate) fn set_field(meta: &mut ObjectMeta, key: &str, value: &Value) -> Result<(), FieldError> {
+    let path = || format!("metadata.{key}");
+    match key {
+        "name" => meta.name = text(&path, value)?.into(),
+        "namespace" => meta.namespace = text(&path, value)?.into(),
+        "uid" => meta.uid = Uid::new(text(&path, value)?),
+        "resourceVersion" => meta.resource_version = ResourceVersion::new(text(&path, value)?),
+        "generation" => meta.generation = number(&path, value)?.unwrap_or(0),
+        "creationTimestamp" => meta.creation_timestamp = date(&path, value)?,
+        "deletionTimestamp" => meta.deletion_timestamp = date(&path, value)?,
+        "deletionGracePeriodSeconds" => meta.deletion_grace_period_seconds = number(&path, value)?,
+        "finalizers" => {
+            meta.finalizers = list(&path, value)?
+                .iter()
+                .map(|item| text(&path, item).map(Arc::from))
+                .collect::<Result<_, _>>()?;
+        }
+        "ownerReferences" => meta.owner_references = owner_references(&path, value)?,
+        "labels" => {
+            meta.labels = match value {
+                Value::Null => BTreeMap::new(),
+                Value::Object(labels) => labels
+                    .iter()
+                    .map(|(name, value)| Ok((Arc::from(&**name), Arc::from(text(&path, value)?))))
+                    .collect::<Result<_, FieldError>>()?,
+                other => return Err(wrong(&path(), other, "an object")),
+            };
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn owner_references(path: &dyn Fn() -> String, value: &Value) -> Result<OwnerReferences, FieldError> {
+    list(path, value)?
+        .iter()
+        .map(|item| {
+            if !item.is_object() && !item.is_null() {
+                return Err(wrong(&path(), item, "an object"));
+            }
+            let field = |key: &str| text(path, item.get(key).unwrap_or(&Value::Null));
+            let flag = |key: &str| match item.get(key) {
+                None | Some(Value::Null) => Ok(None),
+                Some(Value::Bool(flag)) => Ok(Some(*flag)),
+                Some(other) => Err(wrong(&path(), other, "true or false")),
+            };
+            Ok(OwnerReference {
+                api_version: field("apiVersion")?.into(),
+                kind: field("kind")?.into(),
+                name: field("name")?.into(),
+                uid: Uid::new(field("uid")?),
+                controller: flag("controller")?,
+                block_owner_deletion: flag("blockOwnerDeletion")?,
+            })
+        })
+        .collect()
+}
+
+/// Adds the typed fields to a JSON `metadata`; empty ones are left out, as the API does.
+pub(crate) fn put_meta(meta: &ObjectMeta, fields: &mut Map<String, Value>) {
+    let mut put = |key: &str, value: Value| {
+        fields.insert(key.to_owned(), value);
+    };
+    put("name", (&*meta.name).into());
+    if !meta.namespace.is_empty() {
+        put("namespace", (&*meta.namespace).into());
+    }
+    if !meta.uid.is_empty() {
+        put("uid", meta.uid.to_string().into());
+    }
+    if !meta.resource_version.is_empty() {
+        put("resourceVersion", meta.resource_version.as_str().into());
+    }
+    if meta.generation != 0 {
+        put("generation", meta.generation.into());
+    }
+    let date = |time: Timestamp| Value::from(time.truncate_to_secs().to_string());
+    put(
+        "creationTimestamp",
+        meta.creation_timestamp.map_or(Value::Null, date),
+    );
+    if let Some(time) = meta.deletion_timestamp {
+        put("deletionTimestamp", date(time));
+    }
+    if let Some(seconds) = meta.deletion_grace_period_seconds {
+        put("deletionGracePeriodSeconds", seconds.into());
+    }
+    if !meta.finalizers.is_empty() {
+        put(
+            "finalizers",
+            meta.finalizers.iter().map(|name| Value::from(&**name)).collect(),
+        );
+    }
+    if !meta.owner_references.is_empty() {
+        put(
+            "ownerReferences",
+            meta.owner_references.iter().map(owner_reference_json).collect(),
+        );
+    }
+    if !meta.labels.is_empty() {
+        let labels = meta
+            .labels
+            .iter()
+            .map(|(name, value)| (name.to_string(), Value::from(&**value)));
+        put("labels", Value::Object(labels.collect()));
+    }
+}
+
+fn owner_reference_json(reference: &OwnerReference) -> Value {
+    let mut fields = Map::new();
+    fields.insert("apiVersion".to_owned(), (&*reference.api_version).into());
+    fields.insert("kind".to_owned(), (&*reference.kind).into());
+    fields.insert("name".to_owned(), (&*reference.name).into());
+    fields.insert("uid".to_owned(), reference.uid.to_string().into());
+    if let Some(controller) = reference.controller {
+        fields.insert("controller".to_owned(), controller.into());
+    }
+    if let Some(block) = reference.block_owner_deletion {
+        fields.insert("blockOwnerDeletion".to_owned(), block.into());
+    }
+    Value::Object(fields)
+}
+
+fn text<'a>(path: &dyn Fn() -> String, value: &'a Value) -> Result<&'a str, FieldError> {
+    match value {
+        Value::Null => Ok(""),
+        Value::String(text) => Ok(text),
+        other => Err(wrong(&path(), other, "a text")),
+    }
+}
+
+fn number(path: &dyn Fn() -> String, value: &Value) -> Result<Option<i64>, FieldError> {
+    match value {
+        Value::Null => Ok(None),
+        other => other
+            .as_i64()
+            .map(Some)
+            .ok_or_else(|| wrong(&path(), other, "a whole number")),
+    }
+}
+
+fn date(path: &dyn Fn() -> String, value: &Value) -> Result<Option<Timestamp>, FieldError> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(date) => Timestamp::parse(date)
+            .map(Some)
+            .map_err(|_| wrong(&path(), value, "an RFC 3339 date")),
+        other => Err(wrong(&path(), other, "an RFC 3339 date")),
+    }
+}
+
+fn list<'a>(path: &dyn Fn() -> String, value: &'a Value) -> Result<&'a [Value], FieldError> {
+    match value {
+        Value::Null => Ok(&[]),
+        Value::Array(items) => Ok(items),
+        other => Err(wrong(&path(), other, "a list")),
+    }
+}
+
+fn wrong(field: &str, value: &Value, expected: &str) -> FieldError {
+    FieldError::invalid(field, &value.to_string(), &format!("must be {expected}"))
+}

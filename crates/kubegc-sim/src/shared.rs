@@ -1,0 +1,358 @@
+//! Decides how the server meets a collector: as an [`ObjectStore`], with watches that wake when something happens.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    ApiResource, Catalog, Clock, DeleteOptions, KindId, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
+    StoreError, WatchStream,
+    store::{Address, Deleted, MetaList, WatchItem},
+};
+use parking_lot::Mutex;
+
+use crate::{ApiServer, Event, EventType, Response, ResponseBody, Selector, Status, StoredObject};
+
+/// An [`ApiServer`] that many hold at once. Clones are the same server.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta};
+/// use kubegc_sim::{ApiServer, SharedApiServer};
+/// let server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
+/// let shared = SharedApiServer::new(server);
+/// let revision = shared.with(|server| {
+///     let secrets = server.catalog().mapping("v1", "Secret").expect("always served");
+///     server.insert_meta(secrets, ObjectMeta::new("shop", "key", "u1")).map(|_| server.revision())
+/// })?;
+/// assert_eq!(shared.with(|server| server.revision()), revision);
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedApiServer(Arc<Inner>);
+
+struct Inner {
+    server: Mutex<ApiServer>,
+    /// Who waits for the next change.
+    watchers: Mutex<Vec<Waker>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl std::fmt::Debug for SharedApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SharedApiServer").field(&self.0.server).finish()
+    }
+}
+
+impl SharedApiServer {
+    /// Shares a server. Its time stays as it is set.
+    #[must_use]
+    pub fn new(server: ApiServer) -> Self {
+        Self::build(server, None)
+    }
+
+    /// Shares a server whose time is that of a clock.
+    #[must_use]
+    pub fn with_clock(server: ApiServer, clock: Arc<dyn Clock>) -> Self {
+        Self::build(server, Some(clock))
+    }
+
+    fn build(server: ApiServer, clock: Option<Arc<dyn Clock>>) -> Self {
+        Self(Arc::new(Inner {
+            server: Mutex::new(server),
+            watchers: Mutex::default(),
+            clock,
+        }))
+    }
+
+    /// Works on the server while nobody else does, and wakes the watchers afterwards if something changed.
+    pub fn with<T>(&self, work: impl FnOnce(&mut ApiServer) -> T) -> T {
+        let (result, changed) = {
+            let mut server = self.0.server.lock();
+            if let Some(clock) = &self.0.clock {
+                server.set_now(clock.now());
+            }
+            let before = server.revision();
+            let result = work(&mut server);
+            (result, server.revision() != before)
+        };
+        if changed {
+            for watcher in std::mem::take(&mut *self.0.watchers.lock()) {
+                watcher.wake();
+            }
+        }
+        result
+    }
+
+    /// Works on the kind that a resource addresses.
+    fn on<T>(
+        &self,
+        resource: &ApiResource,
+        work: impl FnOnce(&mut ApiServer, KindId) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.with(|server| {
+            let kind = server
+                .resolve(&resource.group, &resource.version, &resource.resource)
+                .map_err(|answer| refused(answer.status()))?;
+            work(server, kind)
+        })
+    }
+}
+
+/// The class of a refusal, as a collector tells them apart.
+fn refused(status: Option<&Status>) -> StoreError {
+    let Some(status) = status else {
+        let message = "the answer is neither a status nor an object".to_owned();
+        return StoreError::Unknown { message };
+    };
+    let message = status.message.clone();
+    match status.code {
+        404 => StoreError::NotFound,
+        409 => StoreError::Conflict { message },
+        410 => StoreError::Expired,
+        415 => StoreError::UnsupportedMediaType,
+        422 => StoreError::Invalid { message },
+        code @ 400..500 => StoreError::Refused {
+            code,
+            message,
+            retry_after: None,
+        },
+        _ => StoreError::Unknown { message },
+    }
+}
+
+fn object(answer: Response) -> Result<Arc<StoredObject>, StoreError> {
+    match answer.body {
+        ResponseBody::Object(object) if answer.code < 300 => Ok(object),
+        ResponseBody::Status(status) => Err(refused(Some(&status))),
+        _ => Err(refused(None)),
+    }
+}
+
+fn meta(answer: Response) -> Result<ObjectMeta, StoreError> {
+    object(answer).map(|object| object.meta.clone())
+}
+
+fn json(object: &StoredObject, resource: &ApiResource) -> Vec<u8> {
+    object.to_json(resource).to_string().into_bytes()
+}
+
+#[async_trait]
+impl ObjectStore for SharedApiServer {
+    async fn discover(&self) -> Result<Catalog, StoreError> {
+        Ok(self.with(|server| server.discover()))
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            meta(server.read(kind, address.namespace, address.name))
+        })
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        self.on(resource, |server, kind| {
+            let items = server.objects(kind, namespace);
+            Ok(MetaList {
+                items: items.iter().map(|object| object.meta.clone()).collect(),
+                resource_version: ResourceVersion::new(&server.revision().to_string()),
+            })
+        })
+    }
+
+    /// Watches from a version on. Without a version (or from `0`) what is there is delivered first, as if it were new.
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        self.on(resource, |server, kind| {
+            let (cursor, first) = match since.as_str() {
+                "" | "0" => {
+                    let first = server.objects(kind, None);
+                    let first = first.iter().map(|object| WatchItem::Applied(object.meta.clone()));
+                    (server.revision(), first.collect())
+                }
+                version => (
+                    version.parse().map_err(|_| StoreError::Refused {
+                        code: 400,
+                        message: format!("resourceVersion {version} is not a number"),
+                        retry_after: None,
+                    })?,
+                    VecDeque::new(),
+                ),
+            };
+            if let Err(answer) = server.events_since(kind, cursor) {
+                return Err(refused(answer.status()));
+            }
+            let stream: Box<dyn WatchStream> = Box::new(Watch {
+                shared: self.clone(),
+                kind,
+                cursor,
+                ready: first,
+            });
+            Ok(stream)
+        })
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let (answer, gone) = server
+                .try_delete(kind, address.namespace, address.name, options)
+                .map_err(|status| refused(Some(&status)))?;
+            if gone {
+                return Ok(Deleted::Gone);
+            }
+            match answer.body {
+                ResponseBody::Object(object) => Ok(Deleted::Terminating(Box::new(object.meta.clone()))),
+                // A graceful deletion under way of a kind that answers with a status: the object is still there.
+                _ => meta(server.read(kind, address.namespace, address.name))
+                    .map(|meta| Deleted::Terminating(Box::new(meta))),
+            }
+        })
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let content_type = format.content_type();
+            meta(server.patch(kind, address.namespace, address.name, content_type, body))
+        })
+    }
+
+    async fn replace_finalizers(
+        &self,
+        address: Address<'_>,
+        read_at: &ResourceVersion,
+        finalizers: &[Arc<str>],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let existing = object(server.read(kind, address.namespace, address.name))?;
+            let mut written = StoredObject::clone(&existing);
+            written.meta.resource_version = read_at.clone();
+            written.meta.finalizers = finalizers.to_vec();
+            meta(server.update(kind, address.namespace, address.name, written))
+        })
+    }
+
+    async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let object = object(server.read(kind, address.namespace, address.name))?;
+            Ok(json(&object, address.resource))
+        })
+    }
+
+    async fn list_objects(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let objects = self.on(resource, |server, kind| Ok(server.objects(kind, namespace)))?;
+        Ok(objects.iter().map(|object| json(object, resource)).collect())
+    }
+
+    async fn patch_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            meta(server.patch_subresource(
+                kind,
+                address.namespace,
+                address.name,
+                subresource,
+                format.content_type(),
+                body,
+            ))
+        })
+    }
+
+    async fn delete_collection(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        options: &DeleteOptions,
+    ) -> Result<(), StoreError> {
+        self.on(resource, |server, kind| {
+            let everything = Selector::everything();
+            let answer = server.delete_collection_with(kind, Some(namespace), &everything, options);
+            match answer.status() {
+                Some(status) => Err(refused(Some(status))),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// A watch of one resource, as far as it has been read.
+struct Watch {
+    shared: SharedApiServer,
+    kind: KindId,
+    cursor: u64,
+    ready: VecDeque<WatchItem>,
+}
+
+/// How many changes are taken from the server at once.
+const BATCH: usize = 64;
+
+impl Watch {
+    /// Takes changes from the server; whether the watch goes on.
+    fn fill(&mut self) -> Result<bool, StoreError> {
+        let server = self.shared.0.server.lock();
+        match server.events_since(self.kind, self.cursor) {
+            Ok(events) => {
+                for event in events.take(BATCH) {
+                    self.cursor = event.revision;
+                    self.ready.push_back(item(event));
+                }
+                Ok(true)
+            }
+            Err(answer) if answer.code == 404 => Ok(false),
+            Err(answer) => Err(refused(answer.status())),
+        }
+    }
+}
+
+fn item(event: &Event) -> WatchItem {
+    let meta = event.object.meta.clone();
+    match event.event_type {
+        EventType::Added | EventType::Modified => WatchItem::Applied(meta),
+        EventType::Deleted => WatchItem::Deleted(meta),
+    }
+}
+
+#[async_trait]
+impl WatchStream for Watch {
+    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+        poll_fn(|context| {
+            if self.ready.is_empty() {
+                // Registered first: a change between the look and the registration would be missed.
+                let mut watchers = self.shared.0.watchers.lock();
+                if !watchers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    watchers.push(context.waker().clone());
+                }
+                drop(watchers);
+                match self.fill() {
+                    Ok(true) => {}
+                    Ok(false) => return Poll::Ready(None),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            }
+            match self.ready.pop_front() {
+                Some(item) => Poll::Ready(Some(Ok(item))),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,427 @@
+//! Decides how a refusal reads: code, reason, message and causes, in the API server's own words.
+
+use std::{fmt, fmt::Write, sync::Arc};
+
+use kubegc_core::{ApiResource, FieldError, Uid};
+use serde_json::{Map, Value, json};
+
+/// What the server answers where it does not answer with an object: `metav1.Status`.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Status {
+    /// HTTP status.
+    pub code: u16,
+    /// Machine-readable reason such as `NotFound`; empty on success.
+    pub reason: &'static str,
+    /// The message; empty on success.
+    pub message: String,
+    /// The object that the answer is about.
+    pub details: Option<Details>,
+}
+
+/// What a [`Status`] is about.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Details {
+    /// Name of the object.
+    pub name: Arc<str>,
+    /// API group.
+    pub group: Arc<str>,
+    /// The *resource* in most answers (`configmaps`), the kind in those on invalid objects and preconditions.
+    pub kind: Arc<str>,
+    /// Uid of an object that was deleted.
+    pub uid: Option<Uid>,
+    /// The single problems of an invalid object.
+    pub causes: Vec<Cause>,
+}
+
+/// One problem of a refused request.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// Machine-readable reason such as `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// Path of the field.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Status {
+    /// Whether the request was carried out.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        self.code < 300
+    }
+
+    /// The single problems, where the server named them.
+    #[must_use]
+    pub fn causes(&self) -> &[Cause] {
+        self.details
+            .as_ref()
+            .map_or(&[], |details| details.causes.as_slice())
+    }
+
+    /// The answer in its JSON form, as it goes over the wire.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        let mut put = |key: &str, value: Value| {
+            fields.insert(key.to_owned(), value);
+        };
+        put("kind", "Status".into());
+        put("apiVersion", "v1".into());
+        put("metadata", json!({}));
+        put(
+            "status",
+            if self.is_success() { "Success" } else { "Failure" }.into(),
+        );
+        if !self.message.is_empty() {
+            put("message", self.message.as_str().into());
+        }
+        if !self.reason.is_empty() {
+            put("reason", self.reason.into());
+        }
+        if let Some(details) = &self.details {
+            put("details", details.to_json());
+        }
+        if !self.is_success() {
+            put("code", self.code.into());
+        }
+        Value::Object(fields)
+    }
+}
+
+impl Details {
+    fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+            if !text.is_empty() {
+                fields.insert(key.to_owned(), (&**text).into());
+            }
+        }
+        if let Some(uid) = &self.uid {
+            fields.insert("uid".to_owned(), uid.to_string().into());
+        }
+        if !self.causes.is_empty() {
+            let causes = self
+                .causes
+                .iter()
+                .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}));
+            fields.insert("causes".to_owned(), causes.collect());
+        }
+        Value::Object(fields)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.code)?;
+        if !self.reason.is_empty() {
+            write!(f, " {}", self.reason)?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl Cause {
+    /// A value of the right form that is not allowed; `shown` is the value as the server prints it.
+    pub(crate) fn invalid(field: impl Into<String>, shown: &str, problem: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: format!("Invalid value: {shown}: {problem}"),
+        }
+    }
+
+    /// A change that is not allowed.
+    pub(crate) fn forbidden(field: impl Into<String>, problem: &str) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            field: field.into(),
+            message: format!("Forbidden: {problem}"),
+        }
+    }
+
+    /// A field that must be there.
+    pub(crate) fn required(field: impl Into<String>, problem: &str) -> Self {
+        Self {
+            reason: "FieldValueRequired",
+            field: field.into(),
+            message: if problem.is_empty() {
+                "Required value".to_owned()
+            } else {
+                format!("Required value: {problem}")
+            },
+        }
+    }
+
+    fn from_field_error(error: &FieldError) -> Self {
+        let text = error.to_string();
+        let body = text
+            .strip_prefix(error.field())
+            .and_then(|text| text.strip_prefix(": "))
+            .unwrap_or(&text);
+        Self {
+            reason: match error {
+                FieldError::NotSupported { .. } => "FieldValueNotSupported",
+                FieldError::Required { .. } => "FieldValueRequired",
+                FieldError::Forbidden { .. } => "FieldValueForbidden",
+                _ => "FieldValueInvalid",
+            },
+            field: error.field().to_owned(),
+            message: body.to_owned(),
+        }
+    }
+}
+
+/// A refusal on its way to the caller.
+pub(crate) type Refusal = Box<Status>;
+
+fn refusal(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Refusal {
+    Box::new(Status {
+        code,
+        reason,
+        message,
+        details,
+    })
+}
+
+fn about(resource: &ApiResource, name: &str) -> Details {
+    Details {
+        name: name.into(),
+        group: Arc::clone(&resource.group),
+        kind: Arc::clone(&resource.resource),
+        ..Details::default()
+    }
+}
+
+/// A finished deletion, for resources that do not answer with the object.
+pub(crate) fn deleted(resource: &ApiResource, name: &Arc<str>, uid: &Uid) -> Refusal {
+    let details = Details {
+        name: Arc::clone(name),
+        group: Arc::clone(&resource.group),
+        kind: Arc::clone(&resource.resource),
+        uid: Some(uid.clone()),
+        causes: Vec::new(),
+    };
+    refusal(200, "", String::new(), Some(details))
+}
+
+/// The URL is not served.
+pub(crate) fn unserved() -> Refusal {
+    let details = Details::default();
+    refusal(
+        404,
+        "NotFound",
+        "the server could not find the requested resource".to_owned(),
+        Some(details),
+    )
+}
+
+/// There is no such object.
+pub(crate) fn not_found(resource: &ApiResource, name: &str) -> Refusal {
+    let message = format!("{} {} not found", resource.qualified_resource(), quoted(name));
+    refusal(404, "NotFound", message, Some(about(resource, name)))
+}
+
+/// There is no such namespace.
+pub(crate) fn namespace_not_found(name: &str) -> Refusal {
+    let details = Details {
+        name: name.into(),
+        kind: "namespaces".into(),
+        ..Details::default()
+    };
+    let message = format!("namespaces {} not found", quoted(name));
+    refusal(404, "NotFound", message, Some(details))
+}
+
+/// The name is taken, maybe by an object that is on its way out.
+pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool) -> Refusal {
+    let prefix = if deleting { "object is being deleted: " } else { "" };
+    let message = format!(
+        "{prefix}{} {} already exists",
+        resource.qualified_resource(),
+        quoted(name)
+    );
+    refusal(409, "AlreadyExists", message, Some(about(resource, name)))
+}
+
+/// The stored object is not the one that was expected.
+pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
+    let subject = resource.qualified_resource();
+    let message = format!(
+        "Operation cannot be fulfilled on {subject} {}: {why}",
+        quoted(name)
+    );
+    refusal(409, "Conflict", message, Some(about(resource, name)))
+}
+
+/// The same, found before the deletion began: names the kind, not the resource.
+pub(crate) fn kind_conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
+    let subject = resource.qualified_kind();
+    let message = format!(
+        "Operation cannot be fulfilled on {subject} {}: {why}",
+        quoted(name)
+    );
+    let details = Details {
+        kind: Arc::clone(&resource.kind),
+        ..about(resource, name)
+    };
+    refusal(409, "Conflict", message, Some(details))
+}
+
+/// The object would not be valid.
+pub(crate) fn invalid(resource: &ApiResource, name: &str, causes: Vec<Cause>) -> Refusal {
+    let problems = aggregate(&causes, resource.custom);
+    invalid_kind(&resource.group, &resource.kind, name, causes, &problems)
+}
+
+fn invalid_kind(
+    group: &Arc<str>,
+    kind: &Arc<str>,
+    name: &str,
+    causes: Vec<Cause>,
+    problems: &str,
+) -> Refusal {
+    let subject = if group.is_empty() {
+        kind.to_string()
+    } else {
+        format!("{kind}.{group}")
+    };
+    let message = format!("{subject} {} is invalid: {problems}", quoted(name));
+    let details = Details {
+        name: name.into(),
+        group: Arc::clone(group),
+        kind: Arc::clone(kind),
+        uid: None,
+        causes,
+    };
+    refusal(422, "Invalid", message, Some(details))
+}
+
+/// The options of a deletion do not hold together.
+pub(crate) fn invalid_delete_options(errors: &[FieldError]) -> Refusal {
+    let causes: Vec<Cause> = errors.iter().map(Cause::from_field_error).collect();
+    let problems = aggregate(&causes, false);
+    invalid_kind(
+        &"meta.k8s.io".into(),
+        &"DeleteOptions".into(),
+        "",
+        causes,
+        &problems,
+    )
+}
+
+/// The request itself makes no sense.
+pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
+    refusal(400, "BadRequest", message.into(), None)
+}
+
+/// The server failed in a way that it has no words for.
+pub(crate) fn internal(message: &str) -> Refusal {
+    refusal(500, "", message.to_owned(), None)
+}
+
+/// The request is not allowed.
+pub(crate) fn forbidden(resource: &ApiResource, name: &str, why: &str, causes: Vec<Cause>) -> Refusal {
+    let subject = resource.qualified_resource();
+    let message = if name.is_empty() {
+        format!("{subject} is forbidden: {why}")
+    } else {
+        format!("{subject} {} is forbidden: {why}", quoted(name))
+    };
+    let details = Details {
+        causes,
+        ..about(resource, name)
+    };
+    refusal(403, "Forbidden", message, Some(details))
+}
+
+/// The resource does not take this request.
+pub(crate) fn method_not_allowed(resource: &ApiResource, message: Option<&str>) -> Refusal {
+    let message = message.unwrap_or("the server does not allow this method on the requested resource");
+    refusal(
+        405,
+        "MethodNotAllowed",
+        message.to_owned(),
+        Some(about(resource, "")),
+    )
+}
+
+/// The patch is not of a form that the resource takes.
+pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    refusal(415, "UnsupportedMediaType", message, None)
+}
+
+/// The patched object cannot be read.
+pub(crate) fn invalid_patch(patch: &str, problem: &str) -> Refusal {
+    let causes = vec![Cause::invalid("patch", &quoted(patch), problem)];
+    let problems = aggregate(&causes, false);
+    invalid_kind(&"".into(), &"".into(), "", causes, &problems)
+}
+
+/// The operations of a JSON patch do not fit the object.
+pub(crate) fn rejected_patch() -> Refusal {
+    let message = "the server rejected our request due to an error in our request";
+    refusal(422, "Invalid", message.to_owned(), Some(Details::default()))
+}
+
+/// The watch begins before what is still known.
+pub(crate) fn expired(since: u64, oldest: u64) -> Refusal {
+    let message = format!("too old resource version: {since} ({oldest})");
+    refusal(410, "Expired", message, None)
+}
+
+/// Joins problems as upstream does: equal texts once, more than one in brackets.
+///
+/// Where every reading of the object yields new pointers (custom resources), texts that print one are never equal.
+fn aggregate(causes: &[Cause], pointers_differ: bool) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in causes {
+        let text = format!("{}: {}", cause.field, cause.message);
+        if (pointers_differ && text.contains(POINTER)) || !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [only] => only.clone(),
+        _ => format!("[{}]", texts.join(", ")),
+    }
+}
+
+/// Stands for an address that the server prints.
+pub(crate) const POINTER: &str = "<ptr>";
+
+/// A text as Go's `%q` prints it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if (c as u32) < 0x20 || c == '\u{7f}' => {
+                // Writing to a String does not fail.
+                let _infallible = write!(out, "\\x{:02x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,246 @@
+//! Creation: what is filled in, what is refused, what is dropped.
+
+use serde_json::{Value, json};
+
+use crate::world::{message, owner, policy, world, world_of};
+
+#[test]
+fn s_28_the_server_fills_in_what_is_its_own() {
+    let mut world = world();
+    let answer = world.create(
+        "Child",
+        json!({"apiVersion": "test.dev/v1", "kind": "Child", "metadata": {
+            "name": "a", "uid": "mine", "deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
+            "creationTimestamp": "2020-01-01T00:00:00Z", "finalizers": ["x.dev/a"], "ownerReferences": [owner("o")]},
+            "spec": {"size": 1}}),
+    );
+    assert_eq!(answer.code, 201);
+    let meta = &world.get("Child", "a")["metadata"];
+    assert_ne!(meta["uid"], "mine");
+    assert_eq!(meta["creationTimestamp"], "1970-01-12T13:46:40Z");
+    assert_eq!(meta["generation"], 1);
+    assert!(meta.get("deletionTimestamp").is_none() && meta.get("deletionGracePeriodSeconds").is_none());
+    assert_eq!(meta["finalizers"], json!(["x.dev/a"]));
+    assert_eq!(meta["ownerReferences"], json!([owner("o")]));
+    assert_eq!(world.get("Child", "a")["spec"], json!({"size": 1}));
+}
+
+#[test]
+fn s_28_a_name_is_taken_until_its_object_is_gone() {
+    let mut world = world();
+    world.put("Child", "a", &["x.dev/a"]);
+    let again = |world: &mut crate::world::World| {
+        let answer = world.create("Child", json!({"metadata": {"name": "a"}}));
+        (answer.code, message(&answer).to_owned())
+    };
+    let taken = r#"children.test.dev "a" already exists"#;
+    assert_eq!(again(&mut world), (409, taken.to_owned()));
+    world.delete("Child", "a", &policy("Background"));
+    assert_eq!(
+        again(&mut world),
+        (409, format!("object is being deleted: {taken}"))
+    );
+}
+
+#[test]
+fn names_are_generated_and_requests_that_make_no_sense_are_refused() {
+    let mut world = world();
+    let answer = world.create("ConfigMap", json!({"metadata": {"generateName": "job-"}}));
+    let name = &answer.object().unwrap().meta.name;
+    assert!(name.starts_with("job-") && name.len() == 9, "{name}");
+    for (object, code) in [
+        (json!({"metadata": {}}), 422),
+        (json!({"metadata": {"name": "A"}}), 422),
+        (json!({"metadata": {"name": "a", "finalizers": "x"}}), 400),
+        (json!({"apiVersion": "v2", "metadata": {"name": "a"}}), 400),
+        (json!({"kind": "Secret", "metadata": {"name": "a"}}), 400),
+        (json!({"metadata": {"name": "a", "namespace": "other"}}), 400),
+        (json!({"metadata": {"name": "a", "resourceVersion": "1"}}), 500),
+        (json!([]), 400),
+    ] {
+        assert_eq!(world.create("ConfigMap", object.clone()).code, code, "{object}");
+    }
+}
+
+/// Field, message, and how often the problem is found, when an object is created with these references.
+#[test]
+fn s_30_references_are_checked_for_form_alone() {
+    let without = |key: &str| {
+        let mut reference = owner("o");
+        reference.as_object_mut().unwrap().remove(key);
+        reference
+    };
+    let with = |key: &str, value: &str| {
+        let mut reference = owner("o");
+        reference[key] = value.into();
+        reference
+    };
+    let event = r#"v1.OwnerReference{APIVersion:"v1", Kind:"Event", Name:"o", UID:"uid-o", Controller:(*bool)(nil), BlockOwnerDeletion:(*bool)(nil)}"#;
+    for (reference, field, problem) in [
+        (
+            without("apiVersion"),
+            ".apiVersion",
+            r#""": version must not be empty"#.to_owned(),
+        ),
+        (
+            with("apiVersion", "apps/"),
+            ".apiVersion",
+            r#""apps/": version must not be empty"#.to_owned(),
+        ),
+        (
+            with("apiVersion", "a/b/c"),
+            ".apiVersion",
+            r#""a/b/c": version must not be empty"#.to_owned(),
+        ),
+        (
+            without("kind"),
+            ".kind",
+            r#""": kind must not be empty"#.to_owned(),
+        ),
+        (
+            without("name"),
+            ".name",
+            r#""": name must not be empty"#.to_owned(),
+        ),
+        (without("uid"), ".uid", r#""": uid must not be empty"#.to_owned()),
+        (
+            with("kind", "Event"),
+            "",
+            format!("{event}: /v1, Kind=Event is disallowed from being an owner"),
+        ),
+    ] {
+        for kind in ["Secret", "Child"] {
+            let mut world = world();
+            let answer = world.create(
+                kind,
+                json!({"metadata": {"name": "a", "ownerReferences": [reference]}}),
+            );
+            let causes = answer.status().unwrap().causes();
+            assert_eq!((answer.code, causes.len()), (422, 1), "{reference}");
+            assert_eq!(causes[0].field, format!("metadata.ownerReferences{field}"));
+            assert_eq!(causes[0].message, format!("Invalid value: {problem}"));
+        }
+    }
+    let fine: [Value; 3] = [
+        owner("nowhere"),
+        with("kind", "NoSuchKind"),
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "name": "e", "uid": "u"}),
+    ];
+    for reference in fine {
+        let answer = world().create(
+            "Secret",
+            json!({"metadata": {"name": "a", "ownerReferences": [reference]}}),
+        );
+        assert_eq!(answer.code, 201, "{reference}");
+    }
+}
+
+#[test]
+fn s_30_one_reference_may_be_the_controller() {
+    let controller = |name: &str| {
+        let mut reference = owner(name);
+        reference["controller"] = true.into();
+        reference
+    };
+    let answer = world().create(
+        "Child",
+        json!({"metadata": {"name": "a", "ownerReferences": [controller("o"), controller("p")]}}),
+    );
+    assert_eq!(answer.code, 422);
+    let shown = |name: &str| {
+        format!(
+            r#"v1.OwnerReference{{APIVersion:"v1", Kind:"ConfigMap", Name:"{name}", UID:"uid-{name}", Controller:(*bool)(<ptr>), BlockOwnerDeletion:(*bool)(nil)}}"#
+        )
+    };
+    assert_eq!(
+        answer.status().unwrap().causes()[0].message,
+        format!(
+            "Invalid value: []v1.OwnerReference{{{}, {}}}: Only one reference can have Controller set to true. \
+             Found \"true\" in references for o and p",
+            shown("o"),
+            shown("p")
+        )
+    );
+}
+
+#[test]
+fn s_22_finalizers_have_qualified_names_and_the_collectors_exclude_each_other() {
+    for (kind, finalizers, problem) in [
+        ("Secret", vec!["x.dev/a"], None),
+        ("Secret", vec!["orphan"], None),
+        ("Child", vec!["hold"], None),
+        (
+            "Secret",
+            vec!["hold"],
+            Some((
+                "metadata.finalizers[0]",
+                r#""hold": name is neither a standard finalizer name nor is it fully qualified"#,
+            )),
+        ),
+        (
+            "Child",
+            vec!["orphan", "foregroundDeletion"],
+            Some((
+                "metadata.finalizers",
+                r#"[]string{"orphan", "foregroundDeletion"}: finalizer orphan and foregroundDeletion cannot be both set"#,
+            )),
+        ),
+        (
+            "Child",
+            vec!["x y/z"],
+            Some((
+                "metadata.finalizers",
+                r#""x y/z": prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#,
+            )),
+        ),
+        (
+            "Child",
+            vec!["x.dev/"],
+            Some(("metadata.finalizers", r#""x.dev/": name part must be non-empty"#)),
+        ),
+    ] {
+        let answer = world().create(kind, json!({"metadata": {"name": "a", "finalizers": finalizers}}));
+        match problem {
+            None => assert_eq!(answer.code, 201, "{finalizers:?}"),
+            Some((field, problem)) => {
+                assert_eq!(answer.code, 422, "{finalizers:?}");
+                let cause = &answer.status().unwrap().causes()[0];
+                assert_eq!(cause.field, field);
+                assert_eq!(cause.message, format!("Invalid value: {problem}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn s_31_equal_references_are_dropped_with_a_warning_since_1_20() {
+    let mut other = owner("o");
+    other["blockOwnerDeletion"] = true.into();
+    for (version, references, kept, warned) in [
+        ("1.19.0", vec![owner("o"), owner("o")], 2, false),
+        ("1.20.2", vec![owner("o"), owner("o")], 1, true),
+        ("1.20.2", vec![owner("o"), other.clone(), owner("o")], 2, true),
+        ("1.20.2", vec![owner("o"), other], 2, false),
+    ] {
+        let mut world = world_of(version);
+        let answer = world.create(
+            "Secret",
+            json!({"metadata": {"name": "a", "ownerReferences": references}}),
+        );
+        assert_eq!(answer.object().unwrap().meta.owner_references.len(), kept);
+        let expected = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, \
+             and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: uid-o";
+        let expected: &[&str] = if warned { &[expected] } else { &[] };
+        assert_eq!(answer.warnings, expected);
+    }
+}
+
+#[test]
+fn a_kind_that_is_not_served_is_not_found() {
+    let world = world();
+    let answer = world.server.resolve("apps", "v9", "deployments").unwrap_err();
+    assert_eq!(
+        (answer.code, message(&answer)),
+        (404, "the server could not find the requested resource")
+    );
+}

@@ -1,0 +1,212 @@
+//! Laws that hold for any sequence of requests.
+
+use kubegc_core::deletion::DeleteOptionsSpec;
+use kubegc_sim::{EventType, Response};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::world::{MERGE, STRATEGIC, World, grace, orphan_dependents, owner, policy, world};
+
+const KINDS: [&str; 5] = ["ConfigMap", "Child", "Pod", "Job", "Boss"];
+const FINALIZERS: [&str; 4] = ["x.dev/a", "x.dev/b", "orphan", "foregroundDeletion"];
+
+#[derive(Clone, Debug)]
+enum Request {
+    Create(Vec<&'static str>),
+    Delete(DeleteOptionsSpec),
+    SetFinalizers(Vec<&'static str>),
+    SetOwners(Vec<&'static str>),
+    RemoveOwner(&'static str),
+    Label(u8),
+}
+
+fn finalizers() -> impl Strategy<Value = Vec<&'static str>> {
+    prop::collection::vec(prop::sample::select(&FINALIZERS[..]), 0..3)
+}
+
+fn options() -> impl Strategy<Value = DeleteOptionsSpec> {
+    prop_oneof![
+        Just(DeleteOptionsSpec::default()),
+        prop::sample::select(vec!["Orphan", "Background", "Foreground"]).prop_map(policy),
+        any::<bool>().prop_map(orphan_dependents),
+        (0_i64..40).prop_map(grace),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let names = || prop::sample::select(vec!["o", "p"]);
+    prop_oneof![
+        finalizers().prop_map(Request::Create),
+        options().prop_map(Request::Delete),
+        finalizers().prop_map(Request::SetFinalizers),
+        prop::collection::vec(names(), 0..3).prop_map(Request::SetOwners),
+        names().prop_map(Request::RemoveOwner),
+        (0_u8..2).prop_map(Request::Label),
+    ]
+}
+
+/// Requests on one of two objects of one of the kinds.
+fn requests() -> impl Strategy<Value = Vec<(&'static str, &'static str, Request)>> {
+    let kind = prop::sample::select(&KINDS[..]);
+    let name = prop::sample::select(vec!["a", "b"]);
+    prop::collection::vec((kind, name, request()), 1..40)
+}
+
+fn send(world: &mut World, kind: &str, name: &str, request: &Request) -> Response {
+    match request {
+        Request::Create(finalizers) => world.create(
+            kind,
+            json!({"metadata": {"name": name, "finalizers": finalizers}, "spec": {"nodeName": "n"}}),
+        ),
+        Request::Delete(options) => world.delete(kind, name, options),
+        Request::SetFinalizers(finalizers) => world.patch(
+            kind,
+            name,
+            MERGE,
+            &json!({"metadata": {"finalizers": finalizers}}),
+        ),
+        Request::SetOwners(owners) => {
+            let owners: Vec<Value> = owners.iter().map(|name| owner(name)).collect();
+            world.patch(
+                kind,
+                name,
+                MERGE,
+                &json!({"metadata": {"ownerReferences": owners}}),
+            )
+        }
+        Request::RemoveOwner(gone) => {
+            let patch = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": format!("uid-{gone}")}]}});
+            world.patch(kind, name, STRATEGIC, &patch)
+        }
+        Request::Label(value) => {
+            let labels = json!({"l": value.to_string()});
+            world.patch(kind, name, MERGE, &json!({"metadata": {"labels": labels}}))
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_request_makes_revisions_exactly_where_it_makes_events(requests in requests()) {
+        let mut world = world();
+        for (kind, name, request) in &requests {
+            let before = world.server.revision();
+            let stored = world.get(kind, name);
+            let answer = send(&mut world, kind, name, request);
+            let events: Vec<u64> =
+                world.server.changes_since(before).map(|change| change.event.revision).collect();
+            let expected: Vec<u64> = (before + 1..=world.server.revision()).collect();
+            prop_assert_eq!(&events, &expected);
+            prop_assert!(events.len() <= 2);
+            if !answer.is_success() {
+                prop_assert!(events.is_empty(), "a refusal changes nothing");
+            }
+            if events.is_empty() {
+                prop_assert_eq!(world.get(kind, name), stored);
+            }
+        }
+    }
+
+    #[test]
+    fn the_events_tell_the_whole_state(requests in requests()) {
+        let mut world = world();
+        let start = world.server.revision();
+        for (kind, name, request) in &requests {
+            send(&mut world, kind, name, request);
+        }
+        for kind in KINDS {
+            let mut replayed = std::collections::BTreeMap::new();
+            for event in world.server.events_since(world.kind(kind), start).unwrap() {
+                let name = event.object.meta.name.clone();
+                match event.event_type {
+                    EventType::Added => prop_assert!(replayed.insert(name, event.object.clone()).is_none()),
+                    EventType::Modified => prop_assert!(replayed.insert(name, event.object.clone()).is_some()),
+                    EventType::Deleted => prop_assert!(replayed.remove(&name).is_some()),
+                }
+            }
+            let stored = world.server.objects(world.kind(kind), None);
+            prop_assert_eq!(stored, replayed.into_values().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_never_a_deleting_object_without_reason_to_stay(requests in requests()) {
+        let mut world = world();
+        for (kind, name, request) in &requests {
+            send(&mut world, kind, name, request);
+            let meta = world.get(kind, name)["metadata"].clone();
+            let held = meta["finalizers"].is_array() || meta["deletionGracePeriodSeconds"].as_i64() > Some(0);
+            prop_assert!(meta["deletionTimestamp"].is_null() || held, "{}", meta);
+        }
+    }
+
+    #[test]
+    fn s_9_the_same_deletion_twice_is_the_deletion_once(
+        kind in prop::sample::select(&KINDS[..]), finalizers in finalizers(), options in options(),
+    ) {
+        let mut world = world();
+        let created = send(&mut world, kind, "a", &Request::Create(finalizers));
+        prop_assume!(created.code == 201);
+        let delete = Request::Delete(options);
+        send(&mut world, kind, "a", &delete);
+        let (once, revision) = (world.get(kind, "a"), world.server.revision());
+        prop_assume!(!once.is_null());
+        send(&mut world, kind, "a", &delete);
+        prop_assert_eq!(world.get(kind, "a"), once);
+        prop_assert_eq!(world.server.revision(), revision);
+    }
+
+    #[test]
+    fn a_clone_that_is_sent_the_same_requests_is_the_same_world(requests in requests(), split in 0_usize..40) {
+        let mut one = world();
+        let split = split.min(requests.len());
+        for (kind, name, request) in &requests[..split] {
+            send(&mut one, kind, name, request);
+        }
+        let mut two = one.clone();
+        for (kind, name, request) in &requests[split..] {
+            let answers = [&mut one, &mut two].map(|world| send(world, kind, name, request));
+            prop_assert_eq!(&answers[0], &answers[1]);
+        }
+    }
+
+    /// Simple patches are decided without building JSON values; the long way must come to the same.
+    #[test]
+    fn the_short_way_through_a_patch_leads_where_the_long_way_does(
+        before in requests(), request in request(), kind in prop::sample::select(&KINDS[..]),
+    ) {
+        let mut short = world();
+        for (kind, name, request) in &before {
+            send(&mut short, kind, name, request);
+        }
+        let (format, mut patch) = match &request {
+            Request::SetFinalizers(finalizers) => (MERGE, json!({"metadata": {"finalizers": finalizers}})),
+            Request::SetOwners(owners) => {
+                let owners: Vec<Value> = owners.iter().map(|name| owner(name)).collect();
+                (MERGE, json!({"metadata": {"ownerReferences": owners}}))
+            }
+            Request::RemoveOwner(gone) => {
+                let directive = json!([{"$patch": "delete", "uid": format!("uid-{gone}")}]);
+                (STRATEGIC, json!({"metadata": {"ownerReferences": directive}}))
+            }
+            _ => return Ok(()),
+        };
+        let mut long = short.clone();
+        let answer = short.patch(kind, "a", format, &patch);
+        // A field that changes nothing, and that the short way does not know.
+        patch["metadata"]["labels"] = json!({});
+        let expected = long.patch(kind, "a", format, &patch);
+        prop_assert_eq!(answer, expected);
+        prop_assert_eq!(short.get(kind, "a"), long.get(kind, "a"));
+    }
+
+    #[test]
+    fn no_body_makes_the_server_panic(body in prop::collection::vec(any::<u8>(), 0..64), format in 0_usize..3) {
+        let format = [MERGE, STRATEGIC, crate::world::JSON][format];
+        let mut world = world();
+        world.put("Secret", "a", &["x.dev/a"]);
+        let kind = world.kind("Secret");
+        let answer = world.server.patch(kind, "ns", "a", format, &body);
+        prop_assert!((200..500).contains(&answer.code));
+    }
+}

@@ -1,0 +1,68 @@
+//! What releases do differently: S-6, S-27.
+
+use serde_json::json;
+
+use crate::world::{expecting, policy, world_of};
+
+#[test]
+fn s_6_a_version_precondition_is_ignored_before_1_14() {
+    for (version, code) in [("1.13.0", 200), ("1.14.0", 409), ("1.20.2", 409)] {
+        let mut world = world_of(version);
+        world.put("Secret", "a", &[]);
+        let answer = world.delete("Secret", "a", &expecting(None, Some("7")));
+        assert_eq!(answer.code, code, "{version}");
+    }
+}
+
+/// A pod that goes at once is written first: the precondition must follow, and does since 1.17.
+#[test]
+fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
+    for (version, code, gone) in [
+        ("1.16.0", 409, false),
+        ("1.17.0", 200, true),
+        ("1.28.0", 200, true),
+    ] {
+        let mut world = world_of(version);
+        world.put("Pod", "a", &[]);
+        let current = world.get("Pod", "a")["metadata"]["resourceVersion"].clone();
+        let answer = world.delete("Pod", "a", &expecting(None, current.as_str()));
+        assert_eq!(answer.code, code, "{version}");
+        assert_eq!(world.get("Pod", "a").is_null(), gone, "{version}");
+    }
+}
+
+/// Where the last finalizer falls without anything being stored on the way, the version that is expected then is that of an empty object.
+#[test]
+fn s_6_a_version_precondition_fails_where_only_the_collectors_finalizer_is_dropped() {
+    for (version, code) in [("1.16.0", 200), ("1.20.2", 409), ("1.36.0", 409)] {
+        let mut world = world_of(version);
+        world.put("Secret", "a", &["orphan"]);
+        let current = world.get("Secret", "a")["metadata"]["resourceVersion"].clone();
+        let answer = world.delete("Secret", "a", &expecting(None, current.as_str()));
+        assert_eq!(answer.code, code, "{version}");
+    }
+}
+
+#[test]
+fn s_27_the_answer_shows_the_deletions_revision_only_in_newer_releases() {
+    for (version, deletion) in [("1.20.2", false), ("1.30.0", true)] {
+        let mut world = world_of(version);
+        world.put("ServiceAccount", "a", &[]);
+        let answer = world.delete("ServiceAccount", "a", &policy("Background"));
+        let shown = answer.object().unwrap().meta.resource_version.as_str().to_owned();
+        let revision = world.server.revision();
+        let expected = if deletion { revision } else { revision - 1 };
+        assert_eq!(shown, expected.to_string(), "{version}");
+    }
+}
+
+#[test]
+fn namespaces_are_labelled_since_1_21() {
+    for (version, labels) in [
+        ("1.20.2", serde_json::Value::Null),
+        ("1.21.0", json!({"kubernetes.io/metadata.name": "ns"})),
+    ] {
+        let world = world_of(version);
+        assert_eq!(world.get("Namespace", "ns")["metadata"]["labels"], labels);
+    }
+}

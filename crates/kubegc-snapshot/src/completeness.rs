@@ -1,0 +1,244 @@
+//! Which kinds a snapshot has all objects of: the only ground on which an owner may be called absent.
+//!
+//! **Nothing is inferred.** A `v1` List of `kubectl get` does not say whether it spans all namespaces. A raw list of the API
+//! server has a resourceVersion and says where it was cut off, but neither its namespace nor its label or field selector. So the
+//! only proof is the caller's word ([`Reader::complete`](crate::Reader::complete)), and what was read can only take it back: objects that
+//! could not be read, that have no uid or two contents, lists that go on elsewhere, files cut off.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use crate::Place;
+
+/// Whether all objects of a kind are there.
+#[expect(clippy::exhaustive_enums, reason = "complete or not, nothing between")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Coverage {
+    /// All: what is not there does not exist.
+    Complete(Proof),
+    /// Perhaps not all: what is not there is unknown.
+    Incomplete(Why),
+}
+
+impl Coverage {
+    /// Whether what is not there does not exist.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete(_))
+    }
+}
+
+/// What a completeness rests on.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Proof {
+    /// The caller declared the kind complete.
+    Declared,
+    /// The caller declared the kind complete in this namespace.
+    DeclaredInNamespace,
+}
+
+/// Why a kind may have further objects.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// Nobody declared it complete.
+    NotDeclared,
+    /// It was declared complete in these namespaces only.
+    OnlyNamespaces(Vec<Arc<str>>),
+    /// The kind is not in the catalog.
+    Unresolvable,
+    /// A file that may hold the kind was not read to its end.
+    Unread(Place),
+    /// A list of the kind goes on in a page that is not there.
+    ListContinues(Place),
+    /// A YAML file ends without a line break, and objects of the kind may have followed.
+    NoFinalLineBreak(Place),
+    /// So many objects could not be read.
+    Unreadable(u64),
+    /// So many objects have no uid: each may be the one that a reference means.
+    NoUid(u64),
+    /// So many objects stand there with different contents and nothing says which is right.
+    Contradiction(u64),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDeclared => f.write_str("incomplete: not declared"),
+            Self::OnlyNamespaces(namespaces) => {
+                write!(f, "incomplete: declared only in {}", namespaces.join(", "))
+            }
+            Self::Unresolvable => f.write_str("incomplete: not in the catalog"),
+            Self::Unread(place) => write!(f, "incomplete: {place} was not read to its end"),
+            Self::ListContinues(place) => write!(f, "incomplete: the list in {place} goes on elsewhere"),
+            Self::NoFinalLineBreak(place) => write!(f, "incomplete: {place} may be cut off"),
+            Self::Unreadable(count) => write!(f, "incomplete: {count} objects could not be read"),
+            Self::NoUid(count) => write!(f, "incomplete: {count} objects have no uid"),
+            Self::Contradiction(count) => write!(f, "incomplete: {count} objects contradict themselves"),
+        }
+    }
+}
+
+/// Group and kind: versions of one kind share their objects.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKind {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+}
+
+impl GroupKind {
+    /// Builds the pair.
+    #[must_use]
+    pub fn new(group: &str, kind: &str) -> Self {
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+        }
+    }
+}
+
+impl fmt::Display for GroupKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
+    }
+}
+
+/// What is known of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) declared: bool,
+    pub(crate) namespaces: BTreeSet<Arc<str>>,
+}
+
+/// The completeness of every kind of the catalog.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::KubernetesVersion;
+/// use kubegc_snapshot::Reader;
+/// let dump = br#"{"apiVersion":"v1","kind":"List","items":[]}"#;
+/// let mut reader = Reader::new(KubernetesVersion::LATEST).complete("configmaps").complete("pods@shop");
+/// reader.read("dump.json", &dump[..])?;
+/// let completeness = reader.finish()?.completeness;
+/// assert!(completeness.of("", "ConfigMap").is_complete());
+/// assert!(!completeness.of("", "Pod").is_complete());
+/// assert!(completeness.in_namespace("", "Pod", "shop").is_complete());
+/// assert!(!completeness.in_namespace("", "Secret", "shop").is_complete());
+/// # Ok::<(), kubegc_snapshot::SnapshotError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completeness {
+    pub(crate) kinds: BTreeMap<GroupKind, Entry>,
+    pub(crate) spoiled: BTreeMap<GroupKind, Why>,
+    pub(crate) all_spoiled: Option<Why>,
+}
+
+impl Completeness {
+    /// Whether all objects of a kind are there, in every namespace.
+    #[must_use]
+    pub fn of(&self, group: &str, kind: &str) -> Coverage {
+        self.judge(group, kind, |entry| {
+            if entry.declared {
+                Coverage::Complete(Proof::Declared)
+            } else if entry.namespaces.is_empty() {
+                Coverage::Incomplete(Why::NotDeclared)
+            } else {
+                Coverage::Incomplete(Why::OnlyNamespaces(entry.namespaces.iter().cloned().collect()))
+            }
+        })
+    }
+
+    /// Whether all objects of a kind in one namespace are there.
+    #[must_use]
+    pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
+        self.judge(group, kind, |entry| {
+            if entry.declared {
+                Coverage::Complete(Proof::Declared)
+            } else if entry.namespaces.contains(namespace) {
+                Coverage::Complete(Proof::DeclaredInNamespace)
+            } else if entry.namespaces.is_empty() {
+                Coverage::Incomplete(Why::NotDeclared)
+            } else {
+                Coverage::Incomplete(Why::OnlyNamespaces(entry.namespaces.iter().cloned().collect()))
+            }
+        })
+    }
+
+    fn judge(&self, group: &str, kind: &str, declared: impl FnOnce(&Entry) -> Coverage) -> Coverage {
+        let key = GroupKind::new(group, kind);
+        let Some(entry) = self.kinds.get(&key) else {
+            return Coverage::Incomplete(Why::Unresolvable);
+        };
+        match self.spoiled.get(&key).or(self.all_spoiled.as_ref()) {
+            Some(why) => Coverage::Incomplete(why.clone()),
+            None => declared(entry),
+        }
+    }
+
+    /// Every kind of the catalog with its completeness in all namespaces, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = (&GroupKind, Coverage)> {
+        self.kinds.keys().map(|key| (key, self.of(&key.group, &key.kind)))
+    }
+}
+
+/// What was read that takes a declaration back, kind by kind.
+#[derive(Debug, Default)]
+pub(crate) struct Spoils {
+    kinds: BTreeMap<(Arc<str>, Arc<str>), Why>,
+    all: Option<Why>,
+}
+
+impl Spoils {
+    /// Marks a kind. Counts add up; of different reasons the first in the order of [`Why`] stays.
+    pub(crate) fn kind(&mut self, group: &str, kind: &str, why: Why) {
+        let key = (Arc::from(group), Arc::from(kind));
+        match self.kinds.get_mut(&key) {
+            Some(known) => merge(known, why),
+            None => {
+                self.kinds.insert(key, why);
+            }
+        }
+    }
+
+    /// Marks every kind.
+    pub(crate) fn all(&mut self, why: Why) {
+        match &mut self.all {
+            Some(known) => merge(known, why),
+            None => self.all = Some(why),
+        }
+    }
+
+    pub(crate) fn settle(self) -> (BTreeMap<GroupKind, Why>, Option<Why>) {
+        let kinds = self
+            .kinds
+            .into_iter()
+            .map(|((group, kind), why)| (GroupKind { group, kind }, why))
+            .collect();
+        (kinds, self.all)
+    }
+}
+
+fn merge(known: &mut Why, why: Why) {
+    match (known, why) {
+        (Why::Unreadable(known), Why::Unreadable(more))
+        | (Why::NoUid(known), Why::NoUid(more))
+        | (Why::Contradiction(known), Why::Contradiction(more)) => *known += more,
+        (known, why) => {
+            if why < *known {
+                *known = why;
+            }
+        }
+    }
+}

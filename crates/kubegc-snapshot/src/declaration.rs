@@ -1,0 +1,156 @@
+//! Resolves what a caller declares complete: `configmaps`, `deployments.apps`, `Widget.example.com`, `pods@shop`, `all`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{ApiResource, Catalog};
+
+use crate::{GroupKind, SnapshotError, completeness::Entry, discovery::Discovery};
+
+/// kubectl's short names of built-in resources.
+const SHORT_NAMES: [(&str, &str, &str); 27] = [
+    ("cm", "", "ConfigMap"),
+    ("cs", "", "ComponentStatus"),
+    ("ep", "", "Endpoints"),
+    ("ev", "", "Event"),
+    ("limits", "", "LimitRange"),
+    ("no", "", "Node"),
+    ("ns", "", "Namespace"),
+    ("po", "", "Pod"),
+    ("pv", "", "PersistentVolume"),
+    ("pvc", "", "PersistentVolumeClaim"),
+    ("quota", "", "ResourceQuota"),
+    ("rc", "", "ReplicationController"),
+    ("sa", "", "ServiceAccount"),
+    ("svc", "", "Service"),
+    ("crd", "apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("crds", "apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("deploy", "apps", "Deployment"),
+    ("ds", "apps", "DaemonSet"),
+    ("rs", "apps", "ReplicaSet"),
+    ("sts", "apps", "StatefulSet"),
+    ("cj", "batch", "CronJob"),
+    ("hpa", "autoscaling", "HorizontalPodAutoscaler"),
+    ("csr", "certificates.k8s.io", "CertificateSigningRequest"),
+    ("ing", "networking.k8s.io", "Ingress"),
+    ("netpol", "networking.k8s.io", "NetworkPolicy"),
+    ("pdb", "policy", "PodDisruptionBudget"),
+    ("pc", "scheduling.k8s.io", "PriorityClass"),
+];
+
+/// Every kind of the catalog with what was declared of it.
+///
+/// # Errors
+/// A declaration names no kind of the catalog, or several.
+pub(crate) fn resolve(
+    declarations: &[String],
+    catalog: &Catalog,
+    discovery: &Discovery,
+) -> Result<BTreeMap<GroupKind, Entry>, SnapshotError> {
+    let mut kinds: BTreeMap<GroupKind, Entry> = BTreeMap::new();
+    for (_, resource) in catalog.iter() {
+        kinds.entry(key_of(resource)).or_default();
+    }
+    for declaration in declarations {
+        let bad = |problem: String| SnapshotError::Declaration {
+            declaration: declaration.as_str().into(),
+            problem,
+        };
+        let (name, namespace) = match declaration.split_once('@') {
+            Some((_, "")) => return Err(bad("there is no namespace after the @".to_owned())),
+            Some((name, namespace)) => (name, Some(namespace)),
+            None => (declaration.as_str(), None),
+        };
+        if name == "all" {
+            for (_, resource) in catalog
+                .iter()
+                .filter(|(_, one)| namespace.is_none() || one.is_namespaced())
+            {
+                declare(&mut kinds, key_of(resource), namespace);
+            }
+            continue;
+        }
+        let found = named(name, catalog, discovery);
+        let key = match found.as_slice() {
+            [] => {
+                return Err(bad(
+                    "no kind of the catalog has this name; a custom kind needs its CustomResourceDefinition or api-resources".to_owned(),
+                ));
+            }
+            [one] => one.clone(),
+            // kubectl takes the core group where a bare name fits it and others.
+            several => match several.iter().find(|key| key.group.is_empty()) {
+                Some(core) => core.clone(),
+                None => {
+                    let names: Vec<String> = several.iter().map(GroupKind::to_string).collect();
+                    return Err(bad(format!("it may mean {}", names.join(" or "))));
+                }
+            },
+        };
+        let is_cluster_scoped = catalog
+            .iter()
+            .any(|(_, resource)| key_of(resource) == key && !resource.is_namespaced());
+        if namespace.is_some() && is_cluster_scoped {
+            return Err(bad(format!("{key} is in no namespace")));
+        }
+        declare(&mut kinds, key, namespace);
+    }
+    Ok(kinds)
+}
+
+fn declare(kinds: &mut BTreeMap<GroupKind, Entry>, key: GroupKind, namespace: Option<&str>) {
+    let entry = kinds.entry(key).or_default();
+    match namespace {
+        None => entry.declared = true,
+        Some(namespace) => {
+            entry.namespaces.insert(namespace.into());
+        }
+    }
+}
+
+/// The kinds that a name may mean, sorted.
+fn named(name: &str, catalog: &Catalog, discovery: &Discovery) -> Vec<GroupKind> {
+    let (plain, group) = match name.split_once('.') {
+        Some((plain, group)) => (plain, Some(group)),
+        None => (name, None),
+    };
+    let plain = plain.to_lowercase();
+    let fits_group = |resource: &ApiResource| {
+        let full = format!("{}.{}", resource.version, resource.group);
+        group.is_none_or(|group| {
+            *group == *resource.group
+                || group == full
+                || (resource.group.is_empty() && *group == *resource.version)
+        })
+    };
+    let fits_name =
+        |resource: &ApiResource| plain == *resource.resource || plain == resource.kind.to_lowercase();
+    let mut found: Vec<GroupKind> = catalog
+        .iter()
+        .map(|(_, resource)| resource)
+        .filter(|resource| fits_name(resource) && fits_group(resource))
+        .map(key_of)
+        .collect();
+    if found.is_empty() {
+        let short = SHORT_NAMES
+            .iter()
+            .filter(|(short, ..)| *short == plain)
+            .map(|(_, group, kind)| GroupKind::new(group, kind))
+            .chain(discovery.names.get(&plain).cloned());
+        let is_known = |key: &GroupKind| {
+            catalog
+                .iter()
+                .any(|(_, resource)| key_of(resource) == *key && fits_group(resource))
+        };
+        found = short.filter(is_known).collect();
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+pub(crate) fn key_of(resource: &ApiResource) -> GroupKind {
+    GroupKind {
+        group: Arc::clone(&resource.group),
+        kind: Arc::clone(&resource.kind),
+    }
+}

@@ -1,0 +1,529 @@
+//! Reads one stream: tells JSON from YAML, document after document, and hands their objects on.
+
+use std::{io::Read, str};
+
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+
+use crate::{
+    Finding, Problem, SnapshotError,
+    completeness::Why,
+    error::{Cause, ParserSaid},
+    ingest::{Ingest, Source, refuse_odd_kinds},
+    item::{Item, ItemSeed, ListHead, OnlyItem},
+    json, loose, sniff,
+    store::TypeId,
+    window::{Window, WindowError},
+    yaml,
+};
+
+/// How a stream is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) lenient: bool,
+    pub(crate) object_bytes_max: usize,
+}
+
+/// Reads a stream into the ingest. `source.place` ends at the document that was read last.
+pub(crate) fn read<R: Read>(
+    input: R,
+    source: &mut Source,
+    settings: Settings,
+    ingest: &mut Ingest,
+) -> Result<(), SnapshotError> {
+    let mut window = Window::new(input, settings.object_bytes_max);
+    let mut reading = Reading { settings, ingest };
+    let beginning = window
+        .at_least(sniff::BYTES)
+        .map_err(|error| window_error(error, source, None, 1, settings))?;
+    sniff::refuse(beginning, &source.place)?;
+    if beginning.starts_with(b"\xef\xbb\xbf") {
+        window.consume(3);
+    }
+    let mut documents = 0;
+    let mut last_was_json = false;
+    // Every turn consumes at least one byte, so the loop ends with the input.
+    loop {
+        source.place = source.place.document(documents + 1);
+        let fault = |error, window: &Window<R>| window_error(error, source, None, window.line(), settings);
+        let at = json::skip_space(&mut window, 0).map_err(|error| fault(error, &window))?;
+        let mut first = window.byte(at).map_err(|error| fault(error, &window))?;
+        let skipped = match first {
+            Some(b'{' | b'[') => at,
+            // YAML needs the spaces before the first word of a line.
+            _ => window.bytes()[..at]
+                .iter()
+                .rposition(|&byte| byte == b'\n')
+                .map_or(0, |last| last + 1),
+        };
+        window.consume(skipped);
+        if !matches!(first, Some(b'{' | b'[')) {
+            let after_json = last_was_json && first.is_some_and(|byte| byte != b'-');
+            if after_json {
+                let (line, column) = window.position(at - skipped);
+                return Err(SnapshotError::Syntax {
+                    place: source.place.clone(),
+                    object: None,
+                    line,
+                    column,
+                    format: "JSON",
+                    source: said("expected `{` or the end of the input"),
+                });
+            }
+            if !yaml::next_document(&mut window).map_err(|error| fault(error, &window))? {
+                break;
+            }
+            let at = json::skip_space(&mut window, 0).map_err(|error| fault(error, &window))?;
+            first = window.byte(at).map_err(|error| fault(error, &window))?;
+            if matches!(first, Some(b'{' | b'[')) {
+                window.consume(at);
+            }
+        }
+        documents += 1;
+        last_was_json = matches!(first, Some(b'{' | b'['));
+        if last_was_json {
+            reading.json(&mut window, source, 0)?;
+        } else {
+            reading.yaml(&mut window, source)?;
+        }
+    }
+    source.place = source.place.document(0);
+    if documents == 0 {
+        return Err(SnapshotError::Nothing {
+            file: source.place.file.clone(),
+            problem: "holds no document",
+        });
+    }
+    Ok(())
+}
+
+struct Reading<'i> {
+    settings: Settings,
+    ingest: &'i mut Ingest,
+}
+
+/// A document in the making, common to both formats.
+struct Shape {
+    /// Records before it.
+    mark: usize,
+    items: u32,
+    is_array: bool,
+}
+
+impl Reading<'_> {
+    fn shape(&self) -> Shape {
+        Shape {
+            mark: self.ingest.mark(),
+            items: 0,
+            is_array: false,
+        }
+    }
+
+    fn json<R: Read>(
+        &mut self,
+        window: &mut Window<R>,
+        source: &Source,
+        depth: u8,
+    ) -> Result<(), SnapshotError> {
+        let mut splitter = json::Splitter::new(self.settings.object_bytes_max);
+        let mut shape = self.shape();
+        shape.is_array = window.bytes().first() == Some(&b'[');
+        loop {
+            let piece = splitter.next(window).map_err(|error| {
+                let item = splitter.is_list().then_some(shape.items);
+                self.split_error(error, window, source, item)
+            })?;
+            match piece {
+                Some(json::Piece::Item { length }) => {
+                    self.json_object(window, length, source, Some(shape.items), depth)?;
+                    window.consume(length);
+                    shape.items += 1;
+                }
+                Some(json::Piece::Whole { length }) => {
+                    self.json_object(window, length, source, None, depth)?;
+                    window.consume(length);
+                }
+                Some(json::Piece::ListEnd) => {
+                    let rest = if shape.is_array { b"{}" } else { splitter.rest() };
+                    let text = as_text(rest, window, source, None)?;
+                    let value: Value = serde_json::from_str(text).map_err(|error| SnapshotError::Syntax {
+                        place: source.place.clone(),
+                        object: None,
+                        line: window.position(0).0,
+                        column: window.position(0).1,
+                        format: "JSON",
+                        source: said(&format!("beside `items`: {}", json_words(&error))),
+                    })?;
+                    self.list_end(&value, &shape, source)?;
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// One object of a JSON text, alone or in a list.
+    fn json_object<R: Read>(
+        &mut self,
+        window: &Window<R>,
+        length: usize,
+        source: &Source,
+        item: Option<u32>,
+        depth: u8,
+    ) -> Result<(), SnapshotError> {
+        let text = as_text(&window.bytes()[..length], window, source, item)?;
+        let mut object = Item::default();
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let parsed = ItemSeed(&mut object)
+            .deserialize(&mut parser)
+            .and_then(|()| parser.end());
+        if parsed.is_ok() && !is_list_kind(&object) {
+            return self.object(&object, source, item);
+        }
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) => {
+                let (line, column) = (error.line() as u64, error.column() as u64);
+                let (first_line, first_column) = window.position(0);
+                return Err(SnapshotError::Syntax {
+                    place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+                    object: object.short_name(),
+                    line: first_line + line.saturating_sub(1),
+                    column: if line <= 1 {
+                        first_column + column.saturating_sub(1)
+                    } else {
+                        column
+                    },
+                    format: "JSON",
+                    source: said(&json_words(&error)),
+                });
+            }
+        };
+        if item.is_some() && is_list_kind(&object) && depth == 0 {
+            // A list in a list is streamed like a document of its own.
+            let aside = self.ingest.set_aside();
+            let mut inner = Window::new(text.as_bytes(), self.settings.object_bytes_max);
+            let read = self.json(&mut inner, source, depth + 1);
+            self.ingest.take_up(aside);
+            return read;
+        }
+        self.value(&value, source, item)
+    }
+
+    fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
+        let mut splitter = yaml::Splitter::new(self.settings.object_bytes_max);
+        let mut shape = self.shape();
+        let settings = self.settings;
+        loop {
+            let piece = splitter.next(window);
+            let fault = |error, window: &Window<R>| {
+                window_error(error, source, Some(shape.items), window.line(), settings)
+            };
+            match piece.map_err(|error| fault(error, window))? {
+                Some(yaml::Piece::Item { length }) => {
+                    let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
+                    match yaml::parse::<OnlyItem<'_>>(text) {
+                        Ok(OnlyItem(item)) if !is_list_kind(&item) => {
+                            self.object(&item, source, Some(shape.items))?;
+                        }
+                        _ => {
+                            let value: Vec<Value> = yaml::parse(text).map_err(|error| {
+                                yaml_error(error, source, Some(shape.items), window.line())
+                            })?;
+                            let only = value.first().unwrap_or(&Value::Null);
+                            self.value(only, source, Some(shape.items))?;
+                        }
+                    }
+                    window.consume(length);
+                    shape.items += 1;
+                }
+                Some(yaml::Piece::Whole { length }) => {
+                    let text = as_text(&window.bytes()[..length], window, source, None)?;
+                    match yaml::parse::<Item<'_>>(text) {
+                        Ok(item) if !is_list_kind(&item) => self.object(&item, source, None)?,
+                        _ => {
+                            let value: Value = yaml::parse(text)
+                                .map_err(|error| yaml_error(error, source, None, window.line()))?;
+                            sniff::refuse_text(text, &source.place)?;
+                            self.value(&value, source, None)?;
+                        }
+                    }
+                    if window.bytes()[..length].last() != Some(&b'\n') {
+                        self.cut_off(source);
+                    }
+                    window.consume(length);
+                }
+                Some(yaml::Piece::ListEnd) => {
+                    let text = as_text(splitter.rest(), window, source, None)?;
+                    let value: Value = yaml::parse(text)
+                        .map_err(|error| yaml_error(error, source, None, splitter.rest_line()))?;
+                    self.list_end(&value, &shape, source)?;
+                    if !splitter.rest().ends_with(b"\n") && !splitter.rest().is_empty() {
+                        self.cut_off(source);
+                    }
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing else would show it.
+    fn cut_off(&mut self, source: &Source) {
+        self.ingest
+            .spoils
+            .all(Why::NoFinalLineBreak(source.place.clone()));
+        let problem = Problem::NoFinalLineBreak;
+        self.ingest.findings.add(problem, || Finding {
+            problem,
+            place: Some(source.place.clone()),
+            object: None,
+            field: "".into(),
+            detail: "may be cut off".into(),
+        });
+    }
+
+    /// One object that was read strictly.
+    fn object(&mut self, object: &Item<'_>, source: &Source, item: Option<u32>) -> Result<(), SnapshotError> {
+        if item.is_none() && !object.is_of_the_api() && source.hint.is_none() {
+            return self.no_object(object, source);
+        }
+        self.ingest.object(object, source, item)
+    }
+
+    /// A document that does not say what it is.
+    fn no_object(&mut self, object: &Item<'_>, source: &Source) -> Result<(), SnapshotError> {
+        let missing = match (object.api_version_str(), object.kind_str()) {
+            ("", "") => "it has neither apiVersion nor kind",
+            ("", _) => "it has no apiVersion",
+            _ => "it has no kind",
+        };
+        if self.settings.lenient
+            && object.meta.is_none()
+            && object.kind.is_none()
+            && object.api_version.is_none()
+        {
+            let problem = Problem::NotAnObject;
+            self.ingest.findings.add(problem, || Finding {
+                problem,
+                place: Some(source.place.clone()),
+                object: None,
+                field: "".into(),
+                detail: missing.into(),
+            });
+            return Ok(());
+        }
+        Err(SnapshotError::NotAnObject {
+            place: source.place.clone(),
+            problem: missing.to_owned(),
+        })
+    }
+
+    /// One object or list that was read into a tree.
+    fn value(&mut self, value: &Value, source: &Source, item: Option<u32>) -> Result<(), SnapshotError> {
+        let Some(object) = loose::item(value) else {
+            let found = loose::name_of(value);
+            if item.is_some() {
+                self.ingest
+                    .unreadable(source, item, &format!("expected a map, found {found}"));
+                return Ok(());
+            }
+            return Err(SnapshotError::NotAnObject {
+                place: source.place.clone(),
+                problem: format!("it is {found}"),
+            });
+        };
+        if !is_list_kind(&object) {
+            return self.object(&object, source, item);
+        }
+        let empty = Vec::new();
+        let items = match value.get("items") {
+            None | Some(Value::Null) => &empty,
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                return Err(SnapshotError::NotAnObject {
+                    place: source.place.clone(),
+                    problem: format!("items: expected a list, found {}", loose::name_of(other)),
+                });
+            }
+        };
+        let aside = self.ingest.set_aside();
+        let mut shape = self.shape();
+        for value in items {
+            match loose::item(value) {
+                Some(object) if is_list_kind(&object) => {
+                    return Err(SnapshotError::NotAnObject {
+                        place: source.place.item(shape.items),
+                        problem: "a list in a list in a list".to_owned(),
+                    });
+                }
+                Some(object) => self.ingest.object(&object, source, Some(shape.items))?,
+                None => {
+                    let problem = format!("expected a map, found {}", loose::name_of(value));
+                    self.ingest.unreadable(source, Some(shape.items), &problem);
+                }
+            }
+            shape.items += 1;
+        }
+        self.list_end(value, &shape, source)?;
+        self.ingest.take_up(aside);
+        Ok(())
+    }
+
+    /// The end of a list: its kind decides what its items are.
+    fn list_end(&mut self, value: &Value, shape: &Shape, source: &Source) -> Result<(), SnapshotError> {
+        let head = loose::list_head(value);
+        let refuse = |problem: String| {
+            Err(SnapshotError::NotAnObject {
+                place: source.place.clone(),
+                problem,
+            })
+        };
+        refuse_odd_kinds(&head.api_version, &head.kind, || source.place.clone())?;
+        let of_items = head.kind.strip_suffix("List");
+        if head.is_named && !head.kind.is_empty() {
+            // An object of its own with a field `items`: what stands in there are no objects of the cluster.
+            self.ingest.forget_since(shape.mark);
+            return match loose::item(value) {
+                Some(object) => self.ingest.object(&object, source, None),
+                None => Ok(()),
+            };
+        }
+        match (head.kind.as_str(), of_items) {
+            ("", _) if shape.is_array => self.ingest.settle_pending(source.hint, source),
+            ("", _) => {
+                return refuse("it has items and no kind, so it is cut off or no list of objects".to_owned());
+            }
+            ("List", _) => {
+                self.ingest.settle_pending(source.hint, source);
+                if head.continues {
+                    self.continues(source);
+                }
+            }
+            ("PartialObjectMetadataList", _) => match source.hint {
+                Some(hint) => self.typed_list_end(&head, hint, shape, source),
+                None => {
+                    let problem = "PartialObjectMetadataList does not say the kind of its objects; give it with read_as";
+                    return refuse(problem.to_owned());
+                }
+            },
+            (_, Some(kind)) if !head.api_version.is_empty() => {
+                let type_id = self.ingest.store.type_id(&head.api_version, kind);
+                self.typed_list_end(&head, type_id, shape, source);
+            }
+            (_, Some(_)) => return refuse("it has no apiVersion".to_owned()),
+            (kind, None) => return refuse(format!("it has items, but {kind} is no kind of list")),
+        }
+        Ok(())
+    }
+
+    fn typed_list_end(&mut self, head: &ListHead, type_id: TypeId, shape: &Shape, source: &Source) {
+        self.ingest.settle_pending(Some(type_id), source);
+        self.ingest
+            .page(head, type_id, u64::from(shape.items), &source.place);
+    }
+
+    /// A mixed list that was cut into pages.
+    fn continues(&mut self, source: &Source) {
+        self.ingest.spoils.all(Why::ListContinues(source.place.clone()));
+        let problem = Problem::ListContinues;
+        self.ingest.findings.add(problem, || Finding {
+            problem,
+            place: Some(source.place.clone()),
+            object: None,
+            field: "metadata.continue".into(),
+            detail: "the list goes on".into(),
+        });
+    }
+
+    fn split_error<R: Read>(
+        &self,
+        error: json::SplitError,
+        window: &Window<R>,
+        source: &Source,
+        item: Option<u32>,
+    ) -> SnapshotError {
+        let place = item.map_or_else(|| source.place.clone(), |item| source.place.item(item));
+        match error {
+            json::SplitError::Window(error) => {
+                window_error(error, source, item, window.line(), self.settings)
+            }
+            json::SplitError::Truncated => SnapshotError::Truncated {
+                place,
+                line: window.position(window.bytes().len()).0,
+            },
+            json::SplitError::Unexpected { at, expected } => {
+                let (line, column) = window.position(at);
+                SnapshotError::Syntax {
+                    place,
+                    object: None,
+                    line,
+                    column,
+                    format: "JSON",
+                    source: said(&format!("expected {expected}")),
+                }
+            }
+        }
+    }
+}
+
+/// Whether an object says that it is a list.
+fn is_list_kind(item: &Item<'_>) -> bool {
+    item.has_items && item.kind_str().ends_with("List")
+}
+
+fn said(words: &str) -> Cause {
+    Box::new(ParserSaid(words.to_owned()))
+}
+
+/// What the JSON parser said, without its position in the part that it was given.
+fn json_words(error: &serde_json::Error) -> String {
+    let mut words = error.to_string();
+    if let Some(cut) = words.rfind(" at line ") {
+        words.truncate(cut);
+    }
+    words
+}
+
+fn yaml_error(error: yaml::YamlError, source: &Source, item: Option<u32>, first_line: u64) -> SnapshotError {
+    SnapshotError::Syntax {
+        place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+        object: None,
+        line: first_line + error.line.saturating_sub(1),
+        column: error.column,
+        format: "YAML",
+        source: Box::new(error.said),
+    }
+}
+
+fn window_error(
+    error: WindowError,
+    source: &Source,
+    item: Option<u32>,
+    line: u64,
+    settings: Settings,
+) -> SnapshotError {
+    match error {
+        WindowError::Io(source_error) => SnapshotError::Io {
+            path: source.place.file.clone(),
+            source: source_error,
+        },
+        WindowError::Full => SnapshotError::TooLarge {
+            place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+            line,
+            limit_bytes: settings.object_bytes_max,
+        },
+    }
+}
+
+/// The bytes as text.
+fn as_text<'a, R: Read>(
+    bytes: &'a [u8],
+    window: &Window<R>,
+    source: &Source,
+    item: Option<u32>,
+) -> Result<&'a str, SnapshotError> {
+    str::from_utf8(bytes).map_err(|error| SnapshotError::NotText {
+        place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+        line: window.position(error.valid_up_to()).0,
+        problem: "not UTF-8",
+    })
+}

@@ -1,0 +1,231 @@
+//! Why a dump is refused: always with the file, the document in it, and the object where that is known.
+
+use std::{error, fmt, io, sync::Arc};
+
+/// Where in the input something stands: the file, the document in it, and the item where the document is a list.
+///
+/// # Examples
+/// ```
+/// use kubegc_snapshot::Place;
+/// let place = Place::new("pods.json").document(1).item(13);
+/// assert_eq!(place.to_string(), "pods.json, document 1, items[13]");
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Path or name of the file.
+    pub file: Arc<str>,
+    /// Number of the document in the file, from 1; 0 where the whole file is meant.
+    pub document: u32,
+    /// Position in `items`, from 0; `None` where the whole document is meant.
+    pub item: Option<u32>,
+}
+
+impl Place {
+    /// The whole of a file.
+    #[must_use]
+    pub fn new(file: impl Into<Arc<str>>) -> Self {
+        Self {
+            file: file.into(),
+            document: 0,
+            item: None,
+        }
+    }
+
+    /// A document of the same file, counted from 1.
+    #[must_use]
+    pub fn document(&self, number: u32) -> Self {
+        Self {
+            file: Arc::clone(&self.file),
+            document: number,
+            item: None,
+        }
+    }
+
+    /// An item of the same document, counted from 0.
+    #[must_use]
+    pub fn item(&self, position: u32) -> Self {
+        Self {
+            item: Some(position),
+            ..self.clone()
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if self.document > 0 {
+            write!(f, ", document {}", self.document)?;
+        }
+        self.item.map_or(Ok(()), |item| write!(f, ", items[{item}]"))
+    }
+}
+
+/// The cause of an error, behind which the parsers are hidden.
+pub type Cause = Box<dyn error::Error + Send + Sync>;
+
+/// Why a dump, a declaration or a discovery listing was refused.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The operating system does not give the file or folder.
+    #[error("{path}: cannot be read")]
+    Io {
+        /// Path of the file or folder.
+        path: Arc<str>,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The input is of a kind that is not read.
+    #[error("{file}: looks like {looks_like}, which is not read; {advice}")]
+    Refused {
+        /// Path of the file or folder.
+        file: Arc<str>,
+        /// What it seems to be.
+        looks_like: &'static str,
+        /// What to do instead.
+        advice: &'static str,
+    },
+    /// The text is not JSON or YAML.
+    #[error("{place}: line {line}, column {column}: not valid {format}{}", named(object.as_deref()))]
+    Syntax {
+        /// The document or item.
+        place: Place,
+        /// The object as far as its name could still be read.
+        object: Option<Box<str>>,
+        /// Line in the file, from 1.
+        line: u64,
+        /// Column in the line, from 1, in bytes for JSON and in characters for YAML.
+        column: u64,
+        /// `JSON` or `YAML`.
+        format: &'static str,
+        /// What the parser said.
+        source: Cause,
+    },
+    /// The input ends before the document does.
+    #[error("{place}: the input ends in the middle of the document, at line {line}")]
+    Truncated {
+        /// The document or item that is cut off.
+        place: Place,
+        /// Last line in the file, from 1.
+        line: u64,
+    },
+    /// One document or item does not fit into the limit.
+    #[error("{place}: line {line}: larger than the limit of {limit_bytes} bytes for one object")]
+    TooLarge {
+        /// The document or item.
+        place: Place,
+        /// Line in the file where it begins, from 1.
+        line: u64,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The text is not UTF-8, or holds a NUL byte.
+    #[error("{place}: line {line}: not text: {problem}")]
+    NotText {
+        /// The document or item.
+        place: Place,
+        /// Line in the file, from 1.
+        line: u64,
+        /// Which bytes are wrong.
+        problem: &'static str,
+    },
+    /// The document is JSON or YAML and still no object or list of the Kubernetes API.
+    #[error("{place}: not an API object: {problem}")]
+    NotAnObject {
+        /// The document or item.
+        place: Place,
+        /// What is missing or different.
+        problem: String,
+    },
+    /// There is nothing to read.
+    #[error("{file}: {problem}")]
+    Nothing {
+        /// Path of the file or folder, or the pattern.
+        file: Arc<str>,
+        /// What was looked for in vain.
+        problem: &'static str,
+    },
+    /// A bound of the reader itself was reached.
+    #[error("{file}: more than {limit} {what}")]
+    TooMany {
+        /// Path of the file or folder.
+        file: Arc<str>,
+        /// The bound.
+        limit: usize,
+        /// What there is too much of.
+        what: &'static str,
+    },
+    /// A declaration of completeness names no kind.
+    #[error("cannot declare {declaration:?} complete: {problem}")]
+    Declaration {
+        /// The declaration as it was given.
+        declaration: Box<str>,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A listing of the served resources cannot be read.
+    #[error("api-resources, line {line}: {problem}")]
+    ApiResources {
+        /// Line, from 1; 0 where the whole text is meant.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An earlier input was refused, so the snapshot would be silently short.
+    #[error("{place}: was not read to its end, so there is no snapshot")]
+    ReadFailed {
+        /// The input that was refused first.
+        place: Place,
+    },
+}
+
+fn named(object: Option<&str>) -> String {
+    object.map_or_else(String::new, |name| format!(" (in {name})"))
+}
+
+impl SnapshotError {
+    /// The place that the error is about, where it is about one.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::Syntax { place, .. }
+            | Self::Truncated { place, .. }
+            | Self::TooLarge { place, .. }
+            | Self::NotText { place, .. }
+            | Self::NotAnObject { place, .. }
+            | Self::ReadFailed { place } => Some(place.clone()),
+            Self::Io { path: file, .. }
+            | Self::Refused { file, .. }
+            | Self::Nothing { file, .. }
+            | Self::TooMany { file, .. } => Some(Place::new(Arc::clone(file))),
+            Self::Declaration { .. } | Self::ApiResources { .. } => None,
+        }
+    }
+
+    /// The message with all its causes, as a person wants to read it.
+    #[must_use]
+    pub fn full_text(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
+
+/// The words of a parser, without its position in a text that the caller never saw.
+#[derive(Debug)]
+pub(crate) struct ParserSaid(pub(crate) String);
+
+impl fmt::Display for ParserSaid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for ParserSaid {}

@@ -1,0 +1,176 @@
+//! What was odd in a dump and did not stop the reading: each with its place, its object and its field.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use crate::Place;
+
+/// The name of an object as far as it could be read: some parts may be empty.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build in tests")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// Group and version.
+    pub api_version: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = |text: &str| {
+            if text.is_empty() {
+                "?".to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        f.write_str(&unknown(&self.kind))?;
+        if !self.namespace.is_empty() {
+            write!(f, " {}/{}", self.namespace, unknown(&self.name))
+        } else {
+            write!(f, " {}", unknown(&self.name))
+        }
+    }
+}
+
+/// What kind of oddity a [`Finding`] is.
+///
+/// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed); the second only informs.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Problem {
+    /// A file or the rest of it was not read (only with `lenient`); all kinds that it may hold are incomplete.
+    Unread,
+    /// An object whose kind or name is missing was left out; its kind is incomplete.
+    Unreadable,
+    /// An object has no uid, so references by uid cannot be matched with it; its kind is incomplete.
+    NoUid,
+    /// A field does not hold what it should and was taken as absent; the object is flawed.
+    BadField,
+    /// A field that the API server always fills is missing; the object is flawed.
+    MissingField,
+    /// An owner reference lacks a part that the API server demands; the object is flawed.
+    IncompleteOwner,
+    /// A list says that it goes on, and the rest is not there; its kind is incomplete.
+    ListContinues,
+    /// A YAML file ends without a line break, so it may be cut off before objects of any kind; all kinds are incomplete.
+    NoFinalLineBreak,
+    /// The same object at the same or an unordered version, with different contents; its kind is incomplete.
+    Contradiction,
+    /// The kind of some objects is neither built in, nor defined, nor listed: it cannot be addressed.
+    Unresolvable,
+    /// A namespaced object without namespace, or a cluster-scoped one with it; the object is flawed.
+    WrongScope,
+
+    /// The same object stands there several times, with equal contents: merged.
+    Repeated,
+    /// The same object stands there at several versions: the newest was kept.
+    Superseded,
+    /// One uid belongs to objects with different names or kinds: all were kept.
+    SharedUid,
+    /// A CustomResourceDefinition is not established, so its kind is not served.
+    NotEstablished,
+    /// A resource is defined twice, differently: the first definition was kept (built in, then discovery, then definitions).
+    ConflictingDefinition,
+    /// A JSON or YAML document without metadata: not of the Kubernetes API, passed over (only with `lenient`).
+    NotAnObject,
+    /// A file in a folder that is no dump by its name or place: passed over.
+    PassedOver,
+}
+
+impl Problem {
+    /// The name of the problem, as an Event's reason would have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unread => "Unread",
+            Self::Unreadable => "Unreadable",
+            Self::NoUid => "NoUid",
+            Self::BadField => "BadField",
+            Self::MissingField => "MissingField",
+            Self::IncompleteOwner => "IncompleteOwner",
+            Self::ListContinues => "ListContinues",
+            Self::NoFinalLineBreak => "NoFinalLineBreak",
+            Self::Contradiction => "Contradiction",
+            Self::Unresolvable => "Unresolvable",
+            Self::WrongScope => "WrongScope",
+            Self::Repeated => "Repeated",
+            Self::Superseded => "Superseded",
+            Self::SharedUid => "SharedUid",
+            Self::NotEstablished => "NotEstablished",
+            Self::ConflictingDefinition => "ConflictingDefinition",
+            Self::NotAnObject => "NotAnObject",
+            Self::PassedOver => "PassedOver",
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One oddity of the input.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Finding {
+    /// What is odd.
+    pub problem: Problem,
+    /// Where it stands; `None` where it concerns the snapshot as a whole.
+    pub place: Option<Place>,
+    /// The object concerned, as far as it could be read.
+    pub object: Option<ObjectName>,
+    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty where it is none in particular.
+    pub field: Box<str>,
+    /// The particulars, as a phrase.
+    pub detail: Box<str>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.problem)?;
+        if let Some(place) = &self.place {
+            write!(f, ": {place}")?;
+        }
+        if let Some(object) = &self.object {
+            write!(f, ": {object}")?;
+        }
+        for part in [&self.field, &self.detail] {
+            if !part.is_empty() {
+                write!(f, ": {part}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many findings of one problem are listed one by one; further ones are only counted.
+pub const FINDINGS_LISTED_MAX: u64 = 1_000;
+
+/// Findings as they come in: the first of each problem listed, all counted.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    listed: Vec<Finding>,
+    counts: BTreeMap<Problem, u64>,
+}
+
+impl Findings {
+    /// Takes one finding; `finding` is built only where it is listed.
+    pub(crate) fn add(&mut self, problem: Problem, finding: impl FnOnce() -> Finding) {
+        let count = self.counts.entry(problem).or_insert(0);
+        *count += 1;
+        if *count <= FINDINGS_LISTED_MAX {
+            self.listed.push(finding());
+        }
+    }
+
+    /// The listed findings in a fixed order, and the counts.
+    pub(crate) fn settle(mut self) -> (Vec<Finding>, BTreeMap<Problem, u64>) {
+        self.listed.sort();
+        (self.listed, self.counts)
+    }
+}

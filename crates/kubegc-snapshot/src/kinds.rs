@@ -1,0 +1,266 @@
+//! Which kinds the dumped cluster serves: built in, listed, or defined in the dump itself.
+
+use std::cmp::{Ordering, Reverse};
+
+use kubegc_core::{
+    ApiResource, Catalog, KindId, KubernetesVersion, Scope,
+    catalog::Verbs,
+    identity::{join_api_version, split_api_version},
+};
+
+use crate::{
+    CrdDetails, Details, Finding, ObjectName, Problem, declaration::key_of, discovery::Discovery,
+    finding::Findings, store::Store,
+};
+
+/// The catalog of the dumped cluster.
+pub(crate) fn catalog(
+    version: KubernetesVersion,
+    discovery: &Discovery,
+    store: &Store,
+    findings: &mut Findings,
+) -> Catalog {
+    let mut kinds = Kinds {
+        catalog: Catalog::builtin(version),
+        findings,
+    };
+    let builtin: Vec<_> = kinds
+        .catalog
+        .iter()
+        .map(|(_, resource)| key_of(resource))
+        .collect();
+    for resource in &discovery.resources {
+        let mut resource = resource.clone();
+        resource.custom =
+            !builtin.contains(&key_of(&resource)) && !resource.group.ends_with("metrics.k8s.io");
+        kinds.add(resource, "api-resources");
+    }
+    for resource in &discovery.unversioned {
+        if builtin.contains(&key_of(resource)) {
+            continue;
+        }
+        // The table names no version: the versions are those that objects of the dump have.
+        for &(api_version, kind) in &store.types {
+            let (group, version) = split_api_version(store.texts.text(api_version));
+            if *group == *resource.group && **store.texts.text(kind) == *resource.kind {
+                let mut resource = resource.clone();
+                resource.version = version.into();
+                resource.custom = !resource.group.ends_with("metrics.k8s.io");
+                kinds.add(resource, "api-resources");
+            }
+        }
+    }
+    for record in &store.records {
+        if let Some(Details::CustomResourceDefinition(definition)) =
+            store.details_of(record).map(|details| &**details)
+        {
+            kinds.define(definition, &record.name);
+        }
+    }
+    kinds.catalog
+}
+
+struct Kinds<'f> {
+    catalog: Catalog,
+    findings: &'f mut Findings,
+}
+
+impl Kinds<'_> {
+    /// Adds a resource unless it is there; where it is there and differs, that is a finding.
+    fn add(&mut self, resource: ApiResource, said_by: &str) {
+        let api_version = resource.api_version();
+        let by_resource = || {
+            self.catalog
+                .by_resource(&resource.group, &resource.version, &resource.resource)
+        };
+        let known = self
+            .catalog
+            .mapping(&api_version, &resource.kind)
+            .or_else(by_resource);
+        let Some(known) = known else {
+            // Neither the kind nor the resource is there, so there is nothing to refuse.
+            let _added = self.catalog.add(resource);
+            return;
+        };
+        let known: &ApiResource = &self.catalog[known];
+        if (&known.kind, &known.resource, known.scope) != (&resource.kind, &resource.resource, resource.scope)
+        {
+            let detail = format!(
+                "{said_by} has it as {}, already known is {}",
+                words(&resource),
+                words(known)
+            );
+            self.report(
+                Problem::ConflictingDefinition,
+                &api_version,
+                &resource.kind,
+                &detail,
+            );
+        }
+    }
+
+    fn define(&mut self, definition: &CrdDetails, name: &str) {
+        if definition.established == Some(false) {
+            let detail = format!("{name} is not established, so {} is not served", definition.kind);
+            self.report(
+                Problem::NotEstablished,
+                &definition.group,
+                &definition.kind,
+                &detail,
+            );
+            return;
+        }
+        let mut served: Vec<_> = definition
+            .versions
+            .iter()
+            .filter(|version| version.served)
+            .collect();
+        served.sort_by_key(|version| Reverse(Priority::of(&version.name)));
+        for (index, version) in served.iter().enumerate() {
+            let api_version = join_api_version(&definition.group, &version.name);
+            let mut resource = ApiResource::new(
+                &api_version,
+                &definition.kind,
+                &definition.plural,
+                definition.scope,
+            )
+            .custom();
+            resource.verbs = Verbs::ALL;
+            resource.preferred = index == 0;
+            self.add(resource, name);
+        }
+    }
+
+    fn report(&mut self, problem: Problem, api_version: &str, kind: &str, detail: &str) {
+        self.findings.add(problem, || Finding {
+            problem,
+            place: None,
+            object: Some(ObjectName {
+                api_version: api_version.into(),
+                kind: kind.into(),
+                ..ObjectName::default()
+            }),
+            field: "".into(),
+            detail: detail.into(),
+        });
+    }
+}
+
+fn words(resource: &ApiResource) -> String {
+    let scope = match resource.scope {
+        Scope::Cluster => "cluster-scoped",
+        Scope::Namespaced => "namespaced",
+    };
+    format!("{scope} {} ({})", resource.kind, resource.resource)
+}
+
+/// The kind of each type of the store.
+pub(crate) fn resolve(store: &Store, catalog: &Catalog) -> Vec<Option<KindId>> {
+    store
+        .types
+        .iter()
+        .map(|&(api_version, kind)| catalog.mapping(store.texts.text(api_version), store.texts.text(kind)))
+        .collect()
+}
+
+/// The rank of an API version: stable before beta before alpha, then the higher number, then all others by name.
+///
+/// # Upstream
+/// `CompareKubeAwareVersionStrings` in `k8s.io/apimachinery/pkg/version/helpers.go`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Priority<'a> {
+    /// Maturity (3 stable, 2 beta, 1 alpha), major, minor; `None` for other names.
+    known: Option<(u8, u64, u64)>,
+    name: &'a str,
+}
+
+impl<'a> Priority<'a> {
+    pub(crate) fn of(name: &'a str) -> Self {
+        Self {
+            known: Self::parse(name),
+            name,
+        }
+    }
+
+    /// The rank of a name that is a version.
+    pub(crate) fn rank(&self) -> Option<(u8, u64, u64)> {
+        self.known
+    }
+
+    fn parse(name: &str) -> Option<(u8, u64, u64)> {
+        let rest = name.strip_prefix('v')?;
+        let digits = rest
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let number = |text: &str| {
+            (!text.starts_with('0'))
+                .then(|| text.parse::<u64>().ok())
+                .flatten()
+        };
+        let (major, maturity) = rest.split_at(digits);
+        let major = number(major)?;
+        if maturity.is_empty() {
+            return Some((3, major, 0));
+        }
+        let (rank, minor) = match maturity.strip_prefix("beta") {
+            Some(minor) => (2, minor),
+            None => (1, maturity.strip_prefix("alpha")?),
+        };
+        Some((rank, major, if minor.is_empty() { 0 } else { number(minor)? }))
+    }
+}
+
+impl Ord for Priority<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.known, other.known) {
+            (Some(one), Some(two)) => one.cmp(&two),
+            (Some(_), None) => Ordering::Greater,
+            (None, Some(_)) => Ordering::Less,
+            // Names that are no versions rank in alphabetical order, the first one highest.
+            (None, None) => other.name.cmp(self.name),
+        }
+    }
+}
+
+impl PartialOrd for Priority<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_rank_as_upstream_ranks_them() {
+        let mut names = [
+            "foo10",
+            "v1",
+            "v10",
+            "v11alpha2",
+            "v12alpha1",
+            "v10beta3",
+            "v11beta2",
+            "v3beta1",
+            "foo1",
+            "v2",
+            "v3",
+        ];
+        names.sort_by_key(|name| Reverse(Priority::of(name)));
+        let expected = [
+            "v10",
+            "v3",
+            "v2",
+            "v1",
+            "v11beta2",
+            "v10beta3",
+            "v3beta1",
+            "v12alpha1",
+            "v11alpha2",
+            "foo1",
+            "foo10",
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,378 @@
+//! Turns what was taken in into a snapshot: one object for each name, kinds resolved, completeness judged.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    hash::BuildHasher,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, identity::split_api_version};
+
+use crate::{
+    Completeness, Finding, ObjectName, Place, Problem, Snapshot, SnapshotError,
+    completeness::Why,
+    declaration,
+    discovery::Discovery,
+    ingest::Ingest,
+    kinds::{self, Priority},
+    store::{Record, Store, Version},
+};
+
+/// Ends the reading.
+pub(crate) fn settle(
+    ingest: Ingest,
+    version: KubernetesVersion,
+    discovery: &Discovery,
+    declarations: &[String],
+) -> Result<Snapshot, SnapshotError> {
+    let mut settling = Settling { ingest };
+    settling.sort();
+    settling.merge();
+    settling.pages();
+    let Ingest { store, findings, .. } = &mut settling.ingest;
+    let catalog = kinds::catalog(version, discovery, store, findings);
+    let kind_ids = kinds::resolve(store, &catalog);
+    settling.scopes(&catalog, &kind_ids);
+    settling.unresolvable(&kind_ids);
+    settling.shared_uids();
+    let kinds = declaration::resolve(declarations, &catalog, discovery)?;
+    let Ingest {
+        mut store,
+        findings,
+        spoils,
+        ..
+    } = settling.ingest;
+    store.seal();
+    let (spoiled, all_spoiled) = spoils.settle();
+    let (findings, finding_counts) = findings.settle();
+    Ok(Snapshot {
+        catalog,
+        completeness: Completeness {
+            kinds,
+            spoiled,
+            all_spoiled,
+        },
+        findings,
+        finding_counts,
+        store,
+        kind_ids,
+    })
+}
+
+struct Settling {
+    ingest: Ingest,
+}
+
+impl Settling {
+    /// Sorts by group, kind, namespace and name.
+    fn sort(&mut self) {
+        let store = &mut self.ingest.store;
+        let ranks = TypeRanks::of(store);
+        let mut records = std::mem::take(&mut store.records);
+        records.sort_unstable_by(|a, b| ranks.compare(store, a, b));
+        store.records = records;
+    }
+
+    /// Keeps one record for each name: the newest, or where nothing says which is newer, one that does not depend on the order of reading.
+    fn merge(&mut self) {
+        let store = &self.ingest.store;
+        let ranks = TypeRanks::of(store);
+        let mut kept = vec![true; store.records.len()];
+        let mut losers = Vec::new();
+        let mut start = 0;
+        while start < store.records.len() {
+            let same = |at: &usize| {
+                ranks.compare(store, &store.records[start], &store.records[*at]) == Ordering::Equal
+            };
+            let end = (start + 1..store.records.len())
+                .take_while(same)
+                .last()
+                .map_or(start, |last| last)
+                + 1;
+            if end - start > 1 {
+                // Content first where versions say nothing, place last: only the place may depend on the order.
+                let mut group: Vec<usize> = (start..end).collect();
+                group.sort_by_cached_key(|&at| Reversed::of(store, at));
+                let winner = group[0];
+                for &loser in &group[1..] {
+                    kept[loser] = false;
+                    losers.push((winner, loser, compare(store, winner, loser)));
+                }
+            }
+            start = end;
+        }
+        for (winner, loser, (problem, detail)) in losers {
+            let store = &self.ingest.store;
+            let (place, object) = (
+                store.place(&store.records[loser]),
+                object_name(store, &store.records[loser]),
+            );
+            if problem == Problem::Contradiction {
+                let (group, _) = split_api_version(&object.api_version);
+                self.ingest
+                    .spoils
+                    .kind(group, &object.kind, Why::Contradiction(1));
+                self.ingest.store.records[winner].flawed = true;
+            }
+            self.ingest.findings.add(problem, || Finding {
+                problem,
+                place: Some(place),
+                object: Some(object),
+                field: "".into(),
+                detail: detail.into(),
+            });
+        }
+        let mut at = 0;
+        self.ingest.store.records.retain(|_| {
+            at += 1;
+            kept[at - 1]
+        });
+    }
+
+    /// Finds pages of lists whose continuation is missing.
+    fn pages(&mut self) {
+        let mut pages = std::mem::take(&mut self.ingest.pages);
+        pages.sort_by(|a, b| {
+            (a.type_id, &a.resource_version, &a.place).cmp(&(b.type_id, &b.resource_version, &b.place))
+        });
+        for list in pages.chunk_by(|a, b| a.type_id == b.type_id && a.resource_version == b.resource_version)
+        {
+            let Some(open) = list.iter().find(|page| page.continues) else {
+                continue;
+            };
+            let ends = list.iter().any(|page| !page.continues);
+            let items: u64 = list.iter().map(|page| page.items).sum();
+            let total = list
+                .iter()
+                .map(|page| page.items.saturating_add(page.remaining))
+                .max();
+            if ends && total.is_none_or(|total| items >= total) {
+                continue;
+            }
+            let (api_version, kind) = self.ingest.store.type_texts(open.type_id);
+            let (api_version, kind) = (api_version.clone(), kind.clone());
+            let why = Why::ListContinues(open.place.clone());
+            self.ingest
+                .spoils
+                .kind(split_api_version(&api_version).0, &kind, why);
+            let problem = Problem::ListContinues;
+            self.ingest.findings.add(problem, || Finding {
+                problem,
+                place: Some(open.place.clone()),
+                object: Some(ObjectName {
+                    api_version,
+                    kind,
+                    ..ObjectName::default()
+                }),
+                field: "metadata.continue".into(),
+                detail: format!("the list goes on after {items} objects, and its other pages are not there")
+                    .into(),
+            });
+        }
+    }
+
+    /// Finds objects that stand in a namespace against the scope of their kind, or the reverse.
+    fn scopes(&mut self, catalog: &Catalog, kind_ids: &[Option<kubegc_core::KindId>]) {
+        let Ingest { store, findings, .. } = &mut self.ingest;
+        for at in 0..store.records.len() {
+            let record = &store.records[at];
+            let Some(kind) = kind_ids[record.type_id as usize] else {
+                continue;
+            };
+            let is_named = !store.texts.text(record.namespace).is_empty();
+            if catalog[kind].is_namespaced() == is_named {
+                continue;
+            }
+            let problem = Problem::WrongScope;
+            findings.add(problem, || Finding {
+                problem,
+                place: Some(store.place(record)),
+                object: Some(object_name(store, record)),
+                field: "metadata.namespace".into(),
+                detail: if is_named {
+                    "the kind is in no namespace"
+                } else {
+                    "not there, and the kind is namespaced"
+                }
+                .into(),
+            });
+            store.records[at].flawed = true;
+        }
+    }
+
+    /// Names the kinds that cannot be addressed, with how many objects have them.
+    fn unresolvable(&mut self, kind_ids: &[Option<kubegc_core::KindId>]) {
+        let Ingest { store, findings, .. } = &mut self.ingest;
+        let mut counts = vec![0_u64; store.types.len()];
+        for record in &store.records {
+            counts[record.type_id as usize] += 1;
+        }
+        let unresolved = counts
+            .iter()
+            .enumerate()
+            .filter(|&(at, &count)| count > 0 && kind_ids[at].is_none());
+        for (at, count) in unresolved {
+            let (api_version, kind) = store.type_texts(at as u32);
+            let problem = Problem::Unresolvable;
+            findings.add(problem, || Finding {
+                problem,
+                place: None,
+                object: Some(ObjectName {
+                    api_version: api_version.clone(),
+                    kind: kind.clone(),
+                    ..ObjectName::default()
+                }),
+                field: "".into(),
+                detail: format!(
+                    "{count} objects of {api_version}/{kind}: neither built in, nor defined in the dump, nor in api-resources"
+                )
+                .into(),
+            });
+        }
+    }
+
+    /// Finds uids that several names have.
+    fn shared_uids(&mut self) {
+        let Ingest { store, findings, .. } = &mut self.ingest;
+        let hasher = FixedState::default();
+        let mut seen: HashTable<u32> = HashTable::with_capacity(store.records.len());
+        for (at, record) in store.records.iter().enumerate() {
+            if record.uid.is_empty() {
+                continue;
+            }
+            let hash = hasher.hash_one(&record.uid);
+            let of = |at: u32| &store.records[at as usize];
+            match seen.find(hash, |&other| of(other).uid == record.uid) {
+                Some(&first) => {
+                    let problem = Problem::SharedUid;
+                    let other = object_name(store, of(first));
+                    findings.add(problem, || Finding {
+                        problem,
+                        place: Some(store.place(record)),
+                        object: Some(object_name(store, record)),
+                        field: "metadata.uid".into(),
+                        detail: format!("{} is also the uid of {} {other}", record.uid, other.api_version)
+                            .into(),
+                    });
+                }
+                None => {
+                    seen.insert_unique(hash, at as u32, |&at| hasher.hash_one(&of(at).uid));
+                }
+            }
+        }
+    }
+}
+
+/// The order of types by group and kind; versions of one kind are equal.
+struct TypeRanks(Vec<u32>);
+
+impl TypeRanks {
+    fn of(store: &Store) -> Self {
+        let key = |at: u32| {
+            let (api_version, kind) = store.type_texts(at);
+            (split_api_version(api_version).0, &**kind)
+        };
+        let mut order: Vec<u32> = (0..store.types.len() as u32).collect();
+        order.sort_by_key(|&at| key(at));
+        let mut ranks = vec![0; order.len()];
+        let mut rank = 0;
+        for (index, &at) in order.iter().enumerate() {
+            if index > 0 && key(order[index - 1]) != key(at) {
+                rank += 1;
+            }
+            ranks[at as usize] = rank;
+        }
+        Self(ranks)
+    }
+
+    fn compare(&self, store: &Store, a: &Record, b: &Record) -> Ordering {
+        let kinds = self.0[a.type_id as usize].cmp(&self.0[b.type_id as usize]);
+        kinds
+            .then_with(|| {
+                if a.namespace == b.namespace {
+                    Ordering::Equal
+                } else {
+                    store.texts.text(a.namespace).cmp(store.texts.text(b.namespace))
+                }
+            })
+            .then_with(|| a.name.cmp(&b.name))
+    }
+}
+
+/// A key under which the record to keep comes first among records of one name.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Reversed {
+    version: Reverse<Option<u64>>,
+    maturity: Reverse<Option<(u8, u64, u64)>>,
+    api_version: String,
+    content: String,
+    place: Place,
+}
+
+impl Reversed {
+    fn of(store: &Store, at: usize) -> Self {
+        let record = &store.records[at];
+        let (api_version, _) = store.type_texts(record.type_id);
+        let number = match record.version {
+            Version::Number(number) => Some(number),
+            Version::None | Version::Text(_) => None,
+        };
+        Self {
+            version: Reverse(number),
+            maturity: Reverse(Priority::of(split_api_version(api_version).1).rank()),
+            api_version: api_version.to_string(),
+            content: format!(
+                "{:?} {:?} {}",
+                store.meta(record),
+                store.details_of(record),
+                record.flawed
+            ),
+            place: store.place(record),
+        }
+    }
+}
+
+/// What two records of one name are to each other.
+fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
+    let (one, two) = (&store.records[winner], &store.records[loser]);
+    let (new, old) = (store.meta(one), store.meta(two));
+    if let (Version::Number(newer), Version::Number(older)) = (one.version, two.version)
+        && newer != older
+    {
+        let detail = if one.uid == two.uid {
+            format!("resourceVersion {newer} replaces {older}")
+        } else {
+            format!("resourceVersion {newer} replaces {older}, with another uid: deleted and created again")
+        };
+        return (Problem::Superseded, detail);
+    }
+    let plain = |meta: &ObjectMeta| ObjectMeta {
+        resource_version: kubegc_core::ResourceVersion::default(),
+        ..meta.clone()
+    };
+    let is_ordered = one.version == two.version || two.version == Version::None;
+    if is_ordered && plain(&new) == plain(&old) && same_details(store, one, two) {
+        return (Problem::Repeated, String::new());
+    }
+    let detail = format!(
+        "differs from {}, and no resourceVersion says which is newer",
+        store.place(one)
+    );
+    (Problem::Contradiction, detail)
+}
+
+/// Whether the details agree; other versions of a kind may have none.
+fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
+    one.details == two.details || store.details_of(one).is_none() || store.details_of(two).is_none()
+}
+
+fn object_name(store: &Store, record: &Record) -> ObjectName {
+    let (api_version, kind) = store.type_texts(record.type_id);
+    ObjectName {
+        api_version: api_version.clone(),
+        kind: kind.clone(),
+        namespace: store.texts.text(record.namespace).clone(),
+        name: record.name.clone(),
+    }
+}

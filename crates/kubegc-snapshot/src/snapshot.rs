@@ -1,0 +1,143 @@
+//! What was read: objects, the kinds of the cluster, what is complete, and what was odd.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, identity::split_api_version};
+
+use crate::{
+    Completeness, Details, Finding, Place, Problem,
+    store::{NO_ITEM, Record, Store},
+};
+
+/// One object of a snapshot.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotObject {
+    /// Group and version, as the dump has it.
+    pub api_version: Arc<str>,
+    /// Kind, as the dump has it.
+    pub kind: Arc<str>,
+    /// The kind in the snapshot's catalog; `None` where it is not there and the object cannot be addressed.
+    pub kind_id: Option<KindId>,
+    /// The metadata.
+    pub meta: ObjectMeta,
+    /// Facts outside the metadata; `None` for kinds without any.
+    pub details: Option<Arc<Details>>,
+    /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt; the findings say which.
+    pub flawed: bool,
+    /// Where the object stands.
+    pub place: Place,
+}
+
+impl SnapshotObject {
+    /// The full identity.
+    #[must_use]
+    pub fn object_ref(&self) -> ObjectRef {
+        ObjectRef {
+            kind: Arc::clone(&self.kind),
+            api_version: Arc::clone(&self.api_version),
+            namespace: Arc::clone(&self.meta.namespace),
+            name: Arc::clone(&self.meta.name),
+            uid: self.meta.uid.clone(),
+        }
+    }
+}
+
+/// The objects of a cluster as far as they were dumped.
+///
+/// Objects are kept compactly, about 150 bytes each with their names, and built when they are asked for: kinds, namespaces,
+/// labels and owners' names are shared texts, so an object that is built costs little beside its map of labels.
+///
+/// They are sorted by group, kind, namespace and name; each such name is there once.
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The kinds of the cluster: built in, discovered, defined.
+    pub catalog: Catalog,
+    /// Which kinds are complete.
+    pub completeness: Completeness,
+    /// What was odd, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
+    pub findings: Vec<Finding>,
+    /// How often each problem was met, listed or not.
+    pub finding_counts: BTreeMap<Problem, u64>,
+    pub(crate) store: Store,
+    pub(crate) kind_ids: Vec<Option<KindId>>,
+}
+
+impl Snapshot {
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.store.records.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.store.records.is_empty()
+    }
+
+    /// The objects, sorted by group, kind, namespace and name.
+    pub fn objects(&self) -> impl ExactSizeIterator<Item = SnapshotObject> + '_ {
+        self.store.records.iter().map(|record| self.build(record))
+    }
+
+    /// The object at this position of [`objects`](Self::objects).
+    #[must_use]
+    pub fn object(&self, position: usize) -> Option<SnapshotObject> {
+        self.store.records.get(position).map(|record| self.build(record))
+    }
+
+    /// The object with this name.
+    ///
+    /// # Complexity
+    /// O(log n) for n objects.
+    #[must_use]
+    pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<SnapshotObject> {
+        let store = &self.store;
+        let found = store.records.binary_search_by(|record| {
+            let (api_version, its_kind) = store.type_texts(record.type_id);
+            split_api_version(api_version)
+                .0
+                .cmp(group)
+                .then_with(|| (**its_kind).cmp(kind))
+                .then_with(|| (**store.texts.text(record.namespace)).cmp(namespace))
+                .then_with(|| (*record.name).cmp(name))
+        });
+        self.object(found.ok()?)
+    }
+
+    fn build(&self, record: &Record) -> SnapshotObject {
+        let (api_version, kind) = self.store.type_texts(record.type_id);
+        SnapshotObject {
+            api_version: Arc::clone(api_version),
+            kind: Arc::clone(kind),
+            kind_id: self.kind_ids[record.type_id as usize],
+            meta: self.store.meta(record),
+            details: self.store.details_of(record).cloned(),
+            flawed: record.flawed,
+            place: self.store.place(record),
+        }
+    }
+}
+
+impl Store {
+    /// Where a record stands in its file.
+    pub(crate) fn place(&self, record: &Record) -> Place {
+        let place = Place::new(Arc::clone(&self.files[record.file as usize])).document(record.document);
+        if record.item == NO_ITEM {
+            place
+        } else {
+            place.item(record.item)
+        }
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("objects", &self.len())
+            .field("kinds", &self.catalog.len())
+            .field("finding_counts", &self.finding_counts)
+            .finish_non_exhaustive()
+    }
+}

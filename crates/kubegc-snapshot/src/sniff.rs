@@ -1,0 +1,93 @@
+//! Recognises inputs that are no dumps by their first bytes or words, and says what to do instead.
+
+use crate::{Place, SnapshotError};
+
+/// How many bytes of the beginning are looked at.
+pub(crate) const BYTES: usize = 4096;
+
+/// First bytes of formats that are not read: position, bytes, name, advice.
+const FORMATS: [(usize, &[u8], &str, &str); 9] = [
+    (0, b"\x1f\x8b", "gzip", UNPACK),
+    (0, b"PK\x03\x04", "a zip archive", UNPACK),
+    (0, b"\xfd7zXZ\0", "xz", UNPACK),
+    (0, b"\x28\xb5\x2f\xfd", "zstd", UNPACK),
+    (0, b"BZh", "bzip2", UNPACK),
+    (257, b"ustar", "a tar archive", UNPACK),
+    (
+        16,
+        b"\xed\xda\x0c\xed",
+        "an etcd snapshot",
+        "export the objects as YAML with auger, or dump them with kubectl get -o json",
+    ),
+    (
+        0,
+        b"k8s\0",
+        "an object in protobuf",
+        "export it as YAML with auger, or dump it with kubectl get -o json",
+    ),
+    (0, b"\xff\xfe", "UTF-16 text", "convert it to UTF-8"),
+];
+
+const UNPACK: &str = "unpack it and give the folder";
+
+/// Refuses binary formats.
+pub(crate) fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {
+    for (at, magic, looks_like, advice) in FORMATS {
+        if beginning.get(at..).is_some_and(|rest| rest.starts_with(magic)) {
+            return refused(place, looks_like, advice);
+        }
+    }
+    if beginning.contains(&0) {
+        let before = beginning.iter().take_while(|&&byte| byte != 0);
+        return Err(SnapshotError::NotText {
+            place: place.clone(),
+            line: before.filter(|&&byte| byte == b'\n').count() as u64 + 1,
+            problem: "a NUL byte",
+        });
+    }
+    let text = String::from_utf8_lossy(beginning);
+    refuse_text(&text, place)
+}
+
+/// Refuses texts that people mistake for dumps.
+pub(crate) fn refuse_text(text: &str, place: &Place) -> Result<(), SnapshotError> {
+    let first = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let is_head = |word: &&str| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_uppercase() || b"-()/".contains(&byte))
+    };
+    if words.len() > 1 && words.contains(&"NAME") && words.iter().all(is_head) {
+        if words.contains(&"NAMESPACED") {
+            return refused(
+                place,
+                "the output of kubectl api-resources",
+                "give it to api_resources",
+            );
+        }
+        return refused(place, "a table of kubectl get", "list again with -o json");
+    }
+    if first.starts_with("Name:  ") {
+        return refused(place, "the output of kubectl describe", "use kubectl get -o json");
+    }
+    let is_template = |line: &str| line.starts_with("# Source: ") && line.contains("/templates/");
+    if text.lines().take(20).any(is_template) || first.starts_with("{{") {
+        return refused(
+            place,
+            "a Helm template",
+            "dump the objects from the cluster with kubectl get -o json: a chart has no uids",
+        );
+    }
+    Ok(())
+}
+
+fn refused(place: &Place, looks_like: &'static str, advice: &'static str) -> Result<(), SnapshotError> {
+    Err(SnapshotError::Refused {
+        file: place.file.clone(),
+        looks_like,
+        advice,
+    })
+}

@@ -1,0 +1,219 @@
+//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is kept once.
+//!
+//! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of numbers and builds
+//! the metadata when an object is asked for; the texts in it are shared, not copied.
+
+use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid};
+
+use crate::{
+    Details,
+    texts::{Sequences, TextId, Texts},
+};
+
+/// Number of a kind and version in the store.
+pub(crate) type TypeId = u32;
+
+/// Stands for the kind of a list's item until the list says its own.
+pub(crate) const TYPE_PENDING: TypeId = u32::MAX;
+
+/// A version of an object: numbers can be ordered, anything else only compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    None,
+    Number(u64),
+    Text(TextId),
+}
+
+/// One object.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) name: Arc<str>,
+    pub(crate) uid: Uid,
+    pub(crate) version: Version,
+    pub(crate) generation: i64,
+    /// Nanoseconds; [`NO_TIME`] where absent.
+    pub(crate) created: i64,
+    pub(crate) type_id: TypeId,
+    pub(crate) namespace: TextId,
+    pub(crate) labels: u32,
+    pub(crate) owners_start: u32,
+    pub(crate) owners_count: u32,
+    /// Number of the rarer facts; 0 for none.
+    pub(crate) extra: u32,
+    pub(crate) file: u32,
+    pub(crate) document: u32,
+    /// [`NO_ITEM`] where the object is a document of its own.
+    pub(crate) item: u32,
+    pub(crate) details: u32,
+    pub(crate) flawed: bool,
+}
+
+/// Stands for an absent date.
+pub(crate) const NO_TIME: i64 = i64::MIN;
+/// Stands for an object outside of a list.
+pub(crate) const NO_ITEM: u32 = u32::MAX;
+
+/// What few objects have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) deletion_timestamp: Option<Timestamp>,
+    pub(crate) deletion_grace_period_seconds: Option<i64>,
+    pub(crate) finalizers: u32,
+}
+
+/// One owner reference.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnerRecord {
+    pub(crate) uid: Uid,
+    pub(crate) api_version: TextId,
+    pub(crate) kind: TextId,
+    pub(crate) name: TextId,
+    pub(crate) controller: Option<bool>,
+    pub(crate) block_owner_deletion: Option<bool>,
+}
+
+/// All objects.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) texts: Texts,
+    pub(crate) records: Vec<Record>,
+    pub(crate) types: Vec<(TextId, TextId)>,
+    type_numbers: BTreeMap<(TextId, TextId), TypeId>,
+    pub(crate) label_sets: Sequences<(TextId, TextId)>,
+    pub(crate) finalizer_lists: Sequences<TextId>,
+    pub(crate) owners: Vec<OwnerRecord>,
+    pub(crate) extras: Vec<Extra>,
+    details: Vec<Arc<Details>>,
+    details_numbers: HashTable<u32>,
+    pub(crate) files: Vec<Arc<str>>,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self {
+            texts: Texts::default(),
+            records: Vec::new(),
+            types: Vec::new(),
+            type_numbers: BTreeMap::new(),
+            label_sets: Sequences::new(),
+            finalizer_lists: Sequences::new(),
+            owners: Vec::new(),
+            extras: vec![Extra::default()],
+            details: Vec::new(),
+            details_numbers: HashTable::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The number of a kind and version.
+    pub(crate) fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
+        let key = (self.texts.number(api_version), self.texts.number(kind));
+        let next = self.types.len() as TypeId;
+        let id = *self.type_numbers.entry(key).or_insert(next);
+        if id == next {
+            self.types.push(key);
+        }
+        id
+    }
+
+    /// apiVersion and kind of a type.
+    pub(crate) fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
+        let (api_version, kind) = self.types[id as usize];
+        (self.texts.text(api_version), self.texts.text(kind))
+    }
+
+    /// The owner references of a record.
+    pub(crate) fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
+        let start = record.owners_start as usize;
+        &self.owners[start..start + record.owners_count as usize]
+    }
+
+    /// The metadata of a record, built from what is kept.
+    pub(crate) fn meta(&self, record: &Record) -> ObjectMeta {
+        let text = |id: TextId| Arc::clone(self.texts.text(id));
+        let extra = &self.extras[record.extra as usize];
+        ObjectMeta {
+            namespace: text(record.namespace),
+            name: Arc::clone(&record.name),
+            uid: record.uid.clone(),
+            resource_version: self.resource_version(record.version),
+            generation: record.generation,
+            creation_timestamp: (record.created != NO_TIME).then(|| Timestamp::from_nanos(record.created)),
+            deletion_timestamp: extra.deletion_timestamp,
+            deletion_grace_period_seconds: extra.deletion_grace_period_seconds,
+            finalizers: self
+                .finalizer_lists
+                .sequence(extra.finalizers)
+                .iter()
+                .map(|&id| text(id))
+                .collect(),
+            owner_references: self
+                .owners_of(record)
+                .iter()
+                .map(|owner| OwnerReference {
+                    api_version: text(owner.api_version),
+                    kind: text(owner.kind),
+                    name: text(owner.name),
+                    uid: owner.uid.clone(),
+                    controller: owner.controller,
+                    block_owner_deletion: owner.block_owner_deletion,
+                })
+                .collect(),
+            labels: self
+                .label_sets
+                .sequence(record.labels)
+                .iter()
+                .map(|&(key, value)| (text(key), text(value)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn resource_version(&self, version: Version) -> ResourceVersion {
+        match version {
+            Version::None => ResourceVersion::default(),
+            Version::Number(number) => ResourceVersion::new(&number.to_string()),
+            Version::Text(id) => ResourceVersion::new(self.texts.text(id)),
+        }
+    }
+
+    /// The details of a record, where its kind has any.
+    pub(crate) fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
+        self.details.get((record.details as usize).checked_sub(1)?)
+    }
+
+    /// The number of these details, from 1.
+    pub(crate) fn details_number(&mut self, details: Details) -> u32 {
+        let hash = FixedState::default().hash_one(&details);
+        let known = &self.details;
+        if let Some(&found) = self
+            .details_numbers
+            .find(hash, |&id| *known[id as usize - 1] == details)
+        {
+            return found;
+        }
+        self.details.push(Arc::new(details));
+        // No more details than objects, and those are bounded by u32 through their file positions and memory.
+        let id = u32::try_from(self.details.len()).expect("fewer details than u32::MAX");
+        let known = &self.details;
+        self.details_numbers.insert_unique(hash, id, |&id| {
+            FixedState::default().hash_one(&*known[id as usize - 1])
+        });
+        id
+    }
+
+    /// Frees what only the taking of new objects needs.
+    pub(crate) fn seal(&mut self) {
+        self.texts.seal();
+        self.type_numbers = BTreeMap::new();
+        self.details_numbers = HashTable::new();
+        self.label_sets.seal();
+        self.finalizer_lists.seal();
+        self.records.shrink_to_fit();
+        self.owners.shrink_to_fit();
+        self.extras.shrink_to_fit();
+    }
+}

@@ -1,0 +1,8 @@
+//! What the readers make of dumps: layouts, bad input, kinds, laws, large streams.
+
+mod bad_input;
+mod common;
+mod kinds;
+mod laws;
+mod layouts;
+mod streaming;

@@ -1,0 +1,55 @@
+//! Does kubegc decide as the real collector did? Replays recordings and says where they differ.
+//!
+//! `cargo run --release -p kubegc-examples --example conformance -- crates/kubegc-conformance/vectors`
+//!
+//! Prints a line a file and, last, `N passed, N failed`; exits with 1 where a case failed.
+#![expect(clippy::print_stdout, reason = "a command line tool")]
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use clap::Parser;
+use kubegc_conformance::runner::{Options, recordings, replay};
+
+/// Replays recordings of the real collector against kubegc.
+#[derive(Parser)]
+struct Arguments {
+    /// Files, or folders that are searched for `.jsonl` files.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Shows, for each failed case, what was expected and what came.
+    #[arg(long)]
+    failures: bool,
+    /// Shows what is not counted but worth knowing, such as states that were reached and never recorded.
+    #[arg(long)]
+    notes: bool,
+    /// Replays only the case of this name or id.
+    #[arg(long, value_name = "NAME")]
+    case: Option<String>,
+}
+
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let arguments = Arguments::parse();
+    let options = Options { only: arguments.case };
+    let (mut passed, mut failed) = (0, 0);
+    for path in recordings(&arguments.paths)? {
+        #[expect(clippy::disallowed_methods, reason = "the time is only shown")]
+        let begin = Instant::now();
+        let report = replay(&path, &options)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        println!("{} ({}): {} passed, {} failed, {seconds:.2} s", path.display(), report.kind, report.passed, report.failed.len());
+        if arguments.failures {
+            for case in &report.failed {
+                println!("  {}\n{}", case.name, case.failure);
+            }
+        }
+        if arguments.notes {
+            for note in &report.notes {
+                println!("  note: {note}");
+            }
+        }
+        passed += report.passed;
+        failed += report.failed.len();
+    }
+    println!("{passed} passed, {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

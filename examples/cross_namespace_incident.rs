@@ -1,0 +1,174 @@
+//! Why did the collector delete Secrets whose owner was alive? One Secret in the wrong namespace, and the order of two lists.
+//!
+//! `cargo run -p kubegc-examples --example cross_namespace_incident`
+//!
+//! `payments/copy` was copied from `shop`, with its reference to the ConfigMap `shop/root`. Up to 1.19, a restarted collector that sees
+//! the copy before the ConfigMap takes the ConfigMap for absent and deletes its rightful dependents too (kubernetes #65200). From
+//! 1.20 on every order ends alike, and a warning names the copy. Prints `expected/cross_namespace_incident.txt`.
+#![expect(clippy::print_stdout, reason = "an example")]
+
+use std::{collections::BTreeMap, error::Error, sync::Arc};
+
+use kubegc::{
+    core::{
+        ApiResource, Catalog, DeleteOptions, ObjectMeta, OwnerReference, Scope, Timestamp,
+        deletion::Propagation,
+    },
+    objects::{
+        Collector, Settings,
+        call::{Answer, Ask, Request},
+        collector::{Input, Output, WatchEvent},
+    },
+    sim::ApiServer,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for version in ["1.13", "1.19", "1.20", "1.36"] {
+        println!("Kubernetes {version}");
+        for (order, owner_first) in [("owner seen first: ", true), ("Secrets seen first:", false)] {
+            println!("  {order} left {}", restart(version, owner_first)?.join("\n    "));
+        }
+    }
+    Ok(())
+}
+
+/// Restarts the collector and shows it the two lists in this order. Tells what is left in the end, and the warnings.
+fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Error>> {
+    let version = version.parse()?;
+    let mut kinds = Catalog::new();
+    let config_maps = kinds.add(ApiResource::new(
+        "v1",
+        "ConfigMap",
+        "configmaps",
+        Scope::Namespaced,
+    ))?;
+    let secrets = kinds.add(ApiResource::new("v1", "Secret", "secrets", Scope::Namespaced))?;
+    let mut server = ApiServer::new(version, kinds.clone());
+    server.insert_meta(config_maps, ObjectMeta::new("shop", "root", "uid-of-root"))?;
+    for (namespace, name) in [("payments", "copy"), ("shop", "keys"), ("shop", "token")] {
+        let mut secret = ObjectMeta::new(namespace, name, &format!("uid-of-{name}"));
+        secret.owner_references.push(OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: "root".into(),
+            uid: "uid-of-root".into(),
+            controller: None,
+            block_owner_deletion: None,
+        });
+        server.insert_meta(secrets, secret)?;
+    }
+
+    let mut settings = Settings::new(version).as_upstream();
+    settings.discovery_period = None;
+    let mut collector = Collector::new(settings);
+    let (mut now, mut seen, mut told) = (Timestamp::EPOCH, server.revision(), Vec::new());
+    let (mut monitors, mut is_listed) = (BTreeMap::new(), false);
+    loop {
+        match collector.poll_output() {
+            Output::Discover => {
+                let (catalog, failed) = (Arc::new(kinds.clone()), Vec::new());
+                collector.handle(now, Input::Catalog { catalog, failed })?;
+            }
+            Output::Watch(monitor) => {
+                let resource = collector.monitor(monitor).ok_or("unknown monitor")?;
+                monitors.insert(
+                    kinds.mapping("v1", &resource.kind).ok_or("unknown kind")?,
+                    monitor,
+                );
+            }
+            Output::Unwatch(_) => {}
+            Output::Event(warning) => {
+                told.push(format!("warning for {}: {warning}", warning.dependent.short()))
+            }
+            Output::Call(call) => {
+                let answer = perform(&mut server, &call.ask);
+                collector.handle(
+                    now,
+                    Input::Answer {
+                        call: call.id,
+                        answer,
+                    },
+                )?;
+            }
+            // Both kinds are watched: the lists come in, in the order in question.
+            Output::Wait(_) if !is_listed => {
+                for kind in if owner_first {
+                    [config_maps, secrets]
+                } else {
+                    [secrets, config_maps]
+                } {
+                    let objects = server.objects(kind, None);
+                    let objects = objects
+                        .iter()
+                        .map(|object| WatchEvent::InitApply(Arc::new(object.meta.clone())));
+                    for event in [WatchEvent::Init]
+                        .into_iter()
+                        .chain(objects)
+                        .chain([WatchEvent::InitDone])
+                    {
+                        collector.handle(
+                            now,
+                            Input::Watch {
+                                monitor: monitors[&kind],
+                                event,
+                            },
+                        )?;
+                    }
+                }
+                is_listed = true;
+            }
+            // The collector did what it wanted, and sees it. All that ever happens here are deletions.
+            Output::Wait(_) if server.revision() > seen => {
+                for change in server.changes_since(seen) {
+                    let event = WatchEvent::Delete(Arc::new(change.event.object.meta.clone()));
+                    collector.handle(
+                        now,
+                        Input::Watch {
+                            monitor: monitors[&change.kind],
+                            event,
+                        },
+                    )?;
+                }
+                seen = server.revision();
+            }
+            // Retries, for a minute of simulated time.
+            Output::Wait(wait) => match wait.until.filter(|&until| until < Timestamp::from_secs(60)) {
+                Some(until) => {
+                    now = until;
+                    collector.handle(now, Input::Tick)?;
+                }
+                None => break,
+            },
+        }
+    }
+    let left = [config_maps, secrets]
+        .into_iter()
+        .flat_map(|kind| server.objects(kind, None));
+    let left: Vec<_> = left
+        .map(|object| format!("{}/{}", object.meta.namespace, object.meta.name))
+        .collect();
+    told.insert(0, left.join(" "));
+    Ok(told)
+}
+
+/// Performs a call. Nothing here has finalizers or two owners, so the collector only reads and deletes.
+fn perform(server: &mut ApiServer, ask: &Ask) -> Answer {
+    let (namespace, name) = (&ask.target.namespace, &ask.target.name);
+    let response = match &ask.request {
+        Request::Get => server.read(ask.kind, namespace, name),
+        Request::Delete { wire, propagation } => {
+            let mut options = DeleteOptions::default();
+            (options.propagation, options.preconditions) =
+                (Some(Propagation::Policy(*propagation)), wire.clone());
+            server.delete_with(ask.kind, namespace, name, &options)
+        }
+        Request::Patch { .. } | Request::Put { .. } => return Answer::Refused { retry_after: None },
+    };
+    match (response.code, response.object()) {
+        (404, _) => Answer::NotFound,
+        (409, _) => Answer::Conflict,
+        (200, Some(object)) if !ask.request.is_write() => Answer::Found(Arc::new(object.meta.clone())),
+        (200, _) => Answer::Applied(None),
+        _ => Answer::Unknown,
+    }
+}
