@@ -13,23 +13,32 @@ use kubegc::{
         queue::WorkQueue,
     },
 };
-use kubegc_benches::{CONFIG_MAP, Kind, Random, cluster, fan_out};
+use kubegc_benches::{
+    shapes::{CONFIG_MAP, Kind, Random, cluster, fan_out},
+    sizes,
+};
 
 fn semantics() -> Semantics {
     Semantics::of("1.20.2".parse().expect("a version"))
 }
 
-fn sizes() -> Vec<usize> {
-    if std::env::args().any(|argument| argument == "--test") { vec![10_000] } else { vec![10_000, 100_000, 1_000_000] }
-}
-
 /// Takes everything in; effects are dropped unless a queue is given.
-fn ingest(graph: &mut Graph, events: &[(GraphKind, Arc<ObjectMeta>)], queue: Option<&mut WorkQueue>) -> usize {
+fn ingest(
+    graph: &mut Graph,
+    events: &[(GraphKind, Arc<ObjectMeta>)],
+    queue: Option<&mut WorkQueue>,
+) -> usize {
     let mut effects = Vec::new();
     let mut queue = queue;
     let mut queued = 0;
     for (kind, meta) in events {
-        graph.apply(&Event::Applied { object: Observed::of(*kind, meta), old: None }, &mut effects);
+        graph.apply(
+            &Event::Applied {
+                object: Observed::of(*kind, meta),
+                old: None,
+            },
+            &mut effects,
+        );
         queued += effects.len();
         match &mut queue {
             None => effects.clear(),
@@ -48,15 +57,22 @@ fn ingest(graph: &mut Graph, events: &[(GraphKind, Arc<ObjectMeta>)], queue: Opt
 }
 
 fn resolve(graph: &mut Graph, objects: &[(Kind, Arc<ObjectMeta>)]) -> Vec<(GraphKind, Arc<ObjectMeta>)> {
-    objects.iter().map(|((version, kind), meta)| (graph.kind(version, kind), Arc::clone(meta))).collect()
+    objects
+        .iter()
+        .map(|((version, kind), meta)| (graph.kind(version, kind), Arc::clone(meta)))
+        .collect()
 }
 
 fn graph_ingest(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("graph/ingest");
     group.sample_size(10);
-    for size in sizes() {
+    for size in sizes(&[10_000, 100_000, 1_000_000]) {
         let mut objects = cluster(size);
-        for (order, with_queue) in [("owners_first", false), ("owners_first_queued", true), ("shuffled", false)] {
+        for (order, with_queue) in [
+            ("owners_first", false),
+            ("owners_first_queued", true),
+            ("shuffled", false),
+        ] {
             if order == "shuffled" {
                 Random::new(3).shuffle(&mut objects);
             }
@@ -84,8 +100,7 @@ fn graph_ingest(criterion: &mut Criterion) {
 fn cascade(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("graph/cascade");
     group.sample_size(10);
-    let sizes = if std::env::args().any(|argument| argument == "--test") { vec![1_000] } else { vec![100_000] };
-    for size in sizes {
+    for size in sizes(&[1_000, 100_000]) {
         let (root, dependents) = fan_out(size);
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(BenchmarkId::new("queued", size), |bencher| {
@@ -93,14 +108,21 @@ fn cascade(criterion: &mut Criterion) {
                 || {
                     let mut graph = Graph::new(semantics());
                     let kind = graph.kind(CONFIG_MAP.0, CONFIG_MAP.1);
-                    let events: Vec<_> =
-                        std::iter::once(&root).chain(&dependents).map(|meta| (kind, Arc::clone(meta))).collect();
+                    let events: Vec<_> = std::iter::once(&root)
+                        .chain(&dependents)
+                        .map(|meta| (kind, Arc::clone(meta)))
+                        .collect();
                     ingest(&mut graph, &events, None);
                     (graph, kind, WorkQueue::default())
                 },
                 |(mut graph, kind, mut queue)| {
                     let mut effects = Vec::new();
-                    graph.apply(&Event::Deleted { object: Observed::of(kind, &root) }, &mut effects);
+                    graph.apply(
+                        &Event::Deleted {
+                            object: Observed::of(kind, &root),
+                        },
+                        &mut effects,
+                    );
                     for effect in effects {
                         if let Effect::AttemptToDelete(node) = effect
                             && !queue.add(node)

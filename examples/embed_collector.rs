@@ -24,15 +24,21 @@ use kubegc::objects::{Settings, driver};
 use kubegc::sim::SimClock;
 
 /// Pages by name, and what happened to them. They have no finalizers, so what is deleted is gone at once.
+#[derive(Default)]
+struct Pages {
+    by_name: BTreeMap<String, ObjectMeta>,
+    changes: Vec<WatchItem>,
+}
+
 #[derive(Clone, Default)]
-struct Wiki(
-    Arc<Mutex<(BTreeMap<String, ObjectMeta>, Vec<WatchItem>)>>,
-    SimClock,
-);
+struct Wiki {
+    pages: Arc<Mutex<Pages>>,
+    clock: SimClock,
+}
 
 impl Wiki {
-    fn lock(&self) -> MutexGuard<'_, (BTreeMap<String, ObjectMeta>, Vec<WatchItem>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn create(&self, name: &str, owner: Option<&str>) {
@@ -45,14 +51,14 @@ impl Wiki {
             controller: None,
             block_owner_deletion: None,
         }));
-        let (pages, changes) = &mut *self.lock();
-        changes.push(WatchItem::Applied(page.clone()));
-        pages.insert(name.to_owned(), page);
+        let mut pages = self.lock();
+        pages.changes.push(WatchItem::Applied(page.clone()));
+        pages.by_name.insert(name.to_owned(), page);
     }
 
     fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, StoreError> {
-        let (pages, changes) = &mut *self.lock();
-        let page = pages.get(name).ok_or(StoreError::NotFound)?;
+        let Pages { by_name, changes } = &mut *self.lock();
+        let page = by_name.get(name).ok_or(StoreError::NotFound)?;
         if options
             .preconditions
             .uid
@@ -62,7 +68,7 @@ impl Wiki {
             let message = format!("{name} is another page now");
             return Err(StoreError::Conflict { message });
         }
-        changes.extend(pages.remove(name).map(WatchItem::Deleted));
+        changes.extend(by_name.remove(name).map(WatchItem::Deleted));
         Ok(Deleted::Gone)
     }
 }
@@ -79,14 +85,18 @@ impl ObjectStore for Wiki {
     }
 
     async fn get(&self, at: Address<'_>) -> Result<ObjectMeta, StoreError> {
-        self.lock().0.get(at.name).cloned().ok_or(StoreError::NotFound)
+        self.lock()
+            .by_name
+            .get(at.name)
+            .cloned()
+            .ok_or(StoreError::NotFound)
     }
 
     async fn list(&self, _: &ApiResource, _: Option<&str>) -> Result<MetaList, StoreError> {
-        let (pages, changes) = &*self.lock();
-        let resource_version = ResourceVersion::new(&changes.len().to_string());
+        let pages = self.lock();
+        let resource_version = ResourceVersion::new(&pages.changes.len().to_string());
         Ok(MetaList {
-            items: pages.values().cloned().collect(),
+            items: pages.by_name.values().cloned().collect(),
             resource_version,
         })
     }
@@ -119,12 +129,12 @@ struct Watch(Wiki, usize);
 impl WatchStream for Watch {
     async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
         loop {
-            let change = self.0.lock().1.get(self.1).cloned();
+            let change = self.0.lock().changes.get(self.1).cloned();
             if let Some(change) = change {
                 self.1 += 1;
                 return Some(Ok(change));
             }
-            let clock = &self.0.1;
+            let clock = &self.0.clock;
             clock
                 .sleep_until(clock.now().saturating_add(Duration::from_secs(1)))
                 .await;
@@ -149,7 +159,7 @@ fn main() {
         _ => {}
     };
     let settings = Settings::new(KubernetesVersion::LATEST);
-    let mut collector = pin!(driver::run(&wiki, &wiki.1, settings, pending(), report));
+    let mut collector = pin!(driver::run(&wiki, &wiki.clock, settings, pending(), report));
     for second in 0..10 {
         if second == 5 {
             println!("we delete Page/manual");
@@ -157,8 +167,8 @@ fn main() {
         }
         // Any executor would do. Here each second of simulated time is one poll.
         let _never_ends = collector.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        wiki.1.set(Timestamp::from_secs(second));
+        wiki.clock.set(Timestamp::from_secs(second));
     }
-    let left: Vec<String> = wiki.lock().0.keys().cloned().collect();
+    let left: Vec<String> = wiki.lock().by_name.keys().cloned().collect();
     println!("left: {}", left.join(", "));
 }

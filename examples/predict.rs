@@ -131,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
         let position = cluster.position(name)? as usize;
         // A position that was found is in the dump.
         if let Some(object) = cluster.snapshot().object(position) {
-            print!("{}", forecast.explain(&cluster, &object.object_ref()));
+            print!("{}", forecast.explain(&object.object_ref()));
         }
     }
     let open = forecast.fates.iter().any(|fate| matches!(fate.fate, Fate::Stuck { .. } | Fate::Undecided { .. }));
@@ -155,7 +155,8 @@ fn read(arguments: &Arguments) -> Result<Cluster, Box<dyn std::error::Error>> {
         reader.read_path(path)?;
     }
     let snapshot = reader.finish()?;
-    for finding in &snapshot.findings {
+    // The bundled dump explains itself in a file of its own.
+    for finding in snapshot.findings.iter().filter(|_| !bundled) {
         eprintln!("note: {finding}");
     }
     let assumptions = Assumptions {

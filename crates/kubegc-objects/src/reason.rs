@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::ObjectRef;
 
-use crate::classify::Resolved;
+use crate::classify::{Class, Resolved};
 
 /// Why one request is made.
 #[non_exhaustive]
@@ -76,6 +76,9 @@ impl fmt::Display for Reason {
             Self::LookUpOwner => "a dependent names it as an owner",
             Self::SomeOwnersGone(_) => "some of its owners stay, others do not",
             Self::BreakCycle(_) => "it would block an owner that waits for it in a circle",
+            Self::NoOwnerLeft(owners) if owners.iter().any(|owner| owner.class() == Class::Waiting) => {
+                "an owner waits for it to go, and no other is there"
+            }
             Self::NoOwnerLeft(_) => "no owner of it is left",
             Self::OwnerWaits(_) => "an owner waits for it, and it has dependents itself",
             Self::ReadBeforePatch => "a merge patch needs the latest state",

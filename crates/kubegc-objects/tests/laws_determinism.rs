@@ -15,13 +15,13 @@ use crate::common::{
 };
 
 fn any_schedule(seed: u64, cluster: &Cluster) -> Schedule {
-    let mut schedule = Schedule::new(seed).with_faults(&LIES, 10);
+    let mut schedule = Schedule::new(seed).with_faults(&LIES, 10).impatient();
     (schedule.relists_left, schedule.acts) = (2, cluster.acts.clone());
     schedule
 }
 
 proptest! {
-    #![proptest_config(config(96))]
+    #![proptest_config(config(300))]
 
     #[test]
     fn law_1_same_inputs_give_same_outputs(cluster in ill_formed(), seed: u64, release in 0..VERSIONS.len(), fork in 0..200usize) {
@@ -100,4 +100,26 @@ fn a_spurious_tick_does_not_keep_a_retry_from_coming() {
     world.tick(until);
     let next = world.settle_now().until.expect("it failed again");
     assert_eq!(next.since(until), Duration::from_millis(10));
+}
+
+/// Equal states at different times have equal fingerprints: times count relative to now.
+#[test]
+fn law_1_a_fingerprint_does_not_depend_on_the_date() {
+    use crate::common::cluster::{CONFIG_MAP, KINDS, Object, SECRET, server};
+    let mut reference = Object::new(CONFIG_MAP, "red", "owner").reference();
+    reference.api_version = "example.com/v9".into();
+    let item = Object::new(SECRET, "red", "item").with(reference);
+    let waiting = |start_secs, tick_nanos| {
+        let mut server = server(version("1.36"), &KINDS);
+        server.set_now(Timestamp::from_secs(start_secs));
+        item.insert(&mut server);
+        let mut world = World::new(version("1.36"), server);
+        world.settle_now();
+        world.tick(world.now.saturating_add(Duration::from_nanos(tick_nanos)));
+        world.settle_now();
+        world.collector.fingerprint()
+    };
+    assert_eq!(waiting(2_000, 0), waiting(5_000, 0));
+    assert_eq!(waiting(2_000, 7), waiting(5_000, 7));
+    assert_ne!(waiting(2_000, 0), waiting(2_000, 7), "the retry is nearer");
 }

@@ -2,18 +2,21 @@
 //! release, whatever goes wrong.
 
 use kubegc_objects::{Hardening, Settings};
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree};
 
 use crate::common::{
     VERSIONS, checkers,
-    cluster::{KINDS, SECRET, TENANT, catalog, id, ill_formed, server, version, well_formed, CONFIG_MAP, Features, Object},
+    cluster::{
+        CONFIG_MAP, Features, KINDS, Object, SECRET, TENANT, catalog, id, ill_formed, server, version,
+        well_formed,
+    },
     config,
     schedule::{LIES, Schedule},
     world::{Seen, World},
 };
 
 proptest! {
-    #![proptest_config(config(256))]
+    #![proptest_config(config(1_000))]
 
     #[test]
     fn laws_2_3_4_and_8_hold_of_any_cluster_and_any_fault(
@@ -25,7 +28,7 @@ proptest! {
         (settings.attempt_to_delete_workers, settings.attempt_to_orphan_workers) = (workers, workers);
         settings.calls_in_flight_max = one_call.then_some(std::num::NonZeroU32::MIN);
         let mut world = World::with(settings, cluster.server(version));
-        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20);
+        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20).impatient();
         (schedule.restarts_left, schedule.relists_left) = (1, 2);
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
@@ -42,7 +45,7 @@ proptest! {
         settings.discovery_period = None;
         prop_assert_eq!(settings.hardening, Hardening::Strict);
         let mut world = World::with(settings, cluster.server(version));
-        let mut schedule = Schedule::new(seed).with_faults(&LIES, 10);
+        let mut schedule = Schedule::new(seed).with_faults(&LIES, 10).impatient();
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
         for (ask, _) in world.writes(0) {
@@ -58,10 +61,13 @@ proptest! {
 fn the_checkers_see_deletes_retries_and_orphans() {
     let (mut deletes, mut conflicts, mut released) = (0, 0, 0);
     let mut runner = proptest::test_runner::TestRunner::new(config(1));
-    for seed in 0..60 {
-        let cluster = ill_formed().new_tree(&mut runner).expect("nothing is rejected").current();
+    for seed in 0..150 {
+        let cluster = ill_formed()
+            .new_tree(&mut runner)
+            .expect("nothing is rejected")
+            .current();
         let mut world = World::new(version("1.36"), cluster.server(version("1.36")));
-        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20);
+        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20).impatient();
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
         deletes += checkers::deletes_rest_on_reads(&world);
@@ -70,20 +76,34 @@ fn the_checkers_see_deletes_retries_and_orphans() {
             released += usize::from(ask.reason.name() == "OwnerOrphans");
         }
     }
-    assert!(deletes > 50 && conflicts > 0 && released > 0, "{deletes} deletes, {conflicts} rechecks, {released} releases");
+    assert!(
+        deletes > 20 && conflicts > 0 && released > 0,
+        "{deletes} deletes, {conflicts} rechecks, {released} releases"
+    );
 }
 
 /// G-16 and G-20: a kind that never lists holds everything up to 1.31, and from 1.32 on for thirty seconds.
 #[test]
 fn law_2_a_kind_that_never_syncs() {
-    for (release, starts) in [("1.13", false), ("1.28", false), ("1.31", false), ("1.32", true), ("1.36", true)] {
+    for (release, starts) in [
+        ("1.13", false),
+        ("1.28", false),
+        ("1.31", false),
+        ("1.32", true),
+        ("1.36", true),
+    ] {
         let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
         let mut server = server(version(release), &KINDS);
         item.insert(&mut server);
         let broken = id(&server, TENANT);
         let mut world = World::new(version(release), server);
         while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) {}
-        let working: Vec<_> = world.lanes.iter().filter(|(_, lane)| lane.kind != broken).map(|(&id, _)| id).collect();
+        let working: Vec<_> = world
+            .lanes
+            .iter()
+            .filter(|(_, lane)| lane.kind != broken)
+            .map(|(&id, _)| id)
+            .collect();
         for monitor in working {
             world.list(monitor);
         }
@@ -91,7 +111,11 @@ fn law_2_a_kind_that_never_syncs() {
             kubegc_objects::collector::Output::Wait(wait) => wait,
             other => panic!("{release}: {other:?} before all kinds are listed"),
         };
-        assert_eq!(wait.until.map(|until| until.since(world.now).as_secs()), starts.then_some(30), "{release}");
+        assert_eq!(
+            wait.until.map(|until| until.since(world.now).as_secs()),
+            starts.then_some(30),
+            "{release}"
+        );
         world.tick(world.now.saturating_add(std::time::Duration::from_secs(30)));
         // Not `settle`: that would list the broken kind.
         while let kubegc_objects::collector::Output::Call(_) = world.poll() {
@@ -115,8 +139,14 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
         (settings.discovery_period, settings.record_conclusions) = (None, true);
         settings.attempt_to_delete_workers = 1;
         let mut world = World::with(settings, server);
-        assert!(world.run_to(|ask| &*ask.target.name == "a" || &*ask.target.name == "b"), "{release}");
-        world.server.register(catalog(&[TENANT])[id_of_only(&catalog(&[TENANT]))].clone()).expect("a new kind");
+        assert!(
+            world.run_to(|ask| &*ask.target.name == "a" || &*ask.target.name == "b"),
+            "{release}"
+        );
+        world
+            .server
+            .register(catalog(&[TENANT])[id_of_only(&catalog(&[TENANT]))].clone())
+            .expect("a new kind");
         world.discover();
         let begun = world.trace.len();
         while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) || !world.asked.is_empty() {
@@ -128,11 +158,25 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
         let begun = world.trace[begun..].iter().filter(|(_, seen)| {
             matches!(seen, Seen::Pulled(call) if call.ask.reason == kubegc_objects::reason::Reason::VerifyItem)
         });
-        assert_eq!(begun.count() == 0, pauses, "{release}: begun while the new kind syncs");
-        let left = items.iter().filter(|item| item.live(&world.server).is_some()).count();
-        assert_eq!(left, usize::from(pauses), "{release}: the one in hand goes on, the other waits");
+        assert_eq!(
+            begun.count() == 0,
+            pauses,
+            "{release}: begun while the new kind syncs"
+        );
+        let left = items
+            .iter()
+            .filter(|item| item.live(&world.server).is_some())
+            .count();
+        assert_eq!(
+            left,
+            usize::from(pauses),
+            "{release}: the one in hand goes on, the other waits"
+        );
         world.settle();
-        assert!(items.iter().all(|item| item.live(&world.server).is_none()), "{release}");
+        assert!(
+            items.iter().all(|item| item.live(&world.server).is_none()),
+            "{release}"
+        );
         checkers::starts_in_time(&world);
     }
 }

@@ -11,7 +11,9 @@ use crate::common::{
 
 /// The sets of at most two others that an object may name as owners, as bits.
 fn owner_sets(count: usize, own: usize) -> Vec<u8> {
-    (0..1u8 << count).filter(|set| set & (1 << own) == 0 && set.count_ones() <= 2).collect()
+    (0..1u8 << count)
+        .filter(|set| set & (1 << own) == 0 && set.count_ones() <= 2)
+        .collect()
 }
 
 /// Every graph once: the deleted object is the first, in the first namespace; other choices are renamings.
@@ -32,7 +34,10 @@ fn every_graph_of_four_objects_ends_as_the_oracle_says() {
                 let mut world = World::new(latest(), server);
                 world.settle();
                 let end = oracle::remains(&objects, |_, meta| {
-                    objects.iter().find(|object| object.meta.uid == meta.uid)?.live(&world.server)
+                    objects
+                        .iter()
+                        .find(|object| object.meta.uid == meta.uid)?
+                        .live(&world.server)
                 });
                 assert_eq!(end, fixpoint(&objects, 0), "{objects:#?}");
             }
@@ -42,9 +47,16 @@ fn every_graph_of_four_objects_ends_as_the_oracle_says() {
 }
 
 fn graph(count: usize, namespaces: u8, mut choice: usize, sets: &[Vec<u8>], number: u32) -> Vec<Object> {
-    let namespace = |at: usize| if namespaces & (1 << at) == 0 { "red" } else { "blue" };
-    let bare: Vec<Object> =
-        (0..count).map(|at| Object::new(CONFIG_MAP, namespace(at), ["a", "b", "c", "d"][at])).collect();
+    let namespace = |at: usize| {
+        if namespaces & (1 << at) == 0 {
+            "red"
+        } else {
+            "blue"
+        }
+    };
+    let bare: Vec<Object> = (0..count)
+        .map(|at| Object::new(CONFIG_MAP, namespace(at), ["a", "b", "c", "d"][at]))
+        .collect();
     let own = |at: usize| {
         let set = sets[at][choice % sets[at].len()];
         choice /= sets[at].len();
@@ -53,7 +65,11 @@ fn graph(count: usize, namespaces: u8, mut choice: usize, sets: &[Vec<u8>], numb
             object = object.blocking(&bare[owner]);
         }
         // One object in eleven is held, in turn.
-        if (number as usize + at * 3).is_multiple_of(11) { object.held(HOLD) } else { object }
+        if (number as usize + at * 3).is_multiple_of(11) {
+            object.held(HOLD)
+        } else {
+            object
+        }
     };
     (0..count).map(own).collect()
 }

@@ -24,9 +24,14 @@ pub struct Closure {
     pub to_simulate: Vec<u32>,
 }
 
+/// As many references as no object has: one that the collector never comes to a decision about.
+const NEVER_LOST: u32 = u32::MAX / 2;
+
 const UNSEEN: u8 = 0;
 const SEEN: u8 = 1;
 const DECIDED: u8 = 2;
+/// Seen, and some owner is unknown.
+const IN_DOUBT: u8 = 3;
 
 impl Cluster {
     /// Finds out who goes in the end.
@@ -55,7 +60,6 @@ impl Cluster {
         let mut state = vec![UNSEEN; edges.facts.len()];
         // How many references still keep an object, once it was looked at.
         let mut keeping: Vec<u32> = vec![0; edges.facts.len()];
-        let mut unknown: Vec<u32> = Vec::new();
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {
             if (root as usize) < state.len() && state[root as usize] != DECIDED && !self.is_gone(root) {
@@ -71,24 +75,29 @@ impl Cluster {
                 if state[at] == DECIDED || self.is_gone(dependent) {
                     continue;
                 }
+                let lost = edges
+                    .owners(dependent)
+                    .filter(|&reference| reference == Owner::At(owner))
+                    .count();
+                if lost == 0 {
+                    // It names the owner's uid under another name or namespace: lookups have not found it there before either.
+                    continue;
+                }
                 if state[at] == UNSEEN {
                     state[at] = SEEN;
                     touched.push(dependent);
                     for reference in edges.owners(dependent) {
                         match reference {
-                            Owner::At(at) if !self.is_gone(at) => keeping[dependent as usize] += 1,
+                            Owner::At(other) if !self.is_gone(other) => keeping[at] += 1,
                             Owner::At(_) | Owner::Absent => {}
-                            Owner::Unknown => {
-                                unknown.push(dependent);
-                            }
+                            Owner::Unknown => state[at] = IN_DOUBT,
                             // The collector never comes to a decision.
-                            Owner::Never => keeping[dependent as usize] = u32::MAX / 2,
+                            Owner::Never => keeping[at] = NEVER_LOST,
                         }
                     }
                 }
-                let lost = edges.owners(dependent).filter(|&reference| reference == Owner::At(owner)).count();
                 keeping[at] = keeping[at].saturating_sub(lost as u32);
-                if keeping[at] == 0 && !unknown.contains(&dependent) {
+                if keeping[at] == 0 && state[at] == SEEN {
                     state[at] = DECIDED;
                     self.place(dependent, &mut closure);
                 }
@@ -100,7 +109,7 @@ impl Cluster {
             }
             if keeping[position as usize] == 0 {
                 closure.undecided.push(position);
-            } else {
+            } else if keeping[position as usize] < NEVER_LOST / 2 {
                 closure.released.push(position);
             }
         }

@@ -3,16 +3,19 @@
 //! The explanation is data, taken from the writes of the simulation and from the reasons that the collector gave for them; nothing is made up afterwards.
 //! A cause that several things share is told once.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use kubegc_core::ObjectRef;
+use kubegc_core::{ObjectRef, Uid};
 use kubegc_objects::{
     classify::{Class, Resolved},
     reason::Reason,
 };
 
 use crate::{
-    Cluster, Fate, Forecast,
+    Fate, Forecast, ObjectFate,
     timeline::{Act, Actor, Outcome, Step, Why},
 };
 
@@ -61,11 +64,6 @@ pub enum Fact {
         /// The object it was about.
         object: ObjectRef,
     },
-    /// The owner was like this before anything happened.
-    FoundSo {
-        /// The owner.
-        owner: ObjectRef,
-    },
 }
 
 /// Why an object has its fate.
@@ -80,23 +78,35 @@ impl Forecast {
     /// Explains the fate of an object.
     ///
     /// # Complexity
-    /// O(s + c) for s steps of the timeline and c statements.
+    /// O(s log s + c) for s steps and fates of the forecast and c statements.
     #[must_use]
-    pub fn explain(&self, cluster: &Cluster, object: &ObjectRef) -> Explanation {
+    pub fn explain(&self, object: &ObjectRef) -> Explanation {
         let mut statements = Vec::new();
         let Some(fate) = self.fate(object) else {
-            statements.push(Statement { depth: 0, fact: Fact::NotReached { object: object.clone() } });
+            statements.push(Statement {
+                depth: 0,
+                fact: Fact::NotReached {
+                    object: object.clone(),
+                },
+            });
             return Explanation { statements };
         };
-        let fact = Fact::Fate { object: fate.object.clone(), fate: fate.fate.clone() };
+        let fact = Fact::Fate {
+            object: fate.object.clone(),
+            fate: fate.fate.clone(),
+        };
         statements.push(Statement { depth: 0, fact });
+        let firsts = Firsts::of(&self.timeline);
         let mut told = BTreeSet::new();
         // A stack of what is still to be told, instead of recursion over chains of owners.
         let mut pending: Vec<Statement> = Vec::new();
         if let Some(index) = self.decisive_step(object) {
-            pending.push(Statement { depth: 1, fact: self.step_fact(index) });
+            pending.push(Statement {
+                depth: 1,
+                fact: self.step_fact(index),
+            });
         } else {
-            pending.extend(self.standing(cluster, object));
+            pending.extend(self.standing(object));
         }
         while let Some(statement) = pending.pop() {
             let depth = statement.depth;
@@ -105,9 +115,12 @@ impl Forecast {
             match &fact {
                 Fact::Step { index, step } => {
                     if !told.insert(*index) {
-                        fact = Fact::ToldAbove { index: *index, object: step.object.clone() };
+                        fact = Fact::ToldAbove {
+                            index: *index,
+                            object: step.object.clone(),
+                        };
                     } else if let Why::Collector(reason) = &step.why {
-                        below.extend(self.causes(reason, *index, depth + 1));
+                        below.extend(self.causes(&firsts, reason, *index, depth + 1));
                     }
                 }
                 Fact::Owner { owner } => {
@@ -118,11 +131,12 @@ impl Forecast {
                         Class::Solid => None,
                     };
                     if let Some(wanted) = wanted {
-                        let found = self.timeline.iter().position(|step| {
-                            step.changes.iter().any(|change| change.object.uid == *uid && change.outcome == wanted)
-                        });
+                        let found = firsts.of_outcome(uid, wanted);
                         if let Some(index) = found {
-                            below.push(Statement { depth: depth + 1, fact: self.step_fact(index) });
+                            below.push(Statement {
+                                depth: depth + 1,
+                                fact: self.step_fact(index),
+                            });
                         }
                     }
                 }
@@ -135,7 +149,10 @@ impl Forecast {
     }
 
     fn step_fact(&self, index: usize) -> Fact {
-        Fact::Step { index, step: Box::new(self.timeline[index].clone()) }
+        Fact::Step {
+            index,
+            step: Box::new(self.timeline[index].clone()),
+        }
     }
 
     /// The write that settled the fate of an object: the one that made it go, or the last that changed it.
@@ -143,43 +160,99 @@ impl Forecast {
         let changes = |wanted: fn(Outcome) -> bool| {
             self.timeline.iter().rposition(|step| {
                 step.changes.iter().any(|change| {
-                    change.object.uid == object.uid && change.object.name == object.name && wanted(change.outcome)
+                    change.object.uid == object.uid
+                        && change.object.name == object.name
+                        && wanted(change.outcome)
                 })
             })
         };
         // A finalizer's removal ends a deletion; what began it is what people want to know.
         let began = self.timeline.iter().position(|step| {
-            let deletes = matches!(step.act, Act::Delete { .. } | Act::DeleteCollection) && step.actor != Actor::Kubelet;
-            deletes && step.changes.iter().any(|change| change.object.uid == object.uid && change.outcome != Outcome::Changed)
+            let deletes = matches!(step.act, Act::Delete { .. } | Act::DeleteCollection)
+                && step.actor != Actor::Kubelet;
+            deletes
+                && step
+                    .changes
+                    .iter()
+                    .any(|change| change.object.uid == object.uid && change.outcome != Outcome::Changed)
         });
-        began.or_else(|| changes(|outcome| outcome != Outcome::Changed)).or_else(|| changes(|_| true))
+        began
+            .or_else(|| changes(|outcome| outcome != Outcome::Changed))
+            .or_else(|| changes(|_| true))
     }
 
-    fn causes(&self, reason: &Reason, index: usize, depth: usize) -> Vec<Statement> {
+    fn causes(&self, firsts: &Firsts<'_>, reason: &Reason, index: usize, depth: usize) -> Vec<Statement> {
         let mut causes: Vec<Statement> = reason
             .owners()
             .iter()
-            .map(|owner| Statement { depth, fact: Fact::Owner { owner: owner.clone() } })
+            .map(|owner| Statement {
+                depth,
+                fact: Fact::Owner { owner: owner.clone() },
+            })
             .collect();
         if let Reason::OwnerOrphans(owner) = reason {
-            let began = self.timeline[..index].iter().position(|step| {
-                step.changes.iter().any(|change| change.object.uid == owner.uid && change.outcome == Outcome::Terminating)
-            });
-            causes.extend(began.map(|index| Statement { depth, fact: self.step_fact(index) }));
+            let began = firsts
+                .of_outcome(&owner.uid, Outcome::Terminating)
+                .filter(|&began| began < index);
+            causes.extend(began.map(|index| Statement {
+                depth,
+                fact: self.step_fact(index),
+            }));
         }
         causes
     }
 
     /// Why an object that nothing writes to stays: its owners stand.
-    fn standing(&self, cluster: &Cluster, object: &ObjectRef) -> Vec<Statement> {
-        let Some(fate) = self.fate(object) else { return Vec::new() };
-        let _ = cluster;
-        fate.before
-            .owner_references
+    fn standing(&self, object: &ObjectRef) -> Vec<Statement> {
+        let Some(fate) = self.fate(object) else {
+            return Vec::new();
+        };
+        let wanted = &fate.before.owner_references;
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let by_uid: BTreeMap<&Uid, &ObjectFate> =
+            self.fates.iter().map(|fate| (&fate.object.uid, fate)).collect();
+        wanted
             .iter()
-            .filter_map(|reference| self.fates.iter().find(|other| other.object.uid == reference.uid))
-            .map(|owner| Statement { depth: 1, fact: Fact::Fate { object: owner.object.clone(), fate: owner.fate.clone() } })
+            .filter_map(|reference| by_uid.get(&reference.uid))
+            .map(|owner| Statement {
+                depth: 1,
+                fact: Fact::Fate {
+                    object: owner.object.clone(),
+                    fate: owner.fate.clone(),
+                },
+            })
             .collect()
+    }
+}
+
+/// Where each object first went, and where it first began to go.
+struct Firsts<'a>(BTreeMap<&'a Uid, [Option<usize>; 2]>);
+
+impl<'a> Firsts<'a> {
+    fn of(timeline: &'a [Step]) -> Self {
+        let mut firsts: BTreeMap<&Uid, [Option<usize>; 2]> = BTreeMap::new();
+        for (index, step) in timeline.iter().enumerate() {
+            for change in &step.changes {
+                let slot = match change.outcome {
+                    Outcome::Gone => 0,
+                    Outcome::Terminating => 1,
+                    Outcome::Changed => continue,
+                };
+                firsts.entry(&change.object.uid).or_default()[slot].get_or_insert(index);
+            }
+        }
+        Self(firsts)
+    }
+
+    fn of_outcome(&self, uid: &Uid, outcome: Outcome) -> Option<usize> {
+        let [gone, terminating] = self.0.get(uid)?;
+        match outcome {
+            Outcome::Gone => *gone,
+            Outcome::Terminating => *terminating,
+            Outcome::Changed => None,
+        }
     }
 }
 
@@ -200,11 +273,20 @@ impl fmt::Display for Fact {
             Self::Fate { object, fate } => write!(f, "{} {}", object.short(), Sentence(fate)),
             Self::Step { step, .. } => write!(f, "{}", Told(step)),
             Self::Owner { owner } => {
-                write!(f, "its owner {} {} {}", owner.reference.kind, owner.reference.name, owner.state)
+                write!(
+                    f,
+                    "its owner {} {} {}",
+                    owner.reference.kind, owner.reference.name, owner.state
+                )
             }
-            Self::NotReached { object } => write!(f, "{} is not reached: nothing that goes or changes is an owner of it", object.short()),
-            Self::ToldAbove { index, object } => write!(f, "of step {} about {}, told above", index + 1, object.short()),
-            Self::FoundSo { owner } => write!(f, "{} was so before", owner.short()),
+            Self::NotReached { object } => write!(
+                f,
+                "{} is not reached: nothing that goes or changes is an owner of it",
+                object.short()
+            ),
+            Self::ToldAbove { index, object } => {
+                write!(f, "of step {} about {}, told above", index + 1, object.short())
+            }
         }
     }
 }
@@ -218,10 +300,17 @@ impl fmt::Display for Sentence<'_> {
             Fate::Deleted { .. } => f.write_str("is deleted"),
             Fate::Kept => f.write_str("stays"),
             Fate::Released { owners } => {
-                let names: Vec<String> = owners.iter().map(|owner| format!("{} {}", owner.kind, owner.name)).collect();
+                let names: Vec<String> = owners
+                    .iter()
+                    .map(|owner| format!("{} {}", owner.kind, owner.name))
+                    .collect();
                 write!(f, "stays and is released from {}", names.join(" and "))
             }
-            Fate::Stuck { finalizers, blocked_by, in_grace } => {
+            Fate::Stuck {
+                finalizers,
+                blocked_by,
+                in_grace,
+            } => {
                 f.write_str("is stuck terminating")?;
                 if *in_grace {
                     return f.write_str(", waiting for its end");
@@ -252,7 +341,13 @@ pub(crate) struct Told<'a>(pub(crate) &'a Step);
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Step { actor, act, object, why, .. } = self.0;
+        let Step {
+            actor,
+            act,
+            object,
+            why,
+            ..
+        } = self.0;
         match (why, act) {
             (Why::Intent(_), Act::Delete { propagation }) => {
                 write!(f, "you delete {}", object.short())?;
@@ -268,11 +363,21 @@ impl fmt::Display for Told<'_> {
                 }
                 write!(f, ": {reason}")
             }
-            (Why::Collector(reason), _) => write!(f, "the garbage collector patches {}: {reason}", object.short()),
-            (Why::NamespaceTerminating, _) => write!(f, "the namespace controller empties namespace {}", object.name),
-            (Why::DefinitionTerminating, _) => write!(f, "the objects of {} go with its definition", object.name),
+            (Why::Collector(reason), _) => {
+                write!(f, "the garbage collector patches {}: {reason}", object.short())
+            }
+            (Why::NamespaceTerminating, _) => {
+                write!(f, "the namespace controller empties namespace {}", object.name)
+            }
+            (Why::DefinitionTerminating, _) => {
+                write!(f, "the objects of {} go with its definition", object.name)
+            }
             (Why::GraceOver, _) => write!(f, "{} has ended", object.short()),
-            (Why::FinalizerReleased(name), _) => write!(f, "finalizer {name} of {} is assumed to be released", object.short()),
+            (Why::FinalizerReleased(name), _) => write!(
+                f,
+                "finalizer {name} of {} is assumed to be released",
+                object.short()
+            ),
             (Why::Intent(_), _) => write!(f, "{actor}: {act} {}", object.short()),
         }
     }

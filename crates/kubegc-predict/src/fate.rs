@@ -33,7 +33,7 @@ pub enum Fate {
     },
     /// It cannot be said.
     Undecided {
-        /// What would decide it.
+        /// What would decide it: the first hundred facts.
         missing: Vec<Missing>,
     },
 }
@@ -79,12 +79,24 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owner { owner, resource } => {
-                write!(f, "whether {} exists: dump all {resource} and declare them complete", owner.short())
+                write!(
+                    f,
+                    "whether {} exists: dump all {resource} and declare them complete",
+                    owner.short()
+                )
             }
             Self::Kind { owner } => {
-                write!(f, "what {}/{} is: add the output of `kubectl api-resources`", owner.api_version, owner.kind)
+                write!(
+                    f,
+                    "what {}/{} is: add the output of `kubectl api-resources`",
+                    owner.api_version, owner.kind
+                )
             }
-            Self::Flawed { object } => write!(f, "what {} looks like: a part of it could not be read", object.short()),
+            Self::Flawed { object } => write!(
+                f,
+                "what {} looks like: a part of it could not be read",
+                object.short()
+            ),
         }
     }
 }
@@ -130,27 +142,51 @@ pub enum Finding {
     DidNotSettle,
 }
 
+/// How many kinds a sentence names.
+const KINDS_SHOWN: usize = 6;
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OwnerMayRecreate { object, controller } => {
-                write!(f, "{} goes, but its controller {} stays and may create it anew", object.short(), controller.short())
+                write!(
+                    f,
+                    "{} goes, but its controller {} stays and may create it anew",
+                    object.short(),
+                    controller.short()
+                )
             }
-            Self::UnseenDependents { kinds } => write!(
-                f,
-                "objects of kinds that were not dumped completely may depend on what goes: {}",
-                kinds.join(", ")
-            ),
+            Self::UnseenDependents { kinds } => {
+                let shown = kinds.len().min(KINDS_SHOWN);
+                f.write_str("objects of kinds that were not dumped completely may depend on what goes: ")?;
+                f.write_str(&kinds[..shown].join(", "))?;
+                match kinds.len() - shown {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
             Self::NamespacedOwnerOfClusterScoped { object } => write!(
                 f,
                 "{} is cluster-scoped and names a namespaced owner: the collector leaves it alone",
                 object.short()
             ),
             Self::OwnerKindNotServed { object, kind } => {
-                write!(f, "{} names an owner of {kind}, which is not served: the collector never decides about it", object.short())
+                write!(
+                    f,
+                    "{} names an owner of {kind}, which is not served: the collector never decides about it",
+                    object.short()
+                )
             }
-            Self::Refused { object, code, message } => {
-                write!(f, "the server refuses to delete {}: {code} {message}", object.short())
+            Self::Refused {
+                object,
+                code,
+                message,
+            } => {
+                write!(
+                    f,
+                    "the server refuses to delete {}: {code} {message}",
+                    object.short()
+                )
             }
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }

@@ -1,9 +1,14 @@
 //! Runs an intent on the part of the cluster that it can reach, in both worlds that the dump allows, and compares beginning and end.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kubegc_core::{
-    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp, identity::split_api_version, metadata,
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp, Uid,
+    identity::split_api_version, metadata,
 };
 use kubegc_objects::effect::InvalidNamespace;
 use kubegc_sim::StoredObject;
@@ -12,7 +17,8 @@ use kubegc_snapshot::{Details, SnapshotObject};
 use crate::{
     Assumptions, Cluster, Intent,
     cluster::{Member, Owner, Scope},
-    fate::{Fate, Finding, Missing},
+    doubt::{self, Stance},
+    fate::{Fate, Finding},
     timeline::{Actor, Outcome, Step},
     world::World,
 };
@@ -59,7 +65,10 @@ pub(crate) struct Pending {
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { forecast: Forecast::empty(Assumptions::default()), changes: BTreeMap::new() }
+        Self {
+            forecast: Forecast::empty(Assumptions::default()),
+            changes: BTreeMap::new(),
+        }
     }
 }
 
@@ -75,13 +84,20 @@ impl Forecast {
         }
     }
 
-    /// The fate of one object, by uid and name; `None` where nothing reaches it.
+    /// The fate of one object, by name and uid; `None` where nothing reaches it.
+    ///
+    /// # Complexity
+    /// O(log f) for f fates.
     #[must_use]
     pub fn fate(&self, object: &ObjectRef) -> Option<&ObjectFate> {
-        self.fates.iter().find(|fate| {
-            let known = &fate.object;
-            known.uid == object.uid && known.name == object.name && known.namespace == object.namespace && known.kind == object.kind
-        })
+        fn name(object: &ObjectRef) -> (&str, &str, &str, &str) {
+            (object.group(), &object.kind, &object.namespace, &object.name)
+        }
+        let found = self
+            .fates
+            .binary_search_by(|fate| name(&fate.object).cmp(&name(object)))
+            .ok()?;
+        Some(&self.fates[found]).filter(|fate| fate.object.uid == object.uid)
     }
 
     /// How many objects have each fate.
@@ -118,33 +134,28 @@ pub(crate) fn pending(cluster: &Cluster) -> Pending {
 
 /// Predicts what intents do, whose targets are resolved.
 pub(crate) fn predict(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
-    let mut seeds: Vec<u32> = Vec::new();
-    for (positions, _) in targets {
-        for &position in positions {
-            seeds.push(position);
-            seeds.extend(content(cluster, position));
-        }
-    }
-    let scope = Scope::of(cluster, seeds);
+    let scope = Scope::of(cluster, seeds(cluster, targets));
     run(cluster, &scope, targets)
 }
 
 /// What else goes with a Namespace or a CustomResourceDefinition.
 fn content(cluster: &Cluster, position: u32) -> Vec<u32> {
-    let Some(object) = cluster.object(position) else { return Vec::new() };
-    let is_in: Box<dyn Fn(&SnapshotObject) -> bool> = match object.details.as_deref() {
-        _ if *object.kind == *"Namespace" => {
-            let name = Arc::clone(&object.meta.name);
-            Box::new(move |other| other.meta.namespace == name)
+    let Some(object) = cluster.object(position) else {
+        return Vec::new();
+    };
+    let snapshot = &cluster.snapshot;
+    match object.details.as_deref() {
+        _ if *object.kind == *"Namespace" && split_api_version(&object.api_version).0.is_empty() => {
+            let all = snapshot.views().enumerate();
+            let inside = all.filter(|(_, other)| *other.namespace() == object.meta.name);
+            inside.map(|(position, _)| position as u32).collect()
         }
         Some(Details::CustomResourceDefinition(definition)) => {
-            let (group, kind) = (Arc::clone(&definition.group), Arc::clone(&definition.kind));
-            Box::new(move |other| other.kind == kind && split_api_version(&other.api_version).0 == &*group)
+            let all = snapshot.positions_of_kind(&definition.group, &definition.kind);
+            all.map(|position| position as u32).collect()
         }
-        _ => return Vec::new(),
-    };
-    let all = cluster.snapshot.objects().enumerate();
-    all.filter(|(_, other)| is_in(other)).map(|(position, _)| position as u32).collect()
+        _ => Vec::new(),
+    }
 }
 
 /// What an owner that is not in the dump is taken to be.
@@ -154,28 +165,127 @@ enum Unlisted {
     Absent,
 }
 
+/// A world that has come to rest before the intents, and what is in it.
+pub(crate) struct Prepared {
+    pub(crate) objects: BTreeMap<u32, SnapshotObject>,
+    pub(crate) world: World,
+    scope: Scope,
+}
+
+/// Prepares the world of some intents, in which owners that are not in the dump exist.
+pub(crate) fn prepare(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Prepared {
+    let scope = Scope::of(cluster, seeds(cluster, targets));
+    let objects: BTreeMap<u32, SnapshotObject> = scope
+        .members
+        .keys()
+        .filter_map(|&position| Some((position, cluster.object(position)?)))
+        .collect();
+    let mut world = build(cluster, &scope, &objects, Unlisted::Present);
+    world.settle();
+    world.forget();
+    Prepared {
+        objects,
+        world,
+        scope,
+    }
+}
+
+/// The fates in a world that has come to rest.
+pub(crate) fn fates<'a>(
+    cluster: &'a Cluster,
+    prepared: &'a Prepared,
+    world: &'a World,
+) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
+    let makers = makers(&world.steps);
+    prepared.scope.affected().map(move |position| {
+        let object = &prepared.objects[&position];
+        let end = end(world, object);
+        (
+            position,
+            object.object_ref(),
+            fate(cluster, world, object, end.as_deref(), &makers),
+        )
+    })
+}
+
+fn seeds(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Vec<u32> {
+    let mut seeds: Vec<u32> = Vec::new();
+    for (positions, _) in targets {
+        for &position in positions {
+            seeds.push(position);
+            seeds.extend(content(cluster, position));
+        }
+    }
+    seeds
+}
+
 fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
     let mut forecast = Forecast::empty(cluster.assumptions.clone());
-    let objects: BTreeMap<u32, SnapshotObject> =
-        scope.members.keys().filter_map(|&position| Some((position, cluster.object(position)?))).collect();
-    let world = simulate(cluster, scope, &objects, targets, Unlisted::Present, &mut forecast.findings);
-    let other = (!scope.unknown.is_empty())
-        .then(|| simulate(cluster, scope, &objects, targets, Unlisted::Absent, &mut Vec::new()));
+    let objects: BTreeMap<u32, SnapshotObject> = scope
+        .members
+        .keys()
+        .filter_map(|&position| Some((position, cluster.object(position)?)))
+        .collect();
+    let world = simulate(
+        cluster,
+        scope,
+        &objects,
+        targets,
+        Unlisted::Present,
+        &mut forecast.findings,
+    );
+    let other = (!scope.unknown.is_empty()).then(|| {
+        simulate(
+            cluster,
+            scope,
+            &objects,
+            targets,
+            Unlisted::Absent,
+            &mut Vec::new(),
+        )
+    });
     let makers = makers(&world.steps);
+    let terminating = terminating(&world.steps);
+    let is_target: BTreeSet<u32> = targets
+        .iter()
+        .flat_map(|(positions, _)| positions.iter().copied())
+        .collect();
+    let mut stances = BTreeMap::new();
     for position in scope.affected() {
         let object = &objects[&position];
         let end = end(&world, object);
-        let mut fate = fate(cluster, &world, object, end.as_deref(), &makers);
-        let differs = other.as_ref().is_some_and(|other| !alike(end.as_deref(), self::end(other, object).as_deref()));
-        if differs || scope.flawed.contains(&position) {
-            fate = Fate::Undecided { missing: missing(cluster, scope, position, differs) };
+        let other_end = other.as_ref().map(|other| self::end(other, object));
+        let differs = other_end
+            .as_ref()
+            .is_some_and(|other| !alike(end.as_deref(), other.as_deref()));
+        let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
+        let stance = Stance {
+            differs,
+            waits: terminating.contains(&object.meta.uid)
+                || waited(end.as_deref())
+                || waited(other_end.flatten().as_deref()),
+            is_target: is_target.contains(&position),
+        };
+        stances.insert(position, stance);
+        let fate = fate(cluster, &world, object, end.as_deref(), &makers);
+        forecast.fates.push(ObjectFate {
+            object: object.object_ref(),
+            fate,
+            before: Arc::new(object.meta.clone()),
+            after: end,
+        });
+    }
+    let mut doubts = doubt::spread(cluster, scope, &stances);
+    for (position, fate) in scope.affected().zip(&mut forecast.fates) {
+        if let Some(missing) = doubts.remove(&position) {
+            fate.fate = Fate::Undecided { missing };
         }
-        let before = Arc::new(object.meta.clone());
-        forecast.fates.push(ObjectFate { object: object.object_ref(), fate, before, after: end });
     }
     find(cluster, scope, &mut forecast);
     forecast.duration = world.steps.last().map_or(Duration::ZERO, |step| step.at);
-    forecast.findings.extend(world.gave_up.then_some(Finding::DidNotSettle));
+    forecast
+        .findings
+        .extend(world.gave_up.then_some(Finding::DidNotSettle));
     forecast.findings.sort();
     forecast.findings.dedup();
     forecast.timeline = world.steps;
@@ -191,10 +301,50 @@ fn simulate(
     unlisted: Unlisted,
     findings: &mut Vec<Finding>,
 ) -> World {
+    let mut world = build(cluster, scope, objects, unlisted);
+    world.settle();
+    if !targets.is_empty() {
+        // What is pending anyway was accounted for when the cluster was built.
+        world.forget();
+    }
+    for (index, (positions, intent)) in targets.iter().enumerate() {
+        for position in positions {
+            let Some(object) = objects.get(position) else {
+                continue;
+            };
+            let Some(kind) = object.kind_id else { continue };
+            let response = world.delete(kind, object.object_ref(), &intent.options, index);
+            if !response.is_success() {
+                let message = response
+                    .status()
+                    .map(|status| status.message.clone())
+                    .unwrap_or_default();
+                findings.push(Finding::Refused {
+                    object: object.object_ref(),
+                    code: response.code,
+                    message,
+                });
+            }
+        }
+        world.settle();
+    }
+    world
+}
+
+/// The world at its beginning.
+fn build(
+    cluster: &Cluster,
+    scope: &Scope,
+    objects: &BTreeMap<u32, SnapshotObject>,
+    unlisted: Unlisted,
+) -> World {
     let mut server = cluster.empty_server.clone();
     for (position, object) in objects {
         let Some(kind) = object.kind_id else { continue };
-        let mut stored = StoredObject { meta: object.meta.clone(), body: body(object) };
+        let mut stored = StoredObject {
+            meta: object.meta.clone(),
+            body: body(object),
+        };
         // Nothing evaluates what is only looked at, and its owners are not here.
         if scope.members[position] == Member::Context {
             stored.meta.owner_references.clear();
@@ -206,9 +356,15 @@ fn simulate(
     }
     for (position, reference) in &scope.unknown {
         let kind = unlisted_kind(cluster, &mut server, reference);
-        let Some(kind) = kind.filter(|_| unlisted == Unlisted::Present) else { continue };
+        let Some(kind) = kind.filter(|_| unlisted == Unlisted::Present) else {
+            continue;
+        };
         let resource = &server.catalog()[kind];
-        let namespace = if resource.is_namespaced() { Arc::clone(&objects[position].meta.namespace) } else { "".into() };
+        let namespace = if resource.is_namespaced() {
+            Arc::clone(&objects[position].meta.namespace)
+        } else {
+            "".into()
+        };
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if server.object(kind, &namespace, &reference.name).is_none() {
@@ -218,41 +374,29 @@ fn simulate(
     }
     let catalog = Arc::new(server.catalog().clone());
     let now = latest_time(objects.values());
-    let mut world = World::new(cluster.version, server, catalog, &cluster.assumptions, now);
-    world.settle();
-    let pending_steps = world.steps.len();
-    if !targets.is_empty() {
-        // What is pending anyway was accounted for when the cluster was built.
-        world.steps.drain(..pending_steps);
-        world.warnings.clear();
-        world.begin();
-    }
-    for (index, (positions, intent)) in targets.iter().enumerate() {
-        for position in positions {
-            let Some(object) = objects.get(position) else { continue };
-            let Some(kind) = object.kind_id else { continue };
-            let response = world.delete(kind, object.object_ref(), &intent.options, index);
-            if !response.is_success() {
-                let message = response.status().map(|status| status.message.clone()).unwrap_or_default();
-                findings.push(Finding::Refused { object: object.object_ref(), code: response.code, message });
-            }
-        }
-        world.settle();
-    }
-    world
+    World::new(cluster.version, server, catalog, &cluster.assumptions, now)
 }
 
 /// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.
-fn unlisted_kind(cluster: &Cluster, server: &mut kubegc_sim::ApiServer, reference: &OwnerReference) -> Option<KindId> {
+fn unlisted_kind(
+    cluster: &Cluster,
+    server: &mut kubegc_sim::ApiServer,
+    reference: &OwnerReference,
+) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);
     }
-    let (group, _) = split_api_version(&reference.api_version);
-    if cluster.knows_group(group) {
+    if cluster.is_unserved(&reference.api_version, &reference.kind) {
         return None;
     }
-    let plural = format!("{}s", reference.kind.to_lowercase());
-    let resource = ApiResource::new(&reference.api_version, &reference.kind, &plural, KindScope::Cluster).custom();
+    // No resource has capitals in its name: this one is not taken.
+    let resource = ApiResource::new(
+        &reference.api_version,
+        &reference.kind,
+        &reference.kind,
+        KindScope::Cluster,
+    )
+    .custom();
     server.register(resource).ok()
 }
 
@@ -275,11 +419,17 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
             "status": { "phase": namespace.phase.as_deref().unwrap_or("Active") },
         }),
         Details::CustomResourceDefinition(definition) => {
-            let version = |version: &kubegc_snapshot::CrdVersion| {
-                serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage })
+            let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
+            let scope = if definition.scope == KindScope::Cluster {
+                "Cluster"
+            } else {
+                "Namespaced"
             };
-            let scope = if definition.scope == KindScope::Cluster { "Cluster" } else { "Namespaced" };
-            let established = if definition.established == Some(false) { "False" } else { "True" };
+            let established = if definition.established == Some(false) {
+                "False"
+            } else {
+                "True"
+            };
             serde_json::json!({
                 "spec": {
                     "group": definition.group,
@@ -299,8 +449,16 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
 fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
     objects
         .flat_map(|object| {
-            let grace = object.meta.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs();
-            let deletion = object.meta.deletion_timestamp.map(|at| at.saturating_sub(Duration::from_secs(grace)));
+            let grace = object
+                .meta
+                .deletion_grace_period_seconds
+                .unwrap_or(0)
+                .max(0)
+                .unsigned_abs();
+            let deletion = object
+                .meta
+                .deletion_timestamp
+                .map(|at| at.saturating_sub(Duration::from_secs(grace)));
             deletion.into_iter().chain(object.meta.creation_timestamp)
         })
         .max()
@@ -309,7 +467,9 @@ fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timesta
 
 fn end(world: &World, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
     let kind = object.kind_id?;
-    let stored = world.server.object(kind, &object.meta.namespace, &object.meta.name)?;
+    let stored = world
+        .server
+        .object(kind, &object.meta.namespace, &object.meta.name)?;
     (stored.meta.uid == object.meta.uid).then(|| Arc::new(stored.meta.clone()))
 }
 
@@ -317,18 +477,33 @@ fn end(world: &World, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
 fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {
-            a.is_deleting() == b.is_deleting() && a.finalizers == b.finalizers && a.owner_references == b.owner_references
+            a.is_deleting() == b.is_deleting()
+                && a.finalizers == b.finalizers
+                && a.owner_references == b.owner_references
         }
         (None, None) => true,
         _ => false,
     }
 }
 
-/// Who made each object go, by uid.
+/// What was being deleted at some time and was there still.
+fn terminating(steps: &[Step]) -> BTreeSet<Uid> {
+    let changes = steps.iter().flat_map(|step| &step.changes);
+    changes
+        .filter(|change| change.outcome == Outcome::Terminating)
+        .map(|change| change.object.uid.clone())
+        .collect()
+}
+
+/// Who made each object go, by kind and name.
 fn makers(steps: &[Step]) -> BTreeMap<(&str, &str, &str), Actor> {
     let mut makers = BTreeMap::new();
     for step in steps {
-        for change in step.changes.iter().filter(|change| change.outcome == Outcome::Gone) {
+        for change in step
+            .changes
+            .iter()
+            .filter(|change| change.outcome == Outcome::Gone)
+        {
             let object = &change.object;
             makers.insert((&*object.kind, &*object.namespace, &*object.name), step.actor);
         }
@@ -345,7 +520,9 @@ fn fate(
 ) -> Fate {
     let Some(end) = end else {
         let key = (&*object.kind, &*object.meta.namespace, &*object.meta.name);
-        return Fate::Deleted { by: makers.get(&key).copied().unwrap_or(Actor::GarbageCollector) };
+        return Fate::Deleted {
+            by: makers.get(&key).copied().unwrap_or(Actor::GarbageCollector),
+        };
     };
     if object.kind_id.is_none() {
         return Fate::Kept;
@@ -357,68 +534,34 @@ fn fate(
             Vec::new()
         };
         let in_grace = end.finalizers.is_empty() && !cluster.assumptions.pods_end;
-        return Fate::Stuck { finalizers: end.finalizers.clone(), blocked_by, in_grace };
+        return Fate::Stuck {
+            finalizers: end.finalizers.clone(),
+            blocked_by,
+            in_grace,
+        };
     }
     let lost: Vec<OwnerReference> = object
         .meta
         .owner_references
         .iter()
-        .filter(|reference| !end.owner_references.iter().any(|kept| kept.uid == reference.uid && kept.name == reference.name))
+        .filter(|reference| {
+            !end.owner_references
+                .iter()
+                .any(|kept| kept.uid == reference.uid && kept.name == reference.name)
+        })
         .cloned()
         .collect();
-    if lost.is_empty() { Fate::Kept } else { Fate::Released { owners: lost } }
-}
-
-/// What would decide the fate of an object: the unknown owners of it, or of what it depends on.
-fn missing(cluster: &Cluster, scope: &Scope, position: u32, differs: bool) -> Vec<Missing> {
-    let mut found = std::collections::BTreeSet::new();
-    if scope.flawed.contains(&position) {
-        found.insert(Missing::Flawed { object: cluster.object_ref(position) });
-    }
-    if differs {
-        let mut seen = std::collections::BTreeSet::new();
-        let mut pending = vec![position];
-        while let Some(at) = pending.pop() {
-            if !seen.insert(at) {
-                continue;
-            }
-            found.extend(scope.unknown.iter().filter(|(dependent, _)| *dependent == at).map(|(_, reference)| {
-                missing_owner(cluster, at, reference)
-            }));
-            pending.extend(cluster.edges.owners(at).filter_map(|owner| match owner {
-                Owner::At(owner) => Some(owner),
-                _ => None,
-            }));
-            // Dependents hold their owner up: what they wait for, it waits for.
-            pending.extend(cluster.edges.dependents(at).iter().copied().filter(|at| scope.members.contains_key(at)));
-        }
-    }
-    found.into_iter().collect()
-}
-
-fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
-    let mut owner = ObjectRef {
-        kind: Arc::clone(&reference.kind),
-        api_version: Arc::clone(&reference.api_version),
-        namespace: cluster.object_ref(dependent).namespace,
-        name: Arc::clone(&reference.name),
-        uid: reference.uid.clone(),
-    };
-    match cluster.kind_id(&reference.api_version, &reference.kind) {
-        Some(kind) => {
-            let resource = &cluster.catalog()[kind];
-            if !resource.is_namespaced() {
-                owner.namespace = "".into();
-            }
-            Missing::Owner { owner, resource: resource.qualified_resource() }
-        }
-        None => Missing::Kind { owner },
+    if lost.is_empty() {
+        Fate::Kept
+    } else {
+        Fate::Released { owners: lost }
     }
 }
 
 /// What else is worth knowing.
 fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
     let mut anything_goes = false;
+    let positions: Vec<u32> = scope.affected().collect();
     for (position, fate) in scope.affected().zip(&forecast.fates) {
         let object = &fate.object;
         let goes = matches!(fate.fate, Fate::Deleted { .. } | Fate::Stuck { .. });
@@ -428,7 +571,9 @@ fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
             let served = cluster.kind_id(&reference.api_version, &reference.kind);
             match (owner, served) {
                 (Owner::Never, Some(_)) => {
-                    forecast.findings.push(Finding::NamespacedOwnerOfClusterScoped { object: object.clone() });
+                    forecast.findings.push(Finding::NamespacedOwnerOfClusterScoped {
+                        object: object.clone(),
+                    });
                 }
                 (Owner::Never, None) => forecast.findings.push(Finding::OwnerKindNotServed {
                     object: object.clone(),
@@ -436,12 +581,17 @@ fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
                 }),
                 (Owner::At(owner), _) if goes && reference.controller == Some(true) => {
                     let controller = cluster.object_ref(owner);
-                    let stays = match forecast.fates.iter().find(|fate| fate.object == controller) {
-                        Some(fate) => matches!(fate.fate, Fate::Kept | Fate::Released { .. }),
-                        None => cluster.object(owner).is_some_and(|owner| !owner.meta.is_deleting()),
+                    let stays = match positions.binary_search(&owner) {
+                        Ok(at) => matches!(forecast.fates[at].fate, Fate::Kept | Fate::Released { .. }),
+                        Err(_) => cluster
+                            .object(owner)
+                            .is_some_and(|owner| !owner.meta.is_deleting()),
                     };
                     if stays {
-                        forecast.findings.push(Finding::OwnerMayRecreate { object: object.clone(), controller });
+                        forecast.findings.push(Finding::OwnerMayRecreate {
+                            object: object.clone(),
+                            controller,
+                        });
                     }
                 }
                 _ => {}

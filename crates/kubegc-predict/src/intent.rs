@@ -36,7 +36,10 @@ impl Intent {
     /// Deletes one object.
     #[must_use]
     pub const fn delete(object: ObjectName, options: DeleteOptions) -> Self {
-        Self { target: Target::Object(object), options }
+        Self {
+            target: Target::Object(object),
+            options,
+        }
     }
 }
 
@@ -66,7 +69,9 @@ impl KindName {
             let (group, version) = split_api_version(api_version);
             return *resource.kind == *kind && *resource.group == *group && *resource.version == *version;
         }
-        let (name, group) = text.split_once('.').map_or((text, None), |(name, group)| (name, Some(group)));
+        let (name, group) = text
+            .split_once('.')
+            .map_or((text, None), |(name, group)| (name, Some(group)));
         let fits = name.eq_ignore_ascii_case(&resource.kind) || name.eq_ignore_ascii_case(&resource.resource);
         fits && group.is_none_or(|group| *resource.group == *group)
     }
@@ -102,12 +107,26 @@ impl std::str::FromStr for ObjectName {
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => ("", *kind, *name),
             [namespace, kind, name] => (*namespace, *kind, *name),
-            _ => return Err(FieldError::invalid("object", text, "expected namespace/Kind/name or Kind/name")),
+            _ => {
+                return Err(FieldError::invalid(
+                    "object",
+                    text,
+                    "expected namespace/Kind/name or Kind/name",
+                ));
+            }
         };
         if kind.is_empty() || name.is_empty() {
-            return Err(FieldError::invalid("object", text, "kind and name must not be empty"));
+            return Err(FieldError::invalid(
+                "object",
+                text,
+                "kind and name must not be empty",
+            ));
         }
-        Ok(Self { namespace: namespace.into(), kind: KindName::new(kind), name: name.into() })
+        Ok(Self {
+            namespace: namespace.into(),
+            kind: KindName::new(kind),
+            name: name.into(),
+        })
     }
 }
 
@@ -132,17 +151,28 @@ pub struct Assumptions {
 
 impl Default for Assumptions {
     fn default() -> Self {
-        Self { pods_end: true, finalizers_released: Vec::new() }
+        Self {
+            pods_end: true,
+            finalizers_released: Vec::new(),
+        }
     }
 }
 
 impl std::fmt::Display for Assumptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.pods_end { "pods end after their grace period; " } else { "pods never end; " })?;
+        f.write_str(if self.pods_end {
+            "pods end after their grace period; "
+        } else {
+            "pods never end; "
+        })?;
         if self.finalizers_released.is_empty() {
             f.write_str("finalizers are held by whoever set them; ")?;
         } else {
-            write!(f, "somebody removes the finalizers {}, others are held; ", self.finalizers_released.join(", "))?;
+            write!(
+                f,
+                "somebody removes the finalizers {}, others are held; ",
+                self.finalizers_released.join(", ")
+            )?;
         }
         f.write_str("no other controller creates objects anew")
     }

@@ -9,8 +9,10 @@
 
 mod closure;
 mod cluster;
+mod doubt;
 mod error;
 mod explain;
+mod explore;
 mod fate;
 mod forecast;
 mod intent;
@@ -22,6 +24,7 @@ pub use closure::Closure;
 pub use cluster::Cluster;
 pub use error::PredictError;
 pub use explain::{Explanation, Fact, Statement};
+pub use explore::{Bounds, Exploration, PossibleFates, Way};
 pub use fate::{Fate, Finding, Missing};
 pub use forecast::{Forecast, ObjectFate};
 pub use intent::{Assumptions, Intent, KindName, ObjectName, Target};

@@ -59,7 +59,9 @@ pub enum Act {
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Delete { propagation: Some(policy) } => write!(f, "delete ({policy})"),
+            Self::Delete {
+                propagation: Some(policy),
+            } => write!(f, "delete ({policy})"),
             Self::Delete { propagation: None } => f.write_str("delete"),
             Self::DeleteCollection => f.write_str("delete all"),
             Self::Patch { .. } => f.write_str("patch"),

@@ -49,4 +49,4 @@ pub use details::{CrdDetails, CrdVersion, Details, NamespaceDetails, PodDetails}
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
 pub use reader::{OBJECT_BYTES_MAX, Reader};
-pub use snapshot::{Snapshot, SnapshotObject};
+pub use snapshot::{ObjectView, Snapshot, SnapshotObject};

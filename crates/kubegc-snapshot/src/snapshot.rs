@@ -1,8 +1,8 @@
 //! What was read: objects, the kinds of the cluster, what is complete, and what was odd.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
-use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, identity::split_api_version};
+use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version};
 
 use crate::{
     Completeness, Details, Finding, Place, Problem,
@@ -93,17 +93,59 @@ impl Snapshot {
     /// O(log n) for n objects.
     #[must_use]
     pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<SnapshotObject> {
+        self.object(self.position(group, kind, namespace, name)?)
+    }
+
+    /// The position of the object with this name in [`objects`](Self::objects).
+    ///
+    /// # Complexity
+    /// O(log n) for n objects.
+    #[must_use]
+    pub fn position(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
         let store = &self.store;
         let found = store.records.binary_search_by(|record| {
-            let (api_version, its_kind) = store.type_texts(record.type_id);
-            split_api_version(api_version)
-                .0
-                .cmp(group)
-                .then_with(|| (**its_kind).cmp(kind))
+            self.compare_kind(record, group, kind)
                 .then_with(|| (**store.texts.text(record.namespace)).cmp(namespace))
                 .then_with(|| (*record.name).cmp(name))
         });
-        self.object(found.ok()?)
+        found.ok()
+    }
+
+    /// The positions of all objects of a kind.
+    ///
+    /// # Complexity
+    /// O(log n) for n objects.
+    #[must_use]
+    pub fn positions_of_kind(&self, group: &str, kind: &str) -> Range<usize> {
+        let records = &self.store.records;
+        let start = records.partition_point(|record| self.compare_kind(record, group, kind).is_lt());
+        let end = records.partition_point(|record| self.compare_kind(record, group, kind).is_le());
+        start..end
+    }
+
+    /// The object at this position, looked at in place instead of built.
+    #[must_use]
+    pub fn view(&self, position: usize) -> Option<ObjectView<'_>> {
+        let record = self.store.records.get(position)?;
+        Some(ObjectView {
+            snapshot: self,
+            record,
+        })
+    }
+
+    /// The objects as [`objects`](Self::objects) has them, looked at in place.
+    pub fn views(&self) -> impl ExactSizeIterator<Item = ObjectView<'_>> {
+        let records = self.store.records.iter();
+        records.map(|record| ObjectView {
+            snapshot: self,
+            record,
+        })
+    }
+
+    fn compare_kind(&self, record: &Record, group: &str, kind: &str) -> Ordering {
+        let (api_version, its_kind) = self.store.type_texts(record.type_id);
+        let its_group = split_api_version(api_version).0;
+        its_group.cmp(group).then_with(|| (**its_kind).cmp(kind))
     }
 
     fn build(&self, record: &Record) -> SnapshotObject {
@@ -117,6 +159,85 @@ impl Snapshot {
             flawed: record.flawed,
             place: self.store.place(record),
         }
+    }
+}
+
+/// One object of a snapshot, looked at in place: what passes over all objects need, at the cost of what they look at.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectView<'a> {
+    snapshot: &'a Snapshot,
+    record: &'a Record,
+}
+
+impl<'a> ObjectView<'a> {
+    /// Group and version, as the dump has it.
+    #[must_use]
+    pub fn api_version(&self) -> &'a Arc<str> {
+        self.snapshot.store.type_texts(self.record.type_id).0
+    }
+
+    /// Kind, as the dump has it.
+    #[must_use]
+    pub fn kind(&self) -> &'a Arc<str> {
+        self.snapshot.store.type_texts(self.record.type_id).1
+    }
+
+    /// The kind in the snapshot's catalog; `None` where it is not there.
+    #[must_use]
+    pub fn kind_id(&self) -> Option<KindId> {
+        self.snapshot.kind_ids[self.record.type_id as usize]
+    }
+
+    /// Namespace; empty for cluster-scoped objects.
+    #[must_use]
+    pub fn namespace(&self) -> &'a Arc<str> {
+        self.snapshot.store.texts.text(self.record.namespace)
+    }
+
+    /// Name.
+    #[must_use]
+    pub const fn name(&self) -> &'a Arc<str> {
+        &self.record.name
+    }
+
+    /// Uid.
+    #[must_use]
+    pub const fn uid(&self) -> &'a Uid {
+        &self.record.uid
+    }
+
+    /// Whether a part of it could not be read.
+    #[must_use]
+    pub const fn is_flawed(&self) -> bool {
+        self.record.flawed
+    }
+
+    /// Whether it is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.snapshot.store.extras[self.record.extra as usize]
+            .deletion_timestamp
+            .is_some()
+    }
+
+    /// The finalizers, in stored order.
+    pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &'a Arc<str>> {
+        let store = &self.snapshot.store;
+        let finalizers = store.extras[self.record.extra as usize].finalizers;
+        store
+            .finalizer_lists
+            .sequence(finalizers)
+            .iter()
+            .map(|&id| store.texts.text(id))
+    }
+
+    /// The owner references, in stored order.
+    pub fn owner_references(&self) -> impl ExactSizeIterator<Item = OwnerReference> + use<'a> {
+        let store = &self.snapshot.store;
+        store
+            .owners_of(self.record)
+            .iter()
+            .map(|owner| store.owner_reference(owner))
     }
 }
 

@@ -154,14 +154,7 @@ impl Store {
             owner_references: self
                 .owners_of(record)
                 .iter()
-                .map(|owner| OwnerReference {
-                    api_version: text(owner.api_version),
-                    kind: text(owner.kind),
-                    name: text(owner.name),
-                    uid: owner.uid.clone(),
-                    controller: owner.controller,
-                    block_owner_deletion: owner.block_owner_deletion,
-                })
+                .map(|owner| self.owner_reference(owner))
                 .collect(),
             labels: self
                 .label_sets
@@ -169,6 +162,19 @@ impl Store {
                 .iter()
                 .map(|&(key, value)| (text(key), text(value)))
                 .collect(),
+        }
+    }
+
+    /// An owner reference, built from what is kept.
+    pub(crate) fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
+        let text = |id: TextId| Arc::clone(self.texts.text(id));
+        OwnerReference {
+            api_version: text(owner.api_version),
+            kind: text(owner.kind),
+            name: text(owner.name),
+            uid: owner.uid.clone(),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
         }
     }
 

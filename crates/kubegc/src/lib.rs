@@ -1,6 +1,15 @@
 //! Kubernetes garbage collection as pure planners: facts, policy and time in; actions with reasons out.
 //!
-//! This crate holds no logic. It re-exports the parts, each of which can be used alone.
+//! This crate holds no logic. It re-exports the parts, each of which can be used alone, and the [`guide`].
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`core`] | nothing: identity, metadata, deletion options, kinds, versions, the traits |
+//! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
+//! | [`lifecycle`] | the other collectors; namespaces so far |
+//! | [`snapshot`] | what a dump says, and what it leaves unknown |
+//! | [`sim`] | how the API server answers: the world in memory |
+//! | [`predict`] | what a delete does, and why |
 
 pub use kubegc_core as core;
 pub use kubegc_lifecycle as lifecycle;
@@ -8,3 +17,10 @@ pub use kubegc_objects as objects;
 pub use kubegc_predict as predict;
 pub use kubegc_sim as sim;
 pub use kubegc_snapshot as snapshot;
+
+pub mod guide;
+
+/// The code in the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeDoctests;

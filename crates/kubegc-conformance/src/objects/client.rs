@@ -81,6 +81,20 @@ impl Client {
         }
     }
 
+    /// The object that the next request is on, unless it creates it.
+    pub(super) fn next_alias<'a>(&self, scene: &'a Scene<'_>) -> Option<&'a str> {
+        match scene.scenario.steps.get(self.step)? {
+            Step::Delete { alias, .. }
+            | Step::SetOwnerRefs { alias, .. }
+            | Step::SetFinalizers { alias, .. }
+            | Step::AddFinalizer { alias, .. }
+            | Step::RemoveFinalizer { alias, .. }
+            | Step::Touch { alias }
+            | Step::Patch { alias, .. } => Some(alias),
+            Step::Create { .. } | Step::DeleteNamespace { .. } | Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => None,
+        }
+    }
+
     /// Goes to the next step of the script.
     pub(super) fn advance(&mut self) {
         self.step += 1;

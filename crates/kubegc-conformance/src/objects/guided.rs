@@ -7,6 +7,8 @@
 //!
 //! Recordings list writes in the order in which they *arrived* at the server. One that arrived may take effect a little later, after others.
 
+use std::time::Duration;
+
 use kubegc_core::Timestamp;
 use kubegc_sim::rng::Rng;
 use serde_json::Value;
@@ -20,9 +22,11 @@ use super::{
 use crate::{Failure, failure::equal};
 
 /// So many steps of the world are tried for one recorded sequence.
-pub(super) const STEPS_MAX: usize = 200_000;
+pub(super) const STEPS_MAX: usize = 400_000;
 /// After so many tries of a stretch, the one before it is played again.
 const TRIES_MAX: usize = 12;
+/// From one write to the next, no more time than this passes.
+const STRETCH_MAX: Duration = Duration::from_secs(120);
 /// After so many failures without progress, twice as many stretches are played again.
 const PATIENCE: usize = 24;
 
@@ -79,6 +83,7 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
     // The failure of the try that came furthest, and how many failed since.
     let mut furthest: Option<((usize, usize), Failure)> = None;
     let mut failures = 0;
+    let mut fruitless = 0;
     while steps < STEPS_MAX {
         let height = stack.len();
         let Some(stretch) = stack.last_mut() else { break };
@@ -86,12 +91,12 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
             let back = 1_usize << (failures / PATIENCE).min(16);
             stack.truncate(height.saturating_sub(back).max(1));
             if let Some(stretch) = stack.last_mut().filter(|_| back > 1) {
-                stretch.tries = stretch.tries.min(2);
+                stretch.tries = 0;
             }
             continue;
         }
         let mut run = Run {
-            mood: Mood::draw(&mut rng, stretch.tries, stretch.from.lanes.len()),
+            mood: Mood::draw(&mut rng, fruitless, stretch.from.lanes.len()),
             world: stretch.from.clone(),
             level: stretch.events.len(),
             events: stretch.events.clone(),
@@ -103,6 +108,7 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
             Ok(false) => stack.push(Stretch { from: run.world, events: run.events, tries: 0 }),
             Err(failure) => {
                 failures += 1;
+                fruitless += 1;
                 let reached = (run.level, run.world.writes.len());
                 if furthest.as_ref().is_none_or(|(known, _)| reached > *known) {
                     failures = 0;
@@ -145,15 +151,22 @@ struct Mood {
     /// A write that arrives takes effect at once, or later.
     at_once: f64,
     later: f64,
+    /// Whether writes that remove an object wait for others that are to find it.
+    is_patient: bool,
     lanes: Vec<f64>,
 }
 
 impl Mood {
-    fn draw(rng: &mut Rng, tries: usize, lanes: usize) -> Self {
+    /// Strict until something fails, and now and then after that.
+    fn draw(rng: &mut Rng, failures: usize, lanes: usize) -> Self {
+        let kind = match failures {
+            0 | 1 => failures as u64,
+            _ => rng.below(6),
+        };
         let mut pick = |from: &[f64]| from[rng.below(from.len() as u64) as usize];
-        match tries {
-            0 => Self { is_strict: true, read: 8.0, poll: 6.0, client: 4.0, time: 0.1, at_once: 9.0, later: 0.0, lanes: vec![7.0; lanes] },
-            1 => Self { is_strict: true, read: 6.0, poll: 4.0, client: 8.0, time: 0.1, at_once: 9.0, later: 0.0, lanes: vec![7.0; lanes] },
+        match kind {
+            0 => Self { is_strict: true, read: 8.0, poll: 6.0, client: 4.0, time: 0.1, at_once: 9.0, later: 0.0, is_patient: false, lanes: vec![7.0; lanes] },
+            1 => Self { is_strict: true, read: 6.0, poll: 4.0, client: 8.0, time: 0.1, at_once: 9.0, later: 0.0, is_patient: false, lanes: vec![7.0; lanes] },
             _ => Self {
                 is_strict: false,
                 read: pick(&[0.1, 1.0, 4.0]),
@@ -162,6 +175,7 @@ impl Mood {
                 time: pick(&[0.0, 0.0, 0.02, 0.3]),
                 at_once: pick(&[9.0, 9.0, 1.0]),
                 later: pick(&[0.0, 0.0, 0.2, 1.0]),
+                is_patient: pick(&[0.0, 1.0]) > 0.5,
                 lanes: (0..lanes).map(|_| pick(&[0.03, 0.3, 2.0, 6.0])).collect(),
             },
         }
@@ -174,6 +188,8 @@ enum Move {
     Commit(usize),
     /// A write arrives, and takes effect later.
     Arrive(usize),
+    /// A write arrives that is to remove its object, and does so later.
+    Check(usize),
     Deliver(usize),
     Poll,
     Client,
@@ -185,6 +201,7 @@ impl Run<'_, '_> {
     /// Plays up to the next write or checkpoint; whether that was the end of the script.
     fn play(&mut self, rng: &mut Rng, steps: &mut usize) -> Result<bool, Failure> {
         let writes = self.world.writes.len();
+        let patience = self.world.now.saturating_add(STRETCH_MAX);
         loop {
             if self.world.writes.len() > writes {
                 return Ok(false);
@@ -213,7 +230,10 @@ impl Run<'_, '_> {
                 let expected = next.map_or("silence", String::as_str);
                 return Err(Failure::new("next write", expected, "nothing is possible any more"));
             };
-            self.carry_out(step)?;
+            self.carry_out(step, rng)?;
+            if self.world.now > patience {
+                return Err(Failure::new("next write", next.map_or("silence", String::as_str), format!("nothing for {STRETCH_MAX:?}")));
+            }
         }
     }
 
@@ -242,20 +262,28 @@ impl Run<'_, '_> {
             match world.intent(call) {
                 None => moves.push((Move::Commit(at), self.mood.read)),
                 // It takes effect when its recorded answer is what it would get.
-                Some(_) if call.arrived.is_some() => {
+                Some(intent) if call.arrived.is_some() => {
                     let recorded = call.arrived.and_then(|at| self.plan.sequence[self.level].get(at));
                     if recorded.is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call)))) {
-                        moves.push((Move::Commit(at), self.mood.read));
+                        let is_early = self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
+                        moves.push((Move::Commit(at), if is_early { 0.02 } else { 2.0 * self.mood.read }));
                     }
                 }
                 Some(intent) => {
                     let code = next.and_then(|next| next.strip_prefix(&*intent)).and_then(|code| code.strip_prefix(' '));
                     if let Some(code) = code {
+                        let is_early = self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
                         let weight = if client_is_late { 0.05 } else { 1.0 };
+                        let (at_once, later) = if is_early { (0.1, 9.0) } else { (self.mood.at_once, self.mood.later) };
                         if *code == world.code_of(call).to_string() {
-                            moves.push((Move::Commit(at), weight * self.mood.at_once));
+                            moves.push((Move::Commit(at), weight * at_once));
                         }
-                        moves.push((Move::Arrive(at), weight * self.mood.later));
+                        if later > 0.0 {
+                            moves.push((Move::Arrive(at), weight * later));
+                            if code == "200" && world.is_checkable(call) {
+                                moves.push((Move::Check(at), weight * later));
+                            }
+                        }
                     }
                 }
             }
@@ -296,7 +324,17 @@ impl Run<'_, '_> {
         Ok(moves)
     }
 
-    fn carry_out(&mut self, step: Move) -> Result<(), Failure> {
+    /// Whether the client is about to ask for the same object, or a further write is recorded that found it.
+    fn is_needed_later(&self, intent: &str) -> bool {
+        let alias = |text: &str| text.split(' ').nth(1).map(ToOwned::to_owned);
+        let own = self.world.writes.len();
+        let left = self.plan.sequence[self.level].iter().enumerate().skip(own);
+        let mut left = left.filter(|&(at, text)| at > own || !text.starts_with(intent));
+        self.world.client.next_alias(self.world.scene).map(ToOwned::to_owned) == alias(intent)
+            || left.any(|(_, text)| text.ends_with(" 200") && alias(text) == alias(intent))
+    }
+
+    fn carry_out(&mut self, step: Move, rng: &mut Rng) -> Result<(), Failure> {
         match step {
             Move::Commit(at) => {
                 let before = self.world.writes.len();
@@ -311,12 +349,19 @@ impl Run<'_, '_> {
                 self.world.arrive(at);
                 self.compare_body(self.world.writes.len() - 1)
             }
+            Move::Check(at) => {
+                self.world.check(at);
+                self.compare_body(self.world.writes.len() - 1)
+            }
             Move::Deliver(lane) => self.world.deliver(lane),
             Move::Poll => {
                 self.world.poll();
                 Ok(())
             }
-            Move::Client => self.client(),
+            Move::Client => {
+                self.world.namespaces.shuffle(rng.bits());
+                self.client()
+            }
             Move::Namespaces => {
                 self.world.namespaces.step(&mut self.world.server, self.world.now);
                 Ok(())

@@ -6,7 +6,7 @@ use kubegc_core::{KindId, PatchType, Preconditions, ResourceVersion, StoreError,
 use kubegc_lifecycle::namespace::{
     Action, Answer, Condition, Discovery, Ending, GroupVersionResource, Item, ListPurpose, Namespace, Pass, Pod, Settings, Step,
 };
-use kubegc_sim::{ApiServer, Response, Selector, StoredObject};
+use kubegc_sim::{ApiServer, Response, Selector, StoredObject, rng::mix};
 use serde_json::{Value, json};
 
 /// The namespaces that wait for a visit, and the visit that is under way.
@@ -16,6 +16,8 @@ pub(super) struct NamespaceController {
     due: Vec<Due>,
     visit: Option<(Due, Pass, Step)>,
     conditions: Vec<Condition>,
+    /// What the order of the resources is drawn from.
+    order: u64,
 }
 
 #[derive(Clone)]
@@ -27,7 +29,12 @@ struct Due {
 
 impl NamespaceController {
     pub(super) const fn new(settings: Settings) -> Self {
-        Self { settings, due: Vec::new(), visit: None, conditions: Vec::new() }
+        Self { settings, due: Vec::new(), visit: None, conditions: Vec::new(), order: 0 }
+    }
+
+    /// Draws another order in which the resources of a namespace are emptied: upstream has none, it goes through a hash map.
+    pub(super) const fn shuffle(&mut self, seed: u64) {
+        self.order = seed;
     }
 
     /// Notes that a namespace has changed.
@@ -48,7 +55,10 @@ impl NamespaceController {
             None => {
                 let Some(at) = self.due.iter().position(|due| due.at <= now) else { return };
                 let due = self.due.remove(at);
-                let discovery = Discovery::from(server.catalog());
+                let mut discovery = Discovery::from(server.catalog());
+                for resource in &mut discovery.resources {
+                    resource.id = ranked(&resource.id, self.order);
+                }
                 let mut pass = Pass::new(self.settings.clone(), &due.name, discovery, due.failures, now);
                 let step = pass.next(None);
                 (due, pass, step)
@@ -167,8 +177,20 @@ fn patch(server: &mut ApiServer, name: &str, subresource: &str, expect: &Precond
     done(&server.patch_subresource(kind, "", name, subresource, PatchType::Merge.content_type(), body.as_bytes()))
 }
 
+/// What stands between a drawn rank and the group.
+const RANKED: char = '|';
+
+/// The same resource, with a rank before its group: a visit goes through resources in the order of their names.
+fn ranked(resource: &GroupVersionResource, seed: u64) -> GroupVersionResource {
+    let GroupVersionResource { group, version, resource, .. } = resource;
+    let name = group.bytes().chain(resource.bytes());
+    let rank = name.fold(mix(seed), |rank, byte| mix(rank ^ u64::from(byte)));
+    GroupVersionResource::new(&format!("{rank:016x}{RANKED}{group}"), version, resource)
+}
+
 fn kind_of(server: &ApiServer, resource: &GroupVersionResource) -> Option<KindId> {
-    server.catalog().by_resource(&resource.group, &resource.version, &resource.resource)
+    let group = resource.group.split_once(RANKED).map_or(&*resource.group, |(_, group)| group);
+    server.catalog().by_resource(group, &resource.version, &resource.resource)
 }
 
 fn done(answer: &Response) -> Answer {

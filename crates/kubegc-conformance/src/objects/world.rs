@@ -4,7 +4,9 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use kubegc_core::{DeleteOptions, KindId, ObjectMeta, PatchType, Timestamp, deletion::Propagation};
+use kubegc_core::{
+    DeleteOptions, KindId, ObjectMeta, PatchType, Preconditions, PropagationPolicy, Timestamp, Uid, deletion::Propagation,
+};
 use kubegc_lifecycle::namespace;
 use kubegc_objects::{
     Collector,
@@ -63,6 +65,8 @@ pub(super) struct InFlight {
     pub(super) call: Call,
     /// For a write that has arrived, its place among the writes.
     pub(super) arrived: Option<usize>,
+    /// The uid of the object that the write is about to remove, its check being over.
+    removes: Option<Uid>,
 }
 
 /// A write of the collector. Its text lacks the code until it takes effect.
@@ -196,7 +200,7 @@ impl<'a> World<'a> {
             return;
         };
         match collector.poll_output() {
-            Output::Call(call) => self.calls.push(InFlight { call, arrived: None }),
+            Output::Call(call) => self.calls.push(InFlight { call, arrived: None, removes: None }),
             Output::Event(warning) => {
                 let InvalidNamespace { dependent, .. } = &*warning;
                 let catalog = self.server.catalog();
@@ -231,7 +235,32 @@ impl<'a> World<'a> {
 
     /// The code that a call would be answered with now.
     pub(super) fn code_of(&self, call: &InFlight) -> u16 {
-        perform(&mut self.server.clone(), &call.call.ask).0
+        if call.removes.is_some() { 200 } else { perform(&mut self.server.clone(), &call.call.ask).0 }
+    }
+
+    /// Whether a write would remove its object now: a delete, or a patch that takes the last finalizer.
+    pub(super) fn would_remove(&self, call: &InFlight) -> bool {
+        let ask = &call.call.ask;
+        let is_there = |server: &ApiServer| server.object(ask.kind, &ask.target.namespace, &ask.target.name).is_some();
+        let mut after = self.server.clone();
+        call.removes.is_some()
+            || is_there(&self.server) && perform(&mut after, ask).0 == 200 && !is_there(&after)
+    }
+
+    /// Whether a patch is to be checked before it removes its object.
+    pub(super) fn is_checkable(&self, call: &InFlight) -> bool {
+        call.removes.is_none() && matches!(call.call.ask.request, Request::Patch { .. }) && self.would_remove(call)
+    }
+
+    /// Has a patch that takes the last finalizer from its object be checked. The object is removed later, whatever happens to it until then.
+    ///
+    /// # Upstream
+    /// `Store.Update` gives the update up and calls `deleteWithoutFinalizers`, whose only precondition is the uid; `registry/store.go`, 1.20.2.
+    pub(super) fn check(&mut self, at: usize) {
+        self.arrive(at);
+        let target = &self.calls[at].call.ask;
+        let stored = self.server.object(target.kind, &target.target.namespace, &target.target.name);
+        self.calls[at].removes = stored.map(|object| object.meta.uid.clone());
     }
 
     /// Has a write arrive at the server, where it may take effect later.
@@ -247,8 +276,19 @@ impl<'a> World<'a> {
     /// Has a call take effect.
     pub(super) fn commit(&mut self, at: usize) -> Committed {
         self.arrive(at);
-        let InFlight { call, arrived } = self.calls.remove(at);
-        let (code, answer) = perform(&mut self.server, &call.ask);
+        let InFlight { call, arrived, removes } = self.calls.remove(at);
+        let (code, answer) = match removes {
+            None => perform(&mut self.server, &call.ask),
+            Some(uid) => {
+                // In the background neither of the collector's finalizers holds the object. That it is gone already is no failure.
+                let options = DeleteOptions {
+                    preconditions: Preconditions::uid(uid),
+                    ..DeleteOptions::policy(PropagationPolicy::Background)
+                };
+                let _gone = self.server.delete_with(call.ask.kind, &call.ask.target.namespace, &call.ask.target.name, &options);
+                (200, Answer::Applied(None))
+            }
+        };
         if let Some(write) = arrived.and_then(|place| self.writes.get_mut(place)) {
             write.text = format!("{} {code}", write.text);
         }

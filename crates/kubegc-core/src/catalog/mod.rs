@@ -196,6 +196,8 @@ impl fmt::Display for ApiResource {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     resources: Vec<ApiResource>,
+    /// Positions whose kinds were removed; they still say what the kind was.
+    removed: Vec<bool>,
     by_kind: HashTable<u32>,
     by_resource: HashTable<u32>,
 }
@@ -246,6 +248,7 @@ impl Catalog {
         let kind_hash = hash(&resource.group, &resource.version, &resource.kind);
         let resource_hash = hash(&resource.group, &resource.version, &resource.resource);
         self.resources.push(resource);
+        self.removed.push(false);
         let resources = &self.resources;
         let of = |id: &u32| &resources[*id as usize];
         self.by_kind.insert_unique(kind_hash, id, |id| {
@@ -280,25 +283,102 @@ impl Catalog {
         found.copied().map(KindId)
     }
 
-    /// Every version of every kind, in the order of addition.
-    pub fn iter(&self) -> impl Iterator<Item = (KindId, &ApiResource)> {
-        // Ids are below u32::MAX: `add` checks that.
-        self.resources
-            .iter()
-            .enumerate()
-            .map(|(index, resource)| (KindId(index as u32), resource))
+    /// Removes a kind: nothing leads to it any more. Its position stays taken and still says what the kind was, so that a request that is
+    /// under way can be addressed. Answers whether it was there.
+    pub fn remove(&mut self, kind: KindId) -> bool {
+        let Some(resource) = self.resources.get(kind.index()) else {
+            return false;
+        };
+        if std::mem::replace(&mut self.removed[kind.index()], true) {
+            return false;
+        }
+        let ApiResource {
+            group,
+            version,
+            kind: name,
+            resource: plural,
+            ..
+        } = resource;
+        for (table, key) in [(&mut self.by_kind, name), (&mut self.by_resource, plural)] {
+            if let Ok(entry) = table.find_entry(hash(group, version, key), |&id| id == kind.0) {
+                entry.remove();
+            }
+        }
+        true
     }
 
-    /// How many entries there are.
+    /// Becomes the same set of kinds as another catalog. Kinds that are in both keep their positions here.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::{ApiResource, Catalog, Scope};
+    /// let [pods, secrets] = [("Pod", "pods"), ("Secret", "secrets")].map(|(kind, resource)| ApiResource::new("v1", kind, resource, Scope::Namespaced));
+    /// let (mut known, mut now) = (Catalog::new(), Catalog::new());
+    /// let pod = known.add(pods.clone())?;
+    /// now.add(secrets)?;
+    /// now.add(pods)?;
+    /// known.follow(&now);
+    /// assert_eq!(known.mapping("v1", "Pod"), Some(pod));
+    /// assert_eq!(known.len(), 2);
+    /// # Ok::<(), kubegc_core::FieldError>(())
+    /// ```
+    pub fn follow(&mut self, other: &Self) {
+        let gone: Vec<KindId> = self
+            .iter()
+            .filter(|(_, known)| other.of_resource(known).is_none())
+            .map(|(id, _)| id)
+            .collect();
+        for kind in gone {
+            self.remove(kind);
+        }
+        for (_, resource) in other.iter() {
+            match self.of_resource(resource) {
+                Some(known) if self[known].kind == resource.kind => {
+                    self.resources[known.index()] = resource.clone()
+                }
+                known => {
+                    if let Some(known) = known {
+                        self.remove(known);
+                    }
+                    // Names are unique in the other catalog, and what stood in the way is removed.
+                    let _added = self.add(resource.clone());
+                }
+            }
+        }
+    }
+
+    /// The kind with the same group, version and resource.
+    fn of_resource(&self, resource: &ApiResource) -> Option<KindId> {
+        self.by_resource(&resource.group, &resource.version, &resource.resource)
+    }
+
+    /// Every version of every kind, in the order of addition.
+    pub fn iter(&self) -> impl Iterator<Item = (KindId, &ApiResource)> {
+        let entries = self
+            .resources
+            .iter()
+            .enumerate()
+            .filter(|&(index, _)| !self.removed[index]);
+        // Ids are below u32::MAX: `add` checks that.
+        entries.map(|(index, resource)| (KindId(index as u32), resource))
+    }
+
+    /// How many kinds there are.
     #[must_use]
     pub fn len(&self) -> usize {
+        self.removed.iter().filter(|&&removed| !removed).count()
+    }
+
+    /// Below which every position lies, removed ones included.
+    #[must_use]
+    pub fn positions(&self) -> usize {
         self.resources.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.resources.is_empty()
+        self.len() == 0
     }
 
     /// Somebody's mistake, so it may cost a scan.
@@ -332,9 +412,15 @@ impl std::ops::Index<KindId> for Catalog {
     }
 }
 
+/// Catalogs are equal that hold the same kinds, wherever these lie.
 impl PartialEq for Catalog {
     fn eq(&self, other: &Self) -> bool {
-        self.resources == other.resources
+        let same = |(_, resource): (KindId, &ApiResource)| {
+            other
+                .of_resource(resource)
+                .is_some_and(|kind| other[kind] == *resource)
+        };
+        self.len() == other.len() && self.iter().all(same)
     }
 }
 

@@ -88,10 +88,7 @@ impl Patching {
         } else {
             &self.target.node_namespace
         };
-        if let Some(latest) = context
-            .latest
-            .latest(self.target.kind, namespace, &object.name)
-        {
+        if let Some(latest) = context.latest.latest(self.target.kind, namespace, &object.name) {
             return self.merge(context, node, &latest);
         }
         self.sent = Sent::Read;
@@ -109,10 +106,15 @@ impl Patching {
             }
             Change::Unblock => patch::unblock_merge(read_at, &node_owners(context, node)),
         };
-        self.ask(Request::Patch {
-            format: PatchType::Merge,
-            body,
-        })
+        let mut ask = self.target.ask(
+            Request::Patch {
+                format: PatchType::Merge,
+                body,
+            },
+            self.reason.clone(),
+        );
+        ask.expect.resource_version = Some(read_at.clone());
+        Patched::Ask(ask)
     }
 
     fn ask(&self, request: Request) -> Patched {

@@ -7,11 +7,16 @@ use std::hash::{Hash, Hasher};
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
+use kubegc_core::{ApiResource, ObjectMeta};
+
 use super::{
     Collector,
     workers::{Queue, Work},
 };
 use crate::NodeId;
+
+/// Digests what was seen of an object of a resource.
+pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
 impl Collector {
     /// A digest of the canonical state: equal fingerprints, equal next outputs.
@@ -20,50 +25,65 @@ impl Collector {
     /// O(n log n) in the objects known.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
+        self.fingerprint_with(&|_, meta, mut hasher| meta.hash(&mut hasher))
+    }
+
+    /// The same, with another digest of what the monitors last saw: an explorer that knows the server can tell a version that is current from one that
+    /// is not, and need not tell versions apart beyond that.
+    #[must_use]
+    pub fn fingerprint_with(&self, seen: Seen<'_>) -> u128 {
         let half = |seed: u64| {
             let mut hasher = FixedState::with_seed(seed).build_hasher();
-            self.digest(&mut hasher);
+            self.digest(seen, &mut hasher);
             hasher.finish()
         };
         u128::from(half(0x6b75_6265)) << 64 | u128::from(half(0x6763_0001))
     }
 
-    fn digest(&self, hasher: &mut impl Hasher) {
+    fn digest(&self, seen: Seen<'_>, hasher: &mut impl Hasher) {
         let mut nodes: Vec<NodeId> = self.graph.nodes().collect();
         nodes.sort_by_cached_key(|&node| self.graph.identity(node));
         for node in nodes {
             self.digest_node(node, hasher);
         }
-        for owner in self.absent.iter() {
-            owner.hash(hasher);
+        let mut absent: Vec<_> = self.absent.iter().collect();
+        // The order decides only which one is forgotten first.
+        if absent.len() < self.settings.absent_owners_max {
+            absent.sort();
         }
+        absent.hash(hasher);
         for (resource, synced, known) in self.monitors.known() {
             resource.hash(hasher);
             synced.hash(hasher);
-            known.hash(hasher);
+            for meta in known {
+                seen(resource, meta, hasher);
+            }
         }
         self.digest_queue(&self.attempt_to_delete, hasher);
         self.digest_queue(&self.attempt_to_orphan, hasher);
-        // Works in the order of what they asked: positions are reused and mean nothing.
-        let mut calls: Vec<_> = self.calls.iter().collect();
-        calls.sort_by_key(|(id, _)| **id);
-        for (_, (work, lane)) in calls {
-            format!("{lane:?}").hash(hasher);
-            self.digest_work(*work, hasher);
-        }
+        // Answers may come in any order, so that of the calls means nothing.
+        let mut calls: Vec<u64> = self
+            .calls
+            .values()
+            .map(|&(work, _)| self.work_digest(work, seen))
+            .collect();
+        calls.sort_unstable();
+        calls.hash(hasher);
         for (work, _, ask) in &self.asks {
             ask.hash(hasher);
-            self.digest_work(*work, hasher);
+            self.work_digest(*work, seen).hash(hasher);
         }
         for &(at, work) in self.sleeping.keys() {
             at.since(self.now).hash(hasher);
-            self.digest_work(work, hasher);
+            self.work_digest(work, seen).hash(hasher);
         }
         for &work in &self.unfolding {
-            self.digest_work(work, hasher);
+            self.work_digest(work, seen).hash(hasher);
         }
         format!("{:?}", self.control).hash(hasher);
-        (self.running, self.orphan_next).hash(hasher);
+        self.running.hash(hasher);
+        let both = !self.attempt_to_delete.items.is_empty() && !self.attempt_to_orphan.items.is_empty();
+        (both && self.orphan_next).hash(hasher);
         self.start_deadline.map(|at| at.since(self.now)).hash(hasher);
         self.discover_at.map(|at| at.since(self.now)).hash(hasher);
     }
@@ -107,25 +127,27 @@ impl Collector {
         self.digest_node(node, hasher);
     }
 
-    fn digest_work(&self, at: usize, hasher: &mut impl Hasher) {
+    fn work_digest(&self, at: usize, seen: Seen<'_>) -> u64 {
+        let mut hasher = FixedState::default().build_hasher();
         match &self.works[at] {
             Some(Work::Delete(attempt)) => {
-                self.digest_node(attempt.node(), hasher);
-                attempt.digest(hasher);
+                self.digest_node(attempt.node(), &mut hasher);
+                attempt.digest(&self.catalog, seen, &mut hasher);
                 self.attempt_to_delete
                     .items
                     .is_queued(attempt.node())
-                    .hash(hasher);
+                    .hash(&mut hasher);
             }
             Some(Work::Orphan(attempt)) => {
-                self.digest_node(attempt.node(), hasher);
-                attempt.digest(&self.graph, hasher);
+                self.digest_node(attempt.node(), &mut hasher);
+                attempt.digest(&self.graph, &mut hasher);
                 self.attempt_to_orphan
                     .items
                     .is_queued(attempt.node())
-                    .hash(hasher);
+                    .hash(&mut hasher);
             }
-            None => 0xfeu8.hash(hasher),
+            None => 0xfeu8.hash(&mut hasher),
         }
+        hasher.finish()
     }
 }

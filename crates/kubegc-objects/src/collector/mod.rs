@@ -24,6 +24,7 @@ use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp};
 
 pub use self::{
     explain::{Explanation, OwnerInGraph},
+    fingerprint::Seen,
     io::{Call, CallId, Input, Misuse, MonitorId, Output, Wait, WaitReason, WatchEvent},
 };
 use self::{
@@ -124,7 +125,7 @@ impl Collector {
             Input::Tick => self.pass_time(now),
             Input::Catalog { catalog, failed } => {
                 self.pass_time(now);
-                self.follow_catalog(catalog, &failed);
+                self.follow_catalog(&catalog, &failed);
             }
             Input::Watch { monitor, event } => {
                 if !self.monitors.contains(monitor) {
@@ -191,7 +192,7 @@ impl Collector {
         self.monitors.iter()
     }
 
-    /// The kinds that the calls' [`KindId`](kubegc_core::KindId)s are of.
+    /// The kinds that the calls' [`KindId`](kubegc_core::KindId)s are of. Positions stay valid as kinds come and go.
     #[must_use]
     pub const fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
@@ -227,7 +228,7 @@ impl Collector {
         std::mem::take(&mut self.conclusions)
     }
 
-    fn follow_catalog(&mut self, catalog: Arc<Catalog>, failed: &[String]) {
+    fn follow_catalog(&mut self, catalog: &Catalog, failed: &[String]) {
         self.discover_at = self
             .settings
             .discovery_period
@@ -236,10 +237,11 @@ impl Collector {
         if catalog.is_empty() || (*catalog == *self.catalog && failed.is_empty()) {
             return;
         }
+        // Positions of kinds that stay are kept: requests under way hold them.
+        Arc::make_mut(&mut self.catalog).follow(catalog);
         let changes = self
             .monitors
-            .follow(&catalog, failed, &self.settings, &mut self.graph);
-        self.catalog = catalog;
+            .follow(&self.catalog, failed, &self.settings, &mut self.graph);
         self.control
             .extend(changes.stopped.into_iter().map(Output::Unwatch));
         if !changes.started.is_empty() && !self.settings.semantics.start_without_full_sync {

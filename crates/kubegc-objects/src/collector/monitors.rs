@@ -94,7 +94,7 @@ impl Monitors {
                 changes.stopped.push(MonitorId(at as u32));
             }
         }
-        self.by_kind = vec![None; catalog.len()];
+        self.by_kind = vec![None; catalog.positions()];
         for (kind, resource) in catalog.iter().filter(|(_, resource)| wanted(resource)) {
             let at = self.position(resource).unwrap_or_else(|| {
                 let store = HashMap::default();

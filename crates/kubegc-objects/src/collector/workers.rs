@@ -63,8 +63,9 @@ impl Collector {
         } else {
             [false, true]
         };
-        self.orphan_next = !self.orphan_next;
-        self.start_from(first) || self.start_from(second)
+        let started = self.start_from(first) || self.start_from(second);
+        self.orphan_next ^= started;
+        started
     }
 
     fn start_from(&mut self, orphan: bool) -> bool {

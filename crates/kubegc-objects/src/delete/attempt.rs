@@ -1,8 +1,11 @@
 //! The resumable face of the decision about one item: asks one question at a time and goes on with the answer.
 
-use std::sync::Arc;
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
-use kubegc_core::{ObjectMeta, Preconditions, PropagationPolicy, metadata};
+use kubegc_core::{Catalog, ObjectMeta, ObjectRef, Preconditions, PropagationPolicy, metadata};
 
 use super::expectation;
 use crate::{
@@ -14,6 +17,7 @@ use crate::{
     },
     call::{Answer, Ask, AttemptError, Conclusion, Outcome, Request, Step},
     classify::{OwnerState, Resolved, Verdict, decide},
+    collector::Seen,
     reason::Reason,
 };
 
@@ -83,8 +87,40 @@ impl Attempt {
     }
 
     /// What of the attempt decides how it goes on, without the node's position.
-    pub(crate) fn digest(&self, hasher: &mut impl std::hash::Hasher) {
-        std::hash::Hash::hash(&self.state, hasher);
+    pub(crate) fn digest(&self, catalog: &Catalog, seen: Seen<'_>, hasher: &mut impl Hasher) {
+        std::mem::discriminant(&self.state).hash(hasher);
+        let deletion = |deletion: &Deletion, hasher: &mut _| {
+            let Deletion {
+                item,
+                live,
+                policy,
+                reason,
+                sent: _,
+            } = deletion;
+            (item, policy, reason).hash(hasher);
+            seen(&catalog[item.kind], live, hasher);
+        };
+        match &self.state {
+            State::Start | State::Over => {}
+            State::Item(item) | State::DeleteAgain(item) => item.hash(hasher),
+            State::Owner(owners) => {
+                let Owners {
+                    item,
+                    live,
+                    resolved,
+                    looked_up_in,
+                } = &**owners;
+                (item, resolved, looked_up_in).hash(hasher);
+                seen(&catalog[item.kind], live, hasher);
+            }
+            State::Release(patching) => patching.hash(hasher),
+            State::Unblock(patching, next) => {
+                patching.hash(hasher);
+                deletion(next, hasher);
+            }
+            State::Delete(next) | State::Recheck(next) => deletion(next, hasher),
+            State::Finalize(removing) => removing.hash(hasher),
+        }
     }
 
     /// Goes on with the answer to the last request; the first call, and the one after a sleep, have none. After
@@ -174,7 +210,7 @@ impl Attempt {
         if context.graph.is_being_deleted(node) && !context.graph.is_deleting_dependents(node) {
             return Ok(done(Conclusion::BeingDeleted, self.is_virtual(context)));
         }
-        let identity = context.graph.identity(node);
+        let identity = self.identity(context);
         let (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
         if context.semantics.verify_owners && namespaced && identity.namespace.is_empty() {
             return Err(AttemptError::NamespacedOwnerOfClusterScoped);
@@ -183,6 +219,19 @@ impl Attempt {
         let ask = item.ask(Request::Get, Reason::VerifyItem);
         self.state = State::Item(item);
         Ok(Step::Ask(ask))
+    }
+
+    /// The node's identity; under the apiVersion and kind that the graph has for the uid now, where the version refreshes them (W-7).
+    fn identity(&self, context: &Context<'_>) -> ObjectRef {
+        let mut identity = context.graph.identity(self.node);
+        if context.semantics.refresh_api_version
+            && let Some(current) = context.graph.node(&identity.uid)
+        {
+            let (api_version, kind) = context.graph.kind_texts(context.graph.kind_of(current));
+            identity.api_version = Arc::clone(api_version);
+            identity.kind = Arc::clone(kind);
+        }
+        identity
     }
 
     ///

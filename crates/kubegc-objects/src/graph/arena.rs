@@ -185,12 +185,14 @@ impl Graph {
         }
     }
 
-    /// Adds a dependent to an owner.
-    pub(super) fn add_dependent(&mut self, owner: u32, dependent: u32) {
+    /// Adds a dependent to an owner. `fresh` says that it is not there yet, which saves looking.
+    pub(super) fn add_dependent(&mut self, owner: u32, dependent: u32, fresh: bool) {
         let at = owner as usize;
         let id = NodeId(dependent);
         let added = if self.nodes[at].has(DEPENDENTS_LISTED) {
-            self.dependent_sets.at_mut(self.nodes[at].dependents.0).insert(id)
+            self.dependent_sets
+                .at_mut(self.nodes[at].dependents.0)
+                .insert(id, fresh)
         } else if self.nodes[at].has(DEPENDENT_INLINE) {
             let first = self.nodes[at].dependents;
             first != id && {

@@ -10,7 +10,7 @@ use super::{
     diff::Diff,
     names::Namespace,
     node::{
-        BEING_DELETED, DELETING_DEPENDENTS, DEPENDENT_INLINE, DEPENDENTS_LISTED, Dependents, Reference,
+        BEING_DELETED, DELETING_DEPENDENTS, DEPENDENT_INLINE, DEPENDENTS_LISTED, Dependents, Node, Reference,
         VIRTUAL,
     },
 };
@@ -33,11 +33,14 @@ impl Graph {
                 let Some(existing) = self.coordinates.node_of_uid(object.uid) else {
                     return;
                 };
-                let existing = self.observe(existing, &object, effects);
-                let namespace = self.namespaces.intern(object.namespace);
-                let identity = self.coordinates.intern(object.kind, object.name, object.uid);
-                self.remove(existing, |graph| graph.object_ref(identity, namespace), effects);
-                self.coordinates.release(identity);
+                let (coordinates, namespace) = self.identify(&object);
+                let existing = self.observe(existing, coordinates, namespace, effects);
+                self.remove(
+                    existing,
+                    |graph| graph.object_ref(coordinates, namespace),
+                    effects,
+                );
+                self.coordinates.release(coordinates);
             }
             Event::VirtualDeleted { identity } => self.apply_virtual_delete(identity, effects),
         }
@@ -48,10 +51,9 @@ impl Graph {
         for reference in object.owners {
             references.push(self.intern_reference(reference));
         }
-        let node = match self.coordinates.node_of_uid(object.uid) {
+        let (coordinates, namespace) = self.identify(object);
+        let node = match self.coordinates.node(coordinates) {
             None => {
-                let namespace = self.namespaces.intern(object.namespace);
-                let coordinates = self.coordinates.intern(object.kind, object.name, object.uid);
                 let mut flags = 0;
                 if object.deletion.deleting {
                     flags |= BEING_DELETED;
@@ -61,11 +63,14 @@ impl Graph {
                 }
                 let node = self.insert_node(coordinates, namespace, flags);
                 self.put_references(node, &references);
-                self.add_to_owners(node, &references, effects);
+                // A new node with one owner is in no set yet.
+                self.add_to_owners(node, &references, references.len() == 1, effects);
                 node
             }
             Some(existing) => {
-                let node = self.observe(existing, object, effects);
+                let node = self.observe(existing, coordinates, namespace, effects);
+                let node = self.refresh(node, object);
+                self.coordinates.release(coordinates);
                 self.update_references(node, references, effects);
                 if object.deletion.deleting {
                     self.nodes[node as usize].set(BEING_DELETED);
@@ -78,7 +83,13 @@ impl Graph {
 
     /// Rule E-3: an object that was only heard of is seen. Where it is not what was guessed, a new node replaces the old one and those who
     /// guessed wrong are looked at.
-    fn observe(&mut self, existing: u32, object: &Observed<'_>, effects: &mut Vec<Effect>) -> u32 {
+    fn observe(
+        &mut self,
+        existing: u32,
+        coordinates: Coordinates,
+        namespace: Namespace,
+        effects: &mut Vec<Effect>,
+    ) -> u32 {
         if !self.nodes[existing as usize].has(VIRTUAL) {
             return existing;
         }
@@ -86,11 +97,8 @@ impl Graph {
             self.nodes[existing as usize].clear(VIRTUAL);
             return existing;
         }
-        let namespace = self.namespaces.intern(object.namespace);
-        let coordinates = self.coordinates.intern(object.kind, object.name, object.uid);
         let guess = &self.nodes[existing as usize];
         if guess.coordinates == coordinates && guess.namespace == namespace {
-            self.coordinates.release(coordinates);
             self.nodes[existing as usize].clear(VIRTUAL);
             return existing;
         }
@@ -101,9 +109,44 @@ impl Graph {
             }
             self.attempt_to_delete(dependent.0, effects);
         }
+        self.coordinates.retain(coordinates);
         let replacement = self.replace_node(existing, coordinates, namespace);
         self.nodes[replacement as usize].clear(VIRTUAL);
         replacement
+    }
+
+    /// Rule E-6 a: an object that is observed under another apiVersion or kind gets a new node, which takes the old one's place in its owners' sets.
+    fn refresh(&mut self, existing: u32, object: &Observed<'_>) -> u32 {
+        let Node {
+            coordinates,
+            namespace,
+            ..
+        } = self.nodes[existing as usize];
+        if !self.semantics.refresh_api_version || self.coordinates.kind(coordinates) == object.kind {
+            return existing;
+        }
+        let name = self.coordinates.name(coordinates).to_owned();
+        let coordinates = self.coordinates.intern(object.kind, &name, object.uid);
+        self.retain(NodeId(existing));
+        let replacement = self.replace_node(existing, coordinates, namespace);
+        let references: References = self.references(replacement).into();
+        for reference in references {
+            if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+                self.remove_dependent(owner, existing);
+                self.add_dependent(owner, replacement, false);
+            }
+        }
+        self.release(NodeId(existing));
+        replacement
+    }
+
+    /// The identity of an object: its coordinates, with one use counted, and its namespace.
+    fn identify(&mut self, object: &Observed<'_>) -> (Coordinates, Namespace) {
+        let namespace = self.namespaces.intern(object.namespace);
+        (
+            self.coordinates.intern(object.kind, object.name, object.uid),
+            namespace,
+        )
     }
 
     /// Rule G-5: a new node with another identity takes the place of a node in the index. Whoever holds the old one keeps it.
@@ -162,7 +205,7 @@ impl Graph {
         }
         let old = self.take_references(node);
         self.put_references(node, &new);
-        self.add_to_owners(node, &diff.added, effects);
+        self.add_to_owners(node, &diff.added, false, effects);
         for reference in &diff.removed {
             if let Some(owner) = self.coordinates.node(reference.coordinates()) {
                 self.remove_dependent(owner, node);
@@ -171,8 +214,8 @@ impl Graph {
         self.release_references(&old);
     }
 
-    /// Rule G-24.
-    fn add_to_owners(&mut self, node: u32, references: &[Reference], effects: &mut Vec<Effect>) {
+    /// Rule G-24. `fresh` says that no owner has the node among its dependents yet.
+    fn add_to_owners(&mut self, node: u32, references: &[Reference], fresh: bool, effects: &mut Vec<Effect>) {
         let namespace = self.nodes[node as usize].namespace;
         let mut suspect = false;
         for &reference in references {
@@ -180,11 +223,11 @@ impl Graph {
             let Some(owner) = self.coordinates.node(coordinates) else {
                 self.coordinates.retain(coordinates);
                 let owner = self.insert_node(coordinates, namespace, VIRTUAL);
-                self.add_dependent(owner, node);
+                self.add_dependent(owner, node, fresh);
                 self.attempt_to_delete(owner, effects);
                 continue;
             };
-            self.add_dependent(owner, node);
+            self.add_dependent(owner, node, fresh);
             if suspect || !self.semantics.verify_owners {
                 continue;
             }
@@ -214,12 +257,15 @@ impl Graph {
         old: Option<DeletionState>,
         effects: &mut Vec<Effect>,
     ) {
+        if !now.deleting {
+            return;
+        }
         let later = self.semantics.finalizer_may_appear_later;
         let starts = |has: bool, had: fn(&DeletionState) -> bool| {
             let new_here = old
                 .as_ref()
                 .is_none_or(|old| !old.deleting || (later && !had(old)));
-            now.deleting && has && new_here
+            has && new_here
         };
         if starts(now.orphan, |old| old.orphan) {
             self.pin_for(node, effects, Effect::AttemptToOrphan);
@@ -339,6 +385,77 @@ impl Graph {
     fn release_references(&mut self, references: &[Reference]) {
         for reference in references {
             self.coordinates.release(reference.coordinates());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::{KubernetesVersion, ObjectMeta};
+
+    use super::*;
+    use crate::Semantics;
+
+    fn owned(name: &str, uid: &str, owner: Option<(&str, &str)>) -> ObjectMeta {
+        let reference = |(name, uid): (&str, &str)| OwnerReference {
+            api_version: "v1".into(),
+            kind: "Widget".into(),
+            name: name.into(),
+            uid: uid.into(),
+            controller: None,
+            block_owner_deletion: None,
+        };
+        ObjectMeta {
+            owner_references: owner.map(reference).into_iter().collect(),
+            ..ObjectMeta::new("ns", name, uid)
+        }
+    }
+
+    #[test]
+    fn e6a_a_node_takes_over_a_new_version_only_where_that_is_asked_for() {
+        for refresh in [false, true] {
+            let semantics = Semantics {
+                refresh_api_version: refresh,
+                ..Semantics::of(KubernetesVersion::LATEST)
+            };
+            let mut graph = Graph::new(semantics);
+            let mut effects = Vec::new();
+            let (old, new) = (graph.kind("v1beta1", "Widget"), graph.kind("v1", "Widget"));
+            let (top, middle, leaf) = (
+                owned("top", "u1", None),
+                owned("middle", "u2", Some(("top", "u1"))),
+                owned("leaf", "u3", Some(("middle", "u2"))),
+            );
+            for (kind, meta) in [(new, &top), (old, &middle), (new, &leaf), (new, &middle)] {
+                graph.apply(
+                    &Event::Applied {
+                        object: Observed::of(kind, meta),
+                        old: None,
+                    },
+                    &mut effects,
+                );
+            }
+            let node = graph.node(&middle.uid).expect("it was observed");
+            assert_eq!(
+                &*graph.identity(node).api_version,
+                if refresh { "v1" } else { "v1beta1" }
+            );
+            let uids = |graph: &Graph, of: &ObjectMeta| {
+                let node = graph.node(&of.uid).expect("it was observed");
+                graph
+                    .dependents(node)
+                    .iter()
+                    .map(|&node| graph.uid(node))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(uids(&graph, &top), std::slice::from_ref(&middle.uid));
+            assert_eq!(uids(&graph, &middle), std::slice::from_ref(&leaf.uid));
+            assert!(
+                graph
+                    .dependents(graph.node(&top.uid).expect("it was observed"))
+                    .iter()
+                    .all(|&node| graph.is_current(node))
+            );
         }
     }
 }

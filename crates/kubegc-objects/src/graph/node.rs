@@ -133,14 +133,20 @@ pub(super) struct Dependents {
     index: HashTable<u32>,
 }
 
+/// An owner with two dependents soon has more.
+const CAPACITY_MIN: usize = 8;
 /// Up to this many, a scan beats a hash table.
 const SCAN_MAX: usize = 32;
 
 impl Dependents {
+    /// The set of these nodes, each of which is there once.
     pub(super) fn of(items: &[NodeId]) -> Self {
-        let mut set = Self::default();
+        let mut set = Self {
+            items: Vec::with_capacity(items.len().max(CAPACITY_MIN)),
+            ..Self::default()
+        };
         for &item in items {
-            set.insert(item);
+            set.insert(item, true);
         }
         set
     }
@@ -149,22 +155,21 @@ impl Dependents {
         &self.items
     }
 
-    pub(super) fn insert(&mut self, node: NodeId) -> bool {
-        if self.position(node).is_some() {
+    /// Adds a node and answers whether it was new. `fresh` says that it is, which saves looking.
+    pub(super) fn insert(&mut self, node: NodeId, fresh: bool) -> bool {
+        if !fresh && self.position(node).is_some() {
             return false;
         }
         self.items.push(node);
         let items = &self.items;
+        let hash = |&at: &u32| spread(items[at as usize]);
         if items.len() == SCAN_MAX + 1 {
             for at in 0..items.len() as u32 {
-                self.index
-                    .insert_unique(spread(items[at as usize]), at, |&at| spread(items[at as usize]));
+                self.index.insert_unique(hash(&at), at, hash);
             }
         } else if items.len() > SCAN_MAX {
             self.index
-                .insert_unique(spread(node), (items.len() - 1) as u32, |&at| {
-                    spread(items[at as usize])
-                });
+                .insert_unique(spread(node), (items.len() - 1) as u32, hash);
         }
         true
     }

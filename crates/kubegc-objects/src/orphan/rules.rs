@@ -102,17 +102,22 @@ impl Planner for Rules {
     /// # Complexity
     /// O(d log d) for d dependents.
     fn plan(&self, facts: &Facts, _now: Timestamp) -> PlanOf<Self> {
-        let Facts { owner, live, dependents } = facts;
+        let Facts {
+            owner,
+            live,
+            dependents,
+        } = facts;
         let dependents: BTreeSet<&ObjectRef> = dependents.iter().collect();
         let mut plan = Plan::default();
         let live = match orphaning(owner, live.as_deref()) {
             Ok(live) => live,
             Err(reason) => {
                 let others = dependents.into_iter().filter(|&dependent| dependent != owner);
-                plan.kept.extend([owner].into_iter().chain(others).map(|object| Kept {
-                    object: object.clone(),
-                    reason: reason.clone(),
-                }));
+                plan.kept
+                    .extend([owner].into_iter().chain(others).map(|object| Kept {
+                        object: object.clone(),
+                        reason: reason.clone(),
+                    }));
                 return plan;
             }
         };

@@ -37,12 +37,17 @@ pub(crate) fn fixpoint(objects: &[Object], deleted: usize) -> Remains {
             named.map(|reference| reference.uid.to_string()).collect()
         };
         let doomed = there.iter().find(|&(&at, &deleting)| {
-            !deleting && !objects[at].meta.owner_references.is_empty() && present(&objects[at], &there).is_empty()
+            !deleting
+                && !objects[at].meta.owner_references.is_empty()
+                && present(&objects[at], &there).is_empty()
         });
         let Some((&doomed, _)) = doomed else {
             let remnant = |(&at, &deleting): (&usize, &bool)| {
-                let remnant =
-                    if deleting { Remnant::Held } else { Remnant::Lives(present(&objects[at], &there)) };
+                let remnant = if deleting {
+                    Remnant::Held
+                } else {
+                    Remnant::Lives(present(&objects[at], &there))
+                };
                 (objects[at].meta.uid.to_string(), remnant)
             };
             return there.iter().map(remnant).collect();
@@ -63,8 +68,15 @@ fn delete(objects: &[Object], there: &mut BTreeMap<usize, bool>, at: usize) {
 pub(crate) fn remains(objects: &[Object], live: impl Fn(Kind, &ObjectMeta) -> Option<ObjectMeta>) -> Remains {
     let remnant = |object: &Object| {
         let meta = live(object.kind, &object.meta)?;
-        let owners = meta.owner_references.iter().map(|reference| reference.uid.to_string());
-        let remnant = if meta.is_deleting() { Remnant::Held } else { Remnant::Lives(owners.collect()) };
+        let owners = meta
+            .owner_references
+            .iter()
+            .map(|reference| reference.uid.to_string());
+        let remnant = if meta.is_deleting() {
+            Remnant::Held
+        } else {
+            Remnant::Lives(owners.collect())
+        };
         Some((meta.uid.to_string(), remnant))
     };
     objects.iter().filter_map(remnant).collect()

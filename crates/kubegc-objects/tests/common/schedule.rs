@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kubegc_objects::{call::Answer, collector::{MonitorId, Output}};
+use kubegc_objects::{
+    call::Answer,
+    collector::{MonitorId, Output},
+};
 use kubegc_sim::rng::Rng;
 
 use super::{
@@ -24,8 +27,13 @@ pub(crate) enum Fault {
 }
 
 /// All faults that a server may answer truthfully enough: no object is said to be absent that is there.
-pub(crate) const FAULTS: [Fault; 5] =
-    [Fault::Conflict, Fault::UnsupportedMediaType, Fault::TooManyRequests, Fault::Unknown, Fault::LoseAnswer];
+pub(crate) const FAULTS: [Fault; 5] = [
+    Fault::Conflict,
+    Fault::UnsupportedMediaType,
+    Fault::TooManyRequests,
+    Fault::Unknown,
+    Fault::LoseAnswer,
+];
 /// The same with answers 404 for what is there.
 pub(crate) const LIES: [Fault; 6] = [
     Fault::NotFound,
@@ -47,6 +55,8 @@ pub(crate) struct Schedule {
     pub(crate) relists_left: u32,
     /// What clients have yet to do.
     pub(crate) acts: Vec<Act>,
+    /// For so long nothing may change before retries count as hopeless.
+    pub(crate) patience: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +83,7 @@ pub(crate) enum Rest {
 
 /// More steps than any cluster of a dozen objects needs.
 const STEPS_MAX: usize = 100_000;
-/// For so long nothing may change before retries count as hopeless.
+/// Longer than any item waits for its next try.
 const PATIENCE: Duration = Duration::from_secs(4_000);
 
 impl Schedule {
@@ -85,11 +95,18 @@ impl Schedule {
             restarts_left: 0,
             relists_left: 0,
             acts: Vec::new(),
+            patience: PATIENCE,
         }
     }
 
     pub(crate) fn with_faults(mut self, faults: &'static [Fault], count: u32) -> Self {
         (self.faults, self.faults_left) = (faults, count);
+        self
+    }
+
+    /// For clusters that are never done with: contradicting references are tried in turn for ever, ten times a second (G-35).
+    pub(crate) fn impatient(mut self) -> Self {
+        self.patience = Duration::from_secs(60);
         self
     }
 
@@ -103,8 +120,10 @@ impl Schedule {
             if self.step(world, cluster) {
                 continue;
             }
-            let Some(until) = world.waiting.and_then(|wait| wait.until) else { return Rest::Quiet };
-            if until.since(changed_at) > PATIENCE {
+            let Some(until) = world.waiting.and_then(|wait| wait.until) else {
+                return Rest::Quiet;
+            };
+            if until.since(changed_at) > self.patience {
                 return Rest::Retrying;
             }
             world.tick(until);
@@ -134,7 +153,13 @@ impl Schedule {
             steps = vec![Step::Restart];
         }
         if self.relists_left > 0 && self.rng.chance(50) {
-            steps.extend(world.lanes.iter().filter(|(_, lane)| lane.listed).map(|(&id, _)| Step::Relist(id)));
+            steps.extend(
+                world
+                    .lanes
+                    .iter()
+                    .filter(|(_, lane)| lane.listed)
+                    .map(|(&id, _)| Step::Relist(id)),
+            );
         }
         if self.rng.chance(50) {
             steps.push(Step::Drift);
@@ -194,9 +219,13 @@ pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
         Fault::NotFound => Answer::NotFound,
         Fault::Conflict => Answer::Conflict,
         Fault::UnsupportedMediaType => Answer::UnsupportedMediaType,
-        Fault::TooManyRequests => Answer::Refused { retry_after: Some(Duration::from_secs(1)) },
+        Fault::TooManyRequests => Answer::Refused {
+            retry_after: Some(Duration::from_secs(1)),
+        },
         Fault::Unknown | Fault::LoseAnswer => Answer::Unknown,
     };
-    world.trace.push((world.now, Seen::Committed(call.id, answer.clone())));
+    world
+        .trace
+        .push((world.now, Seen::Committed(call.id, answer.clone())));
     world.answers.push((call.id, answer));
 }

@@ -101,16 +101,28 @@ impl World {
     /// Asks the server which kinds it serves and tells the collector.
     pub(crate) fn discover(&mut self) {
         let catalog = Arc::new(self.server.discover());
-        self.tell(Input::Catalog { catalog, failed: Vec::new() });
+        self.tell(Input::Catalog {
+            catalog,
+            failed: Vec::new(),
+        });
         let monitors = self.collector.monitors().map(|(monitor, _, _)| monitor).collect();
         self.note(Seen::Discovered(monitors));
     }
 
     fn watch(&mut self, monitor: MonitorId) {
         let resource = self.collector.monitor(monitor).expect("it was just asked for");
-        let kind = self.server.resolve(&resource.group, &resource.version, &resource.resource);
+        let kind = self
+            .server
+            .resolve(&resource.group, &resource.version, &resource.resource);
         let kind = kind.expect("discovery showed it");
-        self.lanes.insert(monitor, Lane { kind, listed: false, cursor: 0 });
+        self.lanes.insert(
+            monitor,
+            Lane {
+                kind,
+                listed: false,
+                cursor: 0,
+            },
+        );
     }
 
     pub(crate) fn monitor_of(&self, kind: KindId) -> MonitorId {
@@ -120,7 +132,11 @@ impl World {
 
     /// Whether this watch has something to deliver.
     pub(crate) fn has_news(&self, lane: &Lane) -> bool {
-        let news = || self.server.events_since(lane.kind, lane.cursor).map(|mut events| events.next().is_some());
+        let news = || {
+            self.server
+                .events_since(lane.kind, lane.cursor)
+                .map(|mut events| events.next().is_some())
+        };
         !lane.listed || news().unwrap_or(true)
     }
 
@@ -130,7 +146,10 @@ impl World {
         if !lane.listed {
             return self.list(monitor);
         }
-        let next = self.server.events_since(lane.kind, lane.cursor).map(|mut events| events.next().cloned());
+        let next = self
+            .server
+            .events_since(lane.kind, lane.cursor)
+            .map(|mut events| events.next().cloned());
         match next {
             Ok(Some(event)) => {
                 self.lanes.get_mut(&monitor).expect("looked up above").cursor = event.revision;
@@ -203,7 +222,9 @@ impl World {
 
     fn tell(&mut self, input: Input) {
         self.waiting = None;
-        self.collector.handle(self.now, input).expect("the world answers what was asked, in the order of time");
+        self.collector
+            .handle(self.now, input)
+            .expect("the world answers what was asked, in the order of time");
         self.note_conclusions();
     }
 
@@ -246,11 +267,11 @@ impl World {
                     self.deliver_all();
                 }
                 Output::Wait(wait) => {
-                    if !self.deliver_all() {
-                        match wait.until {
-                            Some(until) if until <= end => self.tick(until),
-                            _ => return false,
-                        }
+                    let delivered = self.deliver_all();
+                    match wait.until {
+                        _ if delivered => {}
+                        Some(until) if until <= end => self.tick(until),
+                        _ => return false,
                     }
                 }
                 _ => {}
@@ -283,7 +304,10 @@ impl World {
     }
 
     pub(crate) fn with_news(&self) -> impl Iterator<Item = MonitorId> {
-        self.lanes.iter().filter(|(_, lane)| self.has_news(lane)).map(|(&monitor, _)| monitor)
+        self.lanes
+            .iter()
+            .filter(|(_, lane)| self.has_news(lane))
+            .map(|(&monitor, _)| monitor)
     }
 
     /// The same, letting time pass until nothing is left, or for so long that what is left is hopeless.
@@ -300,7 +324,10 @@ impl World {
 
     /// All writes that were carried out, with their answers, since a position of the trace.
     pub(crate) fn writes(&self, since: usize) -> Vec<(&Ask, &Answer)> {
-        self.calls(since).into_iter().filter(|(ask, _)| ask.request.is_write()).collect()
+        self.calls(since)
+            .into_iter()
+            .filter(|(ask, _)| ask.request.is_write())
+            .collect()
     }
 
     /// All calls that were answered, since a position of the trace.
@@ -351,7 +378,9 @@ pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) 
     let response = match &ask.request {
         Request::Get => {
             let found = server.object(kind, namespace, name);
-            return found.map_or(Answer::NotFound, |object| Answer::Found(Arc::new(object.meta.clone())));
+            return found.map_or(Answer::NotFound, |object| {
+                Answer::Found(Arc::new(object.meta.clone()))
+            });
         }
         Request::Delete { wire, propagation } => {
             let options = DeleteOptionsSpec {

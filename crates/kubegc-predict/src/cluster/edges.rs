@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use kubegc_core::{OwnerReference, Uid, identity::split_api_version};
-use kubegc_snapshot::{Snapshot, SnapshotObject};
+use kubegc_core::{OwnerReference, Uid, identity::split_api_version, metadata};
+use kubegc_snapshot::{ObjectView, Snapshot};
 
 /// What a reference of an object leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,20 +68,24 @@ pub(crate) struct Edges {
 impl Edges {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let count = snapshot.len();
-        let mut edges = Self { uids: Vec::with_capacity(count), ..Self::default() };
-        edges.facts.reserve(count);
-        for (position, object) in snapshot.objects().enumerate() {
+        let mut edges = Self {
+            uids: Vec::with_capacity(count),
+            facts: Vec::with_capacity(count),
+            by_uid: HashTable::with_capacity(count),
+            ..Self::default()
+        };
+        for (position, object) in snapshot.views().enumerate() {
             edges.facts.push(facts(&object));
-            edges.uids.push(object.meta.uid.clone());
+            edges.uids.push(object.uid().clone());
             let uids = &edges.uids;
-            edges.by_uid.insert_unique(hash(&object.meta.uid), position as u32, |&at| hash(&uids[at as usize]));
+            edges.by_uid.insert_unique(hash(object.uid()), position as u32, |&at| hash(&uids[at as usize]));
         }
         // By uid: the graph's edges. By address: what lookups find.
         let mut pairs: Vec<(u32, u32)> = Vec::new();
         edges.owner_starts.push(0);
-        for (position, object) in snapshot.objects().enumerate() {
-            for reference in &object.meta.owner_references {
-                let owner = edges.owner(snapshot, &object, reference);
+        for (position, object) in snapshot.views().enumerate() {
+            for reference in object.owner_references() {
+                let owner = edges.owner(snapshot, object.namespace(), &reference);
                 let clean = matches!(owner, Owner::At(at) if edges.facts[at as usize] & DELETING == 0);
                 if !clean {
                     edges.facts[position] |= ODD_OWNER;
@@ -106,7 +110,8 @@ impl Edges {
 
     /// What each reference of an object leads to, in stored order.
     pub(crate) fn owners(&self, position: u32) -> impl Iterator<Item = Owner> {
-        let range = self.owner_starts[position as usize] as usize..self.owner_starts[position as usize + 1] as usize;
+        let range =
+            self.owner_starts[position as usize] as usize..self.owner_starts[position as usize + 1] as usize;
         self.owners[range].iter().map(|&packed| Owner::unpack(packed))
     }
 
@@ -118,65 +123,74 @@ impl Edges {
 
     /// The objects with this uid: one, where uids are what they should be.
     pub(crate) fn positions_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = u32> + 'a {
-        self.by_uid.iter_hash(hash(uid)).copied().filter(move |&at| self.uids[at as usize] == *uid)
+        self.by_uid
+            .iter_hash(hash(uid))
+            .copied()
+            .filter(move |&at| self.uids[at as usize] == *uid)
     }
 
-    pub(crate) fn at_address(
-        &self,
-        snapshot: &Snapshot,
-        group: &str,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Option<u32> {
-        let object = snapshot.find(group, kind, namespace, name)?;
-        self.positions_of(&object.meta.uid).find(|&at| {
-            snapshot.object(at as usize).is_some_and(|other| {
-                other.meta.name == object.meta.name
-                    && other.meta.namespace == object.meta.namespace
-                    && other.kind == object.kind
-                    && split_api_version(&other.api_version).0 == group
-            })
-        })
-    }
-
-    /// What a live lookup of the owner that a reference names would find.
-    fn owner(&self, snapshot: &Snapshot, object: &SnapshotObject, reference: &OwnerReference) -> Owner {
-        let (group, _) = split_api_version(&reference.api_version);
+    /// What a live lookup of the owner that a reference names would find, for a dependent in this namespace.
+    fn owner(&self, snapshot: &Snapshot, namespace: &str, reference: &OwnerReference) -> Owner {
         let Some(kind) = snapshot.catalog.mapping(&reference.api_version, &reference.kind) else {
-            let known = snapshot.catalog.iter().any(|(_, resource)| *resource.group == *group);
-            return if known { Owner::Never } else { Owner::Unknown };
+            let unserved = is_unserved(snapshot, &reference.api_version, &reference.kind);
+            return if unserved { Owner::Never } else { Owner::Unknown };
         };
         let resource = &snapshot.catalog[kind];
-        let namespace = if resource.is_namespaced() { &*object.meta.namespace } else { "" };
         if resource.is_namespaced() && namespace.is_empty() {
             return Owner::Never;
         }
-        match self.at_address(snapshot, &resource.group, &resource.kind, namespace, &reference.name) {
-            Some(at) if self.uids[at as usize] == reference.uid => Owner::At(at),
-            // The name belongs to another object: that is proof, complete or not.
-            Some(_) => Owner::Absent,
-            None if snapshot.completeness.in_namespace(&resource.group, &resource.kind, namespace).is_complete() => {
-                Owner::Absent
-            }
-            None => Owner::Unknown,
+        let namespace = if resource.is_namespaced() { namespace } else { "" };
+        // The uid leads to the owner more quickly than its name, where both agree.
+        let is_named = |at: &u32| {
+            snapshot.view(*at as usize).is_some_and(|owner| {
+                **owner.name() == *reference.name
+                    && **owner.namespace() == *namespace
+                    && *owner.kind() == resource.kind
+                    && *split_api_version(owner.api_version()).0 == *resource.group
+            })
+        };
+        if let Some(at) = self.positions_of(&reference.uid).find(is_named) {
+            return Owner::At(at);
         }
+        if snapshot.position(&resource.group, &resource.kind, namespace, &reference.name).is_some() {
+            // The name belongs to another object: that is proof, complete or not.
+            return Owner::Absent;
+        }
+        let coverage = snapshot.completeness.in_namespace(&resource.group, &resource.kind, namespace);
+        if coverage.is_complete() { Owner::Absent } else { Owner::Unknown }
     }
 }
 
-fn facts(object: &SnapshotObject) -> u8 {
-    let meta = &object.meta;
-    let collectors = meta.has_finalizer(kubegc_core::metadata::FINALIZER_ORPHAN)
-        || meta.has_finalizer(kubegc_core::metadata::FINALIZER_FOREGROUND);
-    [
-        (meta.is_deleting(), DELETING),
-        (!meta.finalizers.is_empty(), HAS_FINALIZERS),
-        (collectors, HAS_COLLECTOR_FINALIZER),
-        (object.flawed || object.kind_id.is_none(), FLAWED),
-    ]
-    .into_iter()
-    .filter_map(|(holds, flag)| holds.then_some(flag))
-    .sum()
+/// Whether a kind that is not in the catalog is known not to be served, instead of merely not known.
+///
+/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions.
+pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) -> bool {
+    let (group, _) = split_api_version(api_version);
+    let mut in_group = snapshot.catalog.iter().map(|(_, resource)| resource).filter(|resource| *resource.group == *group);
+    in_group.any(|resource| {
+        let is_defined = || {
+            let definition = resource.qualified_resource();
+            snapshot.position("apiextensions.k8s.io", "CustomResourceDefinition", "", &definition).is_some()
+        };
+        !resource.custom || (*resource.kind == *kind && is_defined())
+    })
+}
+
+fn facts(object: &ObjectView<'_>) -> u8 {
+    let mut facts = 0;
+    for finalizer in object.finalizers() {
+        facts |= HAS_FINALIZERS;
+        if matches!(&**finalizer, metadata::FINALIZER_ORPHAN | metadata::FINALIZER_FOREGROUND) {
+            facts |= HAS_COLLECTOR_FINALIZER;
+        }
+    }
+    if object.is_deleting() {
+        facts |= DELETING;
+    }
+    if object.is_flawed() || object.kind_id().is_none() {
+        facts |= FLAWED;
+    }
+    facts
 }
 
 fn hash(uid: &Uid) -> u64 {

@@ -43,10 +43,20 @@ impl Cluster {
     #[must_use]
     pub fn new(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
         let edges = Edges::of(&snapshot);
-        let settings = Settings { namespaces_must_exist: false, ..Settings::default() };
+        let settings = Settings {
+            namespaces_must_exist: false,
+            ..Settings::default()
+        };
         let empty_server = ApiServer::new(version, snapshot.catalog.clone()).with_settings(settings);
         let pending = Pending::default();
-        let mut cluster = Self { version, snapshot, edges, assumptions, pending, empty_server };
+        let mut cluster = Self {
+            version,
+            snapshot,
+            edges,
+            assumptions,
+            pending,
+            empty_server,
+        };
         cluster.pending = forecast::pending(&cluster);
         cluster
     }
@@ -94,15 +104,24 @@ impl Cluster {
     pub(crate) fn resolve(&self, target: &Target) -> Result<Vec<u32>, PredictError> {
         match target {
             Target::Object(name) => Ok(vec![self.position(name)?]),
-            Target::Labelled { kind, namespace, selector } => {
+            Target::Labelled {
+                kind,
+                namespace,
+                selector,
+            } => {
                 let (_, resource) = self.kind(kind)?;
-                let all = self.snapshot.objects().enumerate().filter(|(_, object)| {
-                    object.kind == resource.kind
-                        && object.object_ref().group() == &*resource.group
-                        && namespace.as_ref().is_none_or(|namespace| *namespace == object.meta.namespace)
-                        && selector.matches(&object.meta)
-                });
-                Ok(all.map(|(position, _)| position as u32).collect())
+                let is_meant = |position: &usize| {
+                    self.snapshot.object(*position).is_some_and(|object| {
+                        namespace
+                            .as_ref()
+                            .is_none_or(|namespace| *namespace == object.meta.namespace)
+                            && selector.matches(&object.meta)
+                    })
+                };
+                let all = self
+                    .snapshot
+                    .positions_of_kind(&resource.group, &resource.kind);
+                Ok(all.filter(is_meant).map(|position| position as u32).collect())
             }
         }
     }
@@ -113,13 +132,27 @@ impl Cluster {
     /// The kind is unknown or ambiguous, or there is no such object.
     pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
-        let found = self.edges.at_address(&self.snapshot, &resource.group, &resource.kind, &name.namespace, &name.name);
-        found.ok_or_else(|| PredictError::UnknownObject { name: name.to_string() })
+        let found = self.snapshot.position(
+            &resource.group,
+            &resource.kind,
+            &name.namespace,
+            &name.name,
+        );
+        found
+            .map(|at| at as u32)
+            .ok_or_else(|| PredictError::UnknownObject {
+                name: name.to_string(),
+            })
     }
 
     fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
         let mut found: Option<(KindId, &ApiResource)> = None;
-        for (id, resource) in self.snapshot.catalog.iter().filter(|(_, resource)| name.names(resource)) {
+        for (id, resource) in self
+            .snapshot
+            .catalog
+            .iter()
+            .filter(|(_, resource)| name.names(resource))
+        {
             match found {
                 Some((_, known)) if known.group != resource.group => {
                     // A short name may mean the core group's kind where there is one, as kubectl takes it.
@@ -138,7 +171,9 @@ impl Cluster {
                 _ => found = Some((id, resource)),
             }
         }
-        found.ok_or_else(|| PredictError::UnknownKind { name: name.as_str().to_owned() })
+        found.ok_or_else(|| PredictError::UnknownKind {
+            name: name.as_str().to_owned(),
+        })
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {
@@ -159,9 +194,10 @@ impl Cluster {
     }
 
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
-        self.snapshot
-            .object(position as usize)
-            .map_or_else(|| ObjectRef::new("", "", "", "", ""), |object| object.object_ref())
+        self.snapshot.object(position as usize).map_or_else(
+            || ObjectRef::new("", "", "", "", ""),
+            |object| object.object_ref(),
+        )
     }
 
     pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {
@@ -179,8 +215,8 @@ impl Cluster {
         !coverage.is_complete()
     }
 
-    /// Whether the catalog says all there is to say of a group, so that a kind missing from it is not served.
-    pub(crate) fn knows_group(&self, group: &str) -> bool {
-        self.catalog().iter().any(|(_, resource)| *resource.group == *group)
+    /// Whether a kind that is not in the catalog is known not to be served.
+    pub(crate) fn is_unserved(&self, api_version: &str, kind: &str) -> bool {
+        edges::is_unserved(&self.snapshot, api_version, kind)
     }
 }

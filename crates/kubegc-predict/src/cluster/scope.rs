@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use kubegc_core::{OwnerReference, identity::split_api_version};
+use kubegc_core::{OwnerReference, identity::split_api_version, metadata};
 
 use super::{
     Cluster, Owner,
@@ -27,6 +27,8 @@ pub(crate) struct Scope {
     pub(crate) members: BTreeMap<u32, Member>,
     /// References whose owners are neither in the dump nor known to be absent, by the position of the dependent.
     pub(crate) unknown: Vec<(u32, OwnerReference)>,
+    /// References that no lookup follows, whose owners are not in the dump: one that is deleted without its dependents releases them all the same.
+    pub(crate) out_of_reach: Vec<(u32, OwnerReference)>,
     /// Members of which a part could not be read or whose kind is not known.
     pub(crate) flawed: BTreeSet<u32>,
 }
@@ -62,14 +64,20 @@ impl Scope {
                 if !object.meta.owner_references.contains(&reference) {
                     continue;
                 }
+                if owner == Owner::Never && may_orphan(cluster, &reference) {
+                    scope.out_of_reach.push((position, reference.clone()));
+                }
                 if owner == Owner::Unknown {
                     scope.unknown.push((position, reference.clone()));
                 }
-                let named = cluster.edges.positions_of(&reference.uid).chain(scope.address(cluster, &object.meta.namespace, &reference));
+                let named = cluster.edges.positions_of(&reference.uid).chain(scope.address(
+                    cluster,
+                    &object.meta.namespace,
+                    &reference,
+                ));
                 for owner in named {
                     // An owner that waits for its dependents can go when they do.
-                    let facts = cluster.edges.facts[owner as usize];
-                    if facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0 {
+                    if waits(cluster, owner) {
                         pending.push_back(owner);
                     } else {
                         scope.members.entry(owner).or_insert(Member::Context);
@@ -77,13 +85,18 @@ impl Scope {
                 }
             }
         }
-        scope.members.retain(|&position, _| cluster.object(position).is_some());
+        scope
+            .members
+            .retain(|&position, _| cluster.object(position).is_some());
         scope
     }
 
     /// The objects that may change, in order.
     pub(crate) fn affected(&self) -> impl Iterator<Item = u32> + '_ {
-        self.members.iter().filter(|(_, member)| **member == Member::Affected).map(|(&position, _)| position)
+        self.members
+            .iter()
+            .filter(|(_, member)| **member == Member::Affected)
+            .map(|(&position, _)| position)
     }
 
     fn address(&self, cluster: &Cluster, namespace: &str, reference: &OwnerReference) -> Option<u32> {
@@ -91,6 +104,34 @@ impl Scope {
         let resource = &cluster.catalog()[kind];
         let (group, _) = split_api_version(&reference.api_version);
         let namespace = if resource.is_namespaced() { namespace } else { "" };
-        cluster.edges.at_address(&cluster.snapshot, group, &reference.kind, namespace, &reference.name)
+        let found = cluster
+            .snapshot
+            .position(group, &reference.kind, namespace, &reference.name);
+        found.map(|at| at as u32)
+    }
+}
+
+/// Whether the owner that a cluster-scoped object names in a namespace may exist, unseen.
+fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
+    let Some(kind) = cluster.kind_id(&reference.api_version, &reference.kind) else {
+        return false;
+    };
+    let is_listed = cluster.edges.positions_of(&reference.uid).next().is_some();
+    !is_listed && cluster.is_unlisted(&cluster.catalog()[kind], "")
+}
+
+/// Whether an object is being deleted and the collector has yet to do its part.
+fn waits(cluster: &Cluster, position: u32) -> bool {
+    match cluster.pending.changes.get(&position) {
+        Some(None) => false,
+        Some(Some(meta)) => {
+            meta.is_deleting()
+                && (meta.has_finalizer(metadata::FINALIZER_FOREGROUND)
+                    || meta.has_finalizer(metadata::FINALIZER_ORPHAN))
+        }
+        None => {
+            let facts = cluster.edges.facts[position as usize];
+            facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0
+        }
     }
 }

@@ -14,16 +14,31 @@ impl Forecast {
     #[must_use]
     pub fn to_dot(&self) -> String {
         let mut out = String::from("digraph forecast {\n  rankdir=BT;\n  node [shape=box, style=filled];\n");
-        let numbers: BTreeMap<&Uid, usize> = self.fates.iter().enumerate().map(|(at, fate)| (&fate.object.uid, at)).collect();
+        let numbers: BTreeMap<&Uid, usize> = self
+            .fates
+            .iter()
+            .enumerate()
+            .map(|(at, fate)| (&fate.object.uid, at))
+            .collect();
         for (at, fate) in self.fates.iter().enumerate() {
             let label = format!("{}\\n{}", escape(&fate.object.short()), fate.fate.word());
             // Writing to a string does not fail.
-            let _infallible = writeln!(out, "  n{at} [label=\"{label}\", fillcolor=\"{}\"];", colour(&fate.fate));
+            let _infallible = writeln!(
+                out,
+                "  n{at} [label=\"{label}\", fillcolor=\"{}\"];",
+                colour(&fate.fate)
+            );
         }
         for (at, fate) in self.fates.iter().enumerate() {
             for reference in &fate.before.owner_references {
-                let Some(owner) = numbers.get(&reference.uid) else { continue };
-                let style = if reference.is_blocking() { "solid" } else { "dashed" };
+                let Some(owner) = numbers.get(&reference.uid) else {
+                    continue;
+                };
+                let style = if reference.is_blocking() {
+                    "solid"
+                } else {
+                    "dashed"
+                };
                 let _infallible = writeln!(out, "  n{at} -> n{owner} [style={style}];");
             }
         }

@@ -52,7 +52,11 @@ fn fate_json(fate: &Fate) -> Value {
     match fate {
         Fate::Deleted { by } => json!({ "fate": "deleted", "by": by.to_string() }),
         Fate::Released { owners } => json!({ "fate": "released", "owners": owners }),
-        Fate::Stuck { finalizers, blocked_by, in_grace } => json!({
+        Fate::Stuck {
+            finalizers,
+            blocked_by,
+            in_grace,
+        } => json!({
             "fate": "stuck",
             "finalizers": finalizers,
             "blockedBy": blocked_by.iter().map(object_json).collect::<Vec<_>>(),

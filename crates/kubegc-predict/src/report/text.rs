@@ -20,7 +20,10 @@ pub struct Detail {
 
 impl Default for Detail {
     fn default() -> Self {
-        Self { timeline: false, objects_max: 20 }
+        Self {
+            timeline: false,
+            objects_max: 20,
+        }
     }
 }
 
@@ -39,12 +42,22 @@ impl Forecast {
 
     fn write_text(&self, out: &mut String, detail: Detail) -> fmt::Result {
         let counts = self.counts();
-        let summary: Vec<String> =
-            ORDER.iter().filter_map(|word| counts.get(word).map(|count| format!("{count} {word}"))).collect();
-        let summary = if summary.is_empty() { "nothing happens".to_owned() } else { summary.join(", ") };
+        let summary: Vec<String> = ORDER
+            .iter()
+            .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
+            .collect();
+        let summary = if summary.is_empty() {
+            "nothing happens".to_owned()
+        } else {
+            summary.join(", ")
+        };
         writeln!(out, "{summary}")?;
         for word in ORDER {
-            let mut fates = self.fates.iter().filter(|fate| fate.fate.word() == word).peekable();
+            let mut fates = self
+                .fates
+                .iter()
+                .filter(|fate| fate.fate.word() == word)
+                .peekable();
             if fates.peek().is_none() {
                 continue;
             }
@@ -67,7 +80,14 @@ impl Forecast {
         if detail.timeline && !self.timeline.is_empty() {
             writeln!(out, "\ntimeline:")?;
             for (at, step) in self.timeline.iter().enumerate() {
-                writeln!(out, "  {:>3}. {:>8}  {}{}", at + 1, seconds(step), Told(step), code(step))?;
+                writeln!(
+                    out,
+                    "  {:>3}. {:>8}  {}{}",
+                    at + 1,
+                    seconds(step),
+                    Told(step),
+                    code(step)
+                )?;
             }
         }
         if !self.warnings.is_empty() {
@@ -91,5 +111,9 @@ fn seconds(step: &Step) -> String {
 }
 
 fn code(step: &Step) -> String {
-    if step.code < 300 { String::new() } else { format!(" (answered {})", step.code) }
+    if step.code < 300 {
+        String::new()
+    } else {
+        format!(" (answered {})", step.code)
+    }
 }

@@ -45,7 +45,12 @@ impl Environment {
 
     /// Looks at everything that is there at the beginning.
     pub(super) fn notice_all(&mut self, server: &ApiServer, now: Timestamp) {
-        let kinds: Vec<KindId> = server.catalog().iter().filter(|(_, kind)| kind.preferred).map(|(id, _)| id).collect();
+        let kinds: Vec<KindId> = server
+            .catalog()
+            .iter()
+            .filter(|(_, kind)| kind.preferred)
+            .map(|(id, _)| id)
+            .collect();
         for kind in kinds {
             if server.len(kind) == 0 {
                 continue;
@@ -74,13 +79,20 @@ impl Environment {
             self.namespaces.notice_change(&meta.namespace, now);
             return;
         }
-        let Some(deletion) = meta.deletion_timestamp else { return };
+        let Some(deletion) = meta.deletion_timestamp else {
+            return;
+        };
         let key = || (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
         if self.assumptions.pods_end && *resource.kind == *"Pod" && resource.group.is_empty() {
             let (namespace, name) = key();
             self.ending.insert((deletion, kind, namespace, name));
         }
-        if self.assumptions.finalizers_released.iter().any(|name| meta.has_finalizer(name)) {
+        if self
+            .assumptions
+            .finalizers_released
+            .iter()
+            .any(|name| meta.has_finalizer(name))
+        {
             let (namespace, name) = key();
             self.releasing.insert((kind, namespace, name));
         }
@@ -94,7 +106,13 @@ impl Environment {
     }
 
     /// Does the next thing that is due. Answers whether there was one.
-    pub(super) fn act(&mut self, server: &mut ApiServer, now: Timestamp, steps: &mut Vec<Step>, began: Timestamp) -> bool {
+    pub(super) fn act(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        steps: &mut Vec<Step>,
+        began: Timestamp,
+    ) -> bool {
         self.release(server, now, steps, began)
             || self.end_pod(server, now, steps, began)
             || self.namespaces.act(server, now, steps, began)
@@ -109,15 +127,36 @@ impl Environment {
 
     /// When something is tried again.
     pub(super) fn next_retry(&self) -> Option<Timestamp> {
-        self.namespaces.next_visit(false).into_iter().chain(self.definitions_at).min()
+        self.namespaces
+            .next_visit(false)
+            .into_iter()
+            .chain(self.definitions_at)
+            .min()
     }
 
-    fn release(&mut self, server: &mut ApiServer, now: Timestamp, steps: &mut Vec<Step>, began: Timestamp) -> bool {
-        let Some((kind, namespace, name)) = self.releasing.pop_first() else { return false };
-        let Some(object) = server.object(kind, &namespace, &name).map(Arc::clone) else { return true };
+    fn release(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        steps: &mut Vec<Step>,
+        began: Timestamp,
+    ) -> bool {
+        let Some((kind, namespace, name)) = self.releasing.pop_first() else {
+            return false;
+        };
+        let Some(object) = server.object(kind, &namespace, &name).map(Arc::clone) else {
+            return true;
+        };
         let released = &self.assumptions.finalizers_released;
-        let (gone, kept): (Vec<_>, Vec<_>) = object.meta.finalizers.iter().cloned().partition(|name| released.contains(name));
-        let Some(first) = gone.into_iter().next() else { return true };
+        let (gone, kept): (Vec<_>, Vec<_>) = object
+            .meta
+            .finalizers
+            .iter()
+            .cloned()
+            .partition(|name| released.contains(name));
+        let Some(first) = gone.into_iter().next() else {
+            return true;
+        };
         let mut changed = StoredObject::clone(&object);
         changed.meta.finalizers = kept;
         let response = server.update(kind, &namespace, &name, changed);
@@ -134,12 +173,22 @@ impl Environment {
         true
     }
 
-    fn end_pod(&mut self, server: &mut ApiServer, now: Timestamp, steps: &mut Vec<Step>, began: Timestamp) -> bool {
+    fn end_pod(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        steps: &mut Vec<Step>,
+        began: Timestamp,
+    ) -> bool {
         if self.ending.first().is_none_or(|(at, ..)| *at > now) {
             return false;
         }
-        let Some((_, kind, namespace, name)) = self.ending.pop_first() else { return false };
-        let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else { return true };
+        let Some((_, kind, namespace, name)) = self.ending.pop_first() else {
+            return false;
+        };
+        let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else {
+            return true;
+        };
         // Nothing is left of its grace: only finalizers hold it, and the kubelet is done with it.
         if pod.meta.deletion_grace_period_seconds.unwrap_or(0) == 0 {
             return true;
@@ -162,7 +211,13 @@ impl Environment {
         true
     }
 
-    fn clean_definition(&mut self, server: &mut ApiServer, now: Timestamp, steps: &mut Vec<Step>, began: Timestamp) -> bool {
+    fn clean_definition(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        steps: &mut Vec<Step>,
+        began: Timestamp,
+    ) -> bool {
         if self.definitions_deleting.is_empty() || self.definitions_at.is_none_or(|at| at > now) {
             return false;
         }
@@ -171,14 +226,27 @@ impl Environment {
             CrdStep::Waiting { until } => self.definitions_at = Some(until),
             CrdStep::Worked { name } => {
                 let kinds = server.catalog().iter();
-                let kind = kinds.filter(|(_, resource)| *resource.kind == *"CustomResourceDefinition").map(|(id, _)| id).next();
-                let found = kind.and_then(|kind| server.object(kind, "", &name).map(|object| object_ref(server, kind, &object.meta)));
+                let kind = kinds
+                    .filter(|(_, resource)| *resource.kind == *"CustomResourceDefinition")
+                    .map(|(id, _)| id)
+                    .next();
+                let found = kind.and_then(|kind| {
+                    server
+                        .object(kind, "", &name)
+                        .map(|object| object_ref(server, kind, &object.meta))
+                });
                 steps.push(Step {
                     at: now.since(began),
                     actor: Actor::CustomResourceCleaner,
                     act: Act::DeleteCollection,
                     object: found.unwrap_or_else(|| {
-                        kubegc_core::ObjectRef::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name, "")
+                        kubegc_core::ObjectRef::new(
+                            "apiextensions.k8s.io/v1",
+                            "CustomResourceDefinition",
+                            "",
+                            &name,
+                            "",
+                        )
                     }),
                     code: 200,
                     changes: Vec::new(),

@@ -6,9 +6,16 @@
 mod environment;
 pub(crate) mod namespaces;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
-use kubegc_core::{Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, PatchType, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_core::{
+    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, PatchType, Timestamp,
+    deletion::DeleteOptionsSpec,
+};
 use kubegc_objects::{
     Collector, Settings,
     call::{Answer, Ask, Request},
@@ -28,6 +35,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A bound on the rounds of one run: far more than any cascade needs, so that no cluster keeps a forecast from ending.
 const ROUNDS_PER_OBJECT: u64 = 10_000;
 
+/// A change that the collector has yet to see.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) kind: KindId,
+    pub(crate) event_type: EventType,
+    pub(crate) object: Arc<StoredObject>,
+}
+
 /// A running simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
@@ -36,6 +51,7 @@ pub(crate) struct World {
     environment: Environment,
     monitors: BTreeMap<KindId, MonitorId>,
     delivered: u64,
+    pub(crate) backlog: VecDeque<Seen>,
     now: Timestamp,
     began: Timestamp,
     last_change: Timestamp,
@@ -46,7 +62,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(version: KubernetesVersion, server: ApiServer, catalog: Arc<Catalog>, assumptions: &Assumptions, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        version: KubernetesVersion,
+        server: ApiServer,
+        catalog: Arc<Catalog>,
+        assumptions: &Assumptions,
+        now: Timestamp,
+    ) -> Self {
         let mut settings = Settings::new(version).as_upstream();
         settings.discovery_period = None;
         let mut world = Self {
@@ -55,6 +77,7 @@ impl World {
             collector: Collector::new(settings),
             environment: Environment::new(version, assumptions.clone()),
             monitors: BTreeMap::new(),
+            backlog: VecDeque::new(),
             now,
             began: now,
             last_change: now,
@@ -63,15 +86,20 @@ impl World {
             gave_up: false,
         };
         world.server.set_now(now);
-        world.tell(Input::Catalog { catalog, failed: Vec::new() });
+        world.tell(Input::Catalog {
+            catalog,
+            failed: Vec::new(),
+        });
         // The first outputs ask for kinds and watches; calls come once every list is in.
         world.pull();
         world.environment.notice_all(&world.server, now);
         world
     }
 
-    /// Counts time from now on.
-    pub(crate) fn begin(&mut self) {
+    /// Forgets what was written so far and counts time from now on.
+    pub(crate) fn forget(&mut self) {
+        self.steps.clear();
+        self.warnings.clear();
         self.began = self.now;
     }
 
@@ -81,20 +109,30 @@ impl World {
         while rounds > 0 {
             rounds -= 1;
             let retry_at = self.pull();
-            if self.deliver() {
-                continue;
+            if !self.deliver() && !self.pass(retry_at) {
+                return;
             }
-            if self.environment.act(&mut self.server, self.now, &mut self.steps, self.began) {
-                self.note_changes_of_last_steps();
-                self.deliver();
-                continue;
-            }
-            let Some(next) = self.next_time(retry_at) else { return };
-            self.now = next;
-            self.server.set_now(next);
-            self.tell(Input::Tick);
         }
         self.gave_up = true;
+    }
+
+    /// With nothing to do now: lets the others act, or time pass. Answers whether there was anything left to wait for.
+    pub(crate) fn pass(&mut self, retry_at: Option<Timestamp>) -> bool {
+        if self
+            .environment
+            .act(&mut self.server, self.now, &mut self.steps, self.began)
+        {
+            self.note_changes_of_last_steps();
+            self.notice();
+            return true;
+        }
+        let Some(next) = self.next_time(retry_at) else {
+            return false;
+        };
+        self.now = next;
+        self.server.set_now(next);
+        self.tell(Input::Tick);
+        true
     }
 
     /// When to go on: at the next certain thing, or at the next retry while there is hope.
@@ -102,7 +140,11 @@ impl World {
         let hope = self.last_change.saturating_add(PATIENCE);
         let certain = self.environment.next_certain(&self.server);
         let retries = retry_at.into_iter().chain(self.environment.next_retry());
-        certain.into_iter().chain(retries.filter(|&at| at <= hope)).min().map(|at| at.max(self.now))
+        certain
+            .into_iter()
+            .chain(retries.filter(|&at| at <= hope))
+            .min()
+            .map(|at| at.max(self.now))
     }
 
     /// Performs all that the collector asks for now. Answers when it wants to try again.
@@ -115,7 +157,10 @@ impl World {
                 Output::Event(warning) => self.warnings.push(*warning),
                 Output::Call(call) => {
                     let answer = self.perform(&call.ask);
-                    self.tell(Input::Answer { call: call.id, answer });
+                    self.tell(Input::Answer {
+                        call: call.id,
+                        answer,
+                    });
                     self.deliver();
                 }
                 Output::Wait(wait) => {
@@ -126,53 +171,109 @@ impl World {
     }
 
     fn list(&mut self, monitor: MonitorId) {
-        let Some(resource) = self.collector.monitor(monitor) else { return };
-        let Ok(kind) = self.server.resolve(&resource.group, &resource.version, &resource.resource) else { return };
+        let Some(resource) = self.collector.monitor(monitor) else {
+            return;
+        };
+        let Ok(kind) = self
+            .server
+            .resolve(&resource.group, &resource.version, &resource.resource)
+        else {
+            return;
+        };
         self.monitors.insert(kind, monitor);
-        self.tell(Input::Watch { monitor, event: WatchEvent::Init });
+        self.tell(Input::Watch {
+            monitor,
+            event: WatchEvent::Init,
+        });
         for object in self.server.objects(kind, None) {
-            self.tell(Input::Watch { monitor, event: WatchEvent::InitApply(Arc::new(object.meta.clone())) });
+            self.tell(Input::Watch {
+                monitor,
+                event: WatchEvent::InitApply(Arc::new(object.meta.clone())),
+            });
         }
-        self.tell(Input::Watch { monitor, event: WatchEvent::InitDone });
+        self.tell(Input::Watch {
+            monitor,
+            event: WatchEvent::InitDone,
+        });
     }
 
     /// Shows the collector and the others what has changed. Answers whether something had.
     pub(crate) fn deliver(&mut self) -> bool {
-        if self.server.revision() == self.delivered {
-            return false;
+        self.notice();
+        let any = !self.backlog.is_empty();
+        while let Some(seen) = self.backlog.pop_front() {
+            self.show(seen);
         }
-        self.last_change = self.now;
-        let changes: Vec<(KindId, EventType, Arc<StoredObject>)> = self
-            .server
-            .changes_since(self.delivered)
-            .map(|change| (change.kind, change.event.event_type, Arc::clone(&change.event.object)))
-            .collect();
-        self.delivered = self.server.revision();
-        self.server.prune_events(self.delivered);
-        for (kind, event_type, object) in changes {
-            self.environment.notice(&self.server, kind, event_type, &object, self.now);
-            let Some(&monitor) = self.monitors.get(&kind) else { continue };
-            let meta = Arc::new(object.meta.clone());
-            let event = match event_type {
-                EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
-                EventType::Deleted => WatchEvent::Delete(meta),
-            };
-            self.tell(Input::Watch { monitor, event });
-        }
-        true
+        any
     }
 
-    fn tell(&mut self, input: Input) {
+    /// Shows the others what has changed, and keeps it for the collector's watches.
+    pub(crate) fn notice(&mut self) {
+        if self.server.revision() == self.delivered {
+            return;
+        }
+        self.last_change = self.now;
+        let changes = self.server.changes_since(self.delivered);
+        let first = self.backlog.len();
+        self.backlog.extend(changes.map(|change| Seen {
+            kind: change.kind,
+            event_type: change.event.event_type,
+            object: Arc::clone(&change.event.object),
+        }));
+        self.delivered = self.server.revision();
+        self.server.prune_events(self.delivered);
+        for Seen {
+            kind,
+            event_type,
+            object,
+        } in self.backlog.range(first..)
+        {
+            self.environment
+                .notice(&self.server, *kind, *event_type, object, self.now);
+        }
+    }
+
+    /// Shows the collector the first change of a kind that it has not seen.
+    pub(crate) fn show_next(&mut self, kind: KindId) {
+        let at = self.backlog.iter().position(|seen| seen.kind == kind);
+        if let Some(seen) = at.and_then(|at| self.backlog.remove(at)) {
+            self.show(seen);
+        }
+    }
+
+    fn show(
+        &mut self,
+        Seen {
+            kind,
+            event_type,
+            object,
+        }: Seen,
+    ) {
+        let Some(&monitor) = self.monitors.get(&kind) else {
+            return;
+        };
+        let meta = Arc::new(object.meta.clone());
+        let event = match event_type {
+            EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
+            EventType::Deleted => WatchEvent::Delete(meta),
+        };
+        self.tell(Input::Watch { monitor, event });
+    }
+
+    pub(crate) fn tell(&mut self, input: Input) {
         // Time only goes forward here, and only calls of this collector are answered.
         let told = self.collector.handle(self.now, input);
         debug_assert!(told.is_ok(), "{told:?}");
     }
 
-    fn perform(&mut self, ask: &Ask) -> Answer {
+    pub(crate) fn perform(&mut self, ask: &Ask) -> Answer {
         let catalog = Arc::clone(self.collector.catalog());
         let resource = &catalog[ask.kind];
         let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
-        let Ok(kind) = self.server.resolve(&resource.group, &resource.version, &resource.resource) else {
+        let Ok(kind) = self
+            .server
+            .resolve(&resource.group, &resource.version, &resource.resource)
+        else {
             return Answer::NotFound;
         };
         let response = match &ask.request {
@@ -186,13 +287,21 @@ impl World {
                 self.server.delete(kind, namespace, name, &options)
             }
             Request::Patch { format, body } => {
-                self.server.patch(kind, namespace, name, format.content_type(), body)
+                self.server
+                    .patch(kind, namespace, name, format.content_type(), body)
             }
-            Request::Put { read_at, finalizers } => put(&mut self.server, kind, namespace, name, read_at, finalizers),
+            Request::Put { read_at, finalizers } => {
+                put(&mut self.server, kind, namespace, name, read_at, finalizers)
+            }
         };
         let act = match &ask.request {
-            Request::Delete { propagation, .. } => Act::Delete { propagation: Some(*propagation) },
-            Request::Patch { format: PatchType::Strategic, .. } => Act::Patch { merge: false },
+            Request::Delete { propagation, .. } => Act::Delete {
+                propagation: Some(*propagation),
+            },
+            Request::Patch {
+                format: PatchType::Strategic,
+                ..
+            } => Act::Patch { merge: false },
             _ => Act::Patch { merge: true },
         };
         let why = Why::Collector(ask.reason.clone());
@@ -201,22 +310,51 @@ impl World {
     }
 
     /// Notes one write, with what it changed.
-    pub(crate) fn record(&mut self, actor: Actor, act: Act, object: ObjectRef, response: &Response, why: Why) {
+    pub(crate) fn record(
+        &mut self,
+        actor: Actor,
+        act: Act,
+        object: ObjectRef,
+        response: &Response,
+        why: Why,
+    ) {
         let at = self.now.since(self.began);
-        let mut step = Step { at, actor, act, object, code: response.code, changes: Vec::new(), why };
+        let mut step = Step {
+            at,
+            actor,
+            act,
+            object,
+            code: response.code,
+            changes: Vec::new(),
+            why,
+        };
         note_changes(&self.server, self.delivered, &mut step);
         self.steps.push(step);
     }
 
     /// The client deletes an object.
-    pub(crate) fn delete(&mut self, kind: KindId, object: ObjectRef, options: &kubegc_core::DeleteOptions, intent: usize) -> Response {
-        let response = self.server.delete_with(kind, &object.namespace, &object.name, options);
+    pub(crate) fn delete(
+        &mut self,
+        kind: KindId,
+        object: ObjectRef,
+        options: &kubegc_core::DeleteOptions,
+        intent: usize,
+    ) -> Response {
+        let response = self
+            .server
+            .delete_with(kind, &object.namespace, &object.name, options);
         let propagation = match options.propagation {
             Some(kubegc_core::deletion::Propagation::Policy(policy)) => Some(policy),
             _ => None,
         };
-        self.record(Actor::Client, Act::Delete { propagation }, object, &response, Why::Intent(intent));
-        self.deliver();
+        self.record(
+            Actor::Client,
+            Act::Delete { propagation },
+            object,
+            &response,
+            Why::Intent(intent),
+        );
+        self.notice();
         response
     }
 
@@ -237,7 +375,10 @@ fn note_changes(server: &ApiServer, since: u64, step: &mut Step) {
             EventType::Added | EventType::Modified if meta.is_deleting() => Outcome::Terminating,
             EventType::Added | EventType::Modified => Outcome::Changed,
         };
-        step.changes.push(Change { object: object_ref(server, change.kind, meta), outcome });
+        step.changes.push(Change {
+            object: object_ref(server, change.kind, meta),
+            outcome,
+        });
     }
 }
 

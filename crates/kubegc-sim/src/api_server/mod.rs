@@ -252,7 +252,7 @@ impl ApiServer {
     /// Stores an object as it stands, without validation and without an event: for loading a state that was found elsewhere.
     ///
     /// Uid, dates, finalizers and all else are kept; an empty version is assigned. A numeric version counts as a revision: later writes
-    /// get greater ones. Returns what was stored under the name before.
+    /// get greater ones. A CustomResourceDefinition serves its kinds from now on. Returns what was stored under the name before.
     ///
     /// # Errors
     /// The server has no such kind, or the object's name is empty.
@@ -270,7 +270,7 @@ impl ApiServer {
                 problem: "name or generateName is required".to_owned(),
             });
         }
-        let table = known.table as usize;
+        let (table, known_special) = (known.table as usize, known.special);
         if !self.shape.catalog[kind].is_namespaced() && !object.meta.namespace.is_empty() {
             object.meta.namespace = "".into();
         }
@@ -281,6 +281,9 @@ impl ApiServer {
             self.revision = self.revision.max(revision);
         }
         object.tidy();
+        if known_special == Special::CustomResourceDefinition {
+            crd::follow(self, &object);
+        }
         let table = self.tables[table].get_or_insert_default();
         Ok(Arc::make_mut(table).put(Arc::new(object)))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubegc_core::{ApiResource, KindId, Scope};
-use kubegc_sim::{CrdCleaner, CrdStep, Event};
+use kubegc_sim::{CrdCleaner, CrdStep, Event, Manifest, api_server::FINALIZER_CRD_CLEANUP};
 use serde_json::{Value, json};
 
 use crate::world::{MERGE, World, policy, texts, world};
@@ -185,6 +185,29 @@ fn s_38_the_instances_go_first_and_their_own_finalizers_decide() {
     assert_eq!(cleaner.step(&mut world.server), CrdStep::Idle);
     let again = world.create(CRD, definition("x.dev", "widgets", &["v1"]));
     assert!(again.code == 201 && world.server.serves(kind), "served again");
+    let object = json!({"metadata": {"name": "new"}});
+    assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
+}
+
+#[test]
+fn a_definition_that_is_loaded_serves_its_kind_and_its_name_is_enough_to_clean_up() {
+    let mut world = cluster();
+    let crds = world.kind(CRD);
+    let loaded = Manifest::read(definition("x.dev", "widgets", &["v1"])).unwrap();
+    world.server.insert(crds, loaded.object.clone()).unwrap();
+    let kind = widgets(&world, "v1");
+    let object = json!({"metadata": {"name": "a"}});
+    assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
+    // The same definition, known by its metadata alone.
+    let mut meta = loaded.object.meta;
+    meta.finalizers.push(FINALIZER_CRD_CLEANUP.into());
+    world.server.insert_meta(crds, meta).unwrap();
+    assert!(world.server.serves(kind));
+    world.delete(CRD, NAME, &policy("Background"));
+    let mut cleaner = CrdCleaner::default();
+    while cleaner.step(&mut world.server) != CrdStep::Idle {}
+    assert!(world.get(CRD, NAME).is_null() && !world.server.serves(kind));
+    assert_eq!(world.server.len(kind), 0);
 }
 
 #[test]

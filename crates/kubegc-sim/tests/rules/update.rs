@@ -217,6 +217,16 @@ fn generations_count_changes_of_the_spec() {
             "{patch}"
         );
     }
+    world.put_json(
+        "ConfigMap",
+        json!({"metadata": {"name": "a"}, "data": {"k": "v"}}),
+    );
+    world.patch("ConfigMap", "a", MERGE, &json!({"data": {"k": "w"}}));
+    let meta = world.get("ConfigMap", "a")["metadata"].clone();
+    assert!(
+        meta.get("generation").is_none(),
+        "kinds without generation get none"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
 
-use super::{FINALIZER_CRD_CLEANUP, condition_is, defines, is_established, kinds_of, set_condition};
+use super::{FINALIZER_CRD_CLEANUP, condition, defines, is_established, kinds_of, set_condition};
 use crate::{
     ApiServer, Selector, StoredObject,
     api_server::{kinds::Special, update::Part},
@@ -50,8 +50,6 @@ struct Attempt {
     failures: u32,
     /// When to go on.
     next_at: Option<Timestamp>,
-    /// Whether there can be instances.
-    established: bool,
     /// Since when the instances are being waited for.
     waiting_since: Option<Timestamp>,
 }
@@ -127,9 +125,7 @@ impl Attempt {
     /// Does the next thing for one definition; whether it is finished with.
     fn advance(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>) -> bool {
         self.next_at = None;
-        if !condition_is(object, "Terminating", "True") {
-            // Looked at before the first condition is written: with none, nothing is known against it.
-            self.established = is_established(object);
+        if condition(object, "Terminating") != Some("True") {
             write(server, kind, object, true, "InstanceDeletionInProgress", false);
             let kinds = kinds_of(server, object);
             let shape = Arc::make_mut(&mut server.shape);
@@ -146,7 +142,7 @@ impl Attempt {
             return write(server, kind, object, false, "OverlappingBuiltInResource", true);
         }
         let instances = kinds_of(server, object).first().copied();
-        let Some(instances) = instances.filter(|_| self.established) else {
+        let Some(instances) = instances.filter(|_| is_established(object)) else {
             return write(server, kind, object, false, "NeverEstablished", true);
         };
         let Some(since) = self.waiting_since else {

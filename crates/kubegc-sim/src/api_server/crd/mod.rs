@@ -127,9 +127,9 @@ fn defines(object: &StoredObject) -> (&str, &str) {
     }
 }
 
-/// Whether instances can exist. Assumed where the status is not known.
+/// Whether instances can exist: assumed where the status says nothing of it, as where only metadata is known.
 fn is_established(object: &StoredObject) -> bool {
-    object.at(&["status", "conditions"]).is_none() || condition_is(object, "Established", "True")
+    condition(object, "Established").is_none_or(|status| status == "True")
 }
 
 /// The served kinds that belong to a definition.
@@ -220,15 +220,12 @@ fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
         .is_some_and(|subresources| subresources.get("status").is_some())
 }
 
-fn condition_is(object: &StoredObject, condition: &str, expected: &str) -> bool {
-    object
-        .at(&["status", "conditions"])
-        .and_then(Value::as_array)
-        .is_some_and(|conditions| {
-            conditions.iter().any(|entry| {
-                entry.get("type") == Some(&condition.into()) && entry.get("status") == Some(&expected.into())
-            })
-        })
+/// The status of a condition, if the object has it.
+fn condition<'a>(object: &'a StoredObject, condition: &str) -> Option<&'a str> {
+    let conditions = object.at(&["status", "conditions"])?.as_array()?;
+    let mut entries = conditions.iter();
+    let entry = entries.find(|entry| entry.get("type") == Some(&condition.into()))?;
+    entry.get("status")?.as_str()
 }
 
 fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str) {

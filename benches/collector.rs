@@ -1,0 +1,146 @@
+//! A cascade to its end: an owner goes, and each of its dependents is looked up, classified and deleted, and its delete event processed.
+
+use std::sync::Arc;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+use kubegc::{
+    core::{ApiResource, Catalog, ObjectMeta, Scope, Timestamp},
+    objects::{
+        Collector, Settings,
+        call::{Answer, Request},
+        collector::{Input, MonitorId, Output, WatchEvent},
+    },
+};
+use kubegc_benches::{shapes::fan_out, sizes};
+
+/// A collector that knows an owner and its dependents, with one worker.
+fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Collector, MonitorId) {
+    let mut settings = Settings::new("1.20.2".parse().expect("a version")).as_upstream();
+    settings.attempt_to_delete_workers = 1;
+    settings.discovery_period = None;
+    let mut collector = Collector::new(settings);
+    let mut catalog = Catalog::new();
+    catalog
+        .add(ApiResource::new(
+            "v1",
+            "ConfigMap",
+            "configmaps",
+            Scope::Namespaced,
+        ))
+        .expect("the first kind");
+    let mut catalog = Some(Arc::new(catalog));
+    let mut watched = None;
+    loop {
+        match collector.poll_output() {
+            Output::Discover => {
+                let catalog = catalog.take().expect("asked for once");
+                tell(
+                    &mut collector,
+                    Input::Catalog {
+                        catalog,
+                        failed: Vec::new(),
+                    },
+                );
+            }
+            Output::Watch(monitor) => {
+                watched = Some(monitor);
+                tell(
+                    &mut collector,
+                    Input::Watch {
+                        monitor,
+                        event: WatchEvent::Init,
+                    },
+                );
+                for meta in std::iter::once(root).chain(dependents) {
+                    tell(
+                        &mut collector,
+                        Input::Watch {
+                            monitor,
+                            event: WatchEvent::InitApply(Arc::clone(meta)),
+                        },
+                    );
+                }
+                tell(
+                    &mut collector,
+                    Input::Watch {
+                        monitor,
+                        event: WatchEvent::InitDone,
+                    },
+                );
+            }
+            _ => return (collector, watched.expect("one resource is watched")),
+        }
+    }
+}
+
+fn tell(collector: &mut Collector, input: Input) {
+    collector
+        .handle(Timestamp::EPOCH, input)
+        .expect("inputs in their order");
+}
+
+/// Performs calls from memory until there are no more.
+fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<ObjectMeta>]) -> usize {
+    let mut deleted = 0;
+    while let Output::Call(call) = collector.poll_output() {
+        // The name ends in the position.
+        let name = &call.ask.target.name;
+        let found = name[name.len() - 6..]
+            .parse::<usize>()
+            .ok()
+            .and_then(|at| dependents.get(at));
+        let answer = match (&call.ask.request, found) {
+            (Request::Get, Some(meta)) => Answer::Found(Arc::clone(meta)),
+            (Request::Get, None) => Answer::NotFound,
+            _ => Answer::Applied(None),
+        };
+        let gone = matches!(call.ask.request, Request::Delete { .. });
+        tell(
+            collector,
+            Input::Answer {
+                call: call.id,
+                answer,
+            },
+        );
+        if let Some(meta) = found.filter(|_| gone) {
+            deleted += 1;
+            tell(
+                collector,
+                Input::Watch {
+                    monitor,
+                    event: WatchEvent::Delete(Arc::clone(meta)),
+                },
+            );
+        }
+    }
+    deleted
+}
+
+fn cascade(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("collector/cascade");
+    group.sample_size(10);
+    for size in sizes(&[1_000, 100_000]) {
+        let (root, dependents) = fan_out(size);
+        group.throughput(Throughput::Elements(size as u64));
+        group.bench_function(BenchmarkId::new("to_the_end", size), |bencher| {
+            bencher.iter_batched(
+                || collector(&root, &dependents),
+                |(mut collector, monitor)| {
+                    let event = WatchEvent::Delete(Arc::clone(&root));
+                    tell(&mut collector, Input::Watch { monitor, event });
+                    assert_eq!(collect(&mut collector, monitor, &dependents), dependents.len());
+                    collector
+                },
+                BatchSize::PerIteration,
+            );
+        });
+        group.bench_function(BenchmarkId::new("ingest", size), |bencher| {
+            bencher.iter_batched(|| (), |()| collector(&root, &dependents), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, cascade);
+criterion_main!(benches);

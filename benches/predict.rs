@@ -1,0 +1,110 @@
+//! Questions to a large cluster: who goes in the end, what one small delete does, what a namespace's delete does.
+
+use std::collections::VecDeque;
+use std::io::BufReader;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+use kubegc::{
+    core::{DeleteOptions, PropagationPolicy},
+    predict::{Assumptions, Cluster, Intent},
+    snapshot::Reader,
+};
+use kubegc_benches::{dump::Dump, sizes};
+
+fn cluster(objects: usize) -> Cluster {
+    let version = "1.36".parse().expect("a version");
+    let mut reader = Reader::new(version).complete("all");
+    reader
+        .read("dump.json", BufReader::with_capacity(1 << 18, Dump::new(objects)))
+        .expect("a dump");
+    Cluster::new(
+        version,
+        reader.finish().expect("a snapshot"),
+        Assumptions::default(),
+    )
+}
+
+/// Owners and dependents as plain arrays: what a search costs that knows nothing of Kubernetes.
+struct Arrays {
+    starts: Vec<u32>,
+    dependents: Vec<u32>,
+    roots: Vec<u32>,
+}
+
+impl Arrays {
+    fn of(cluster: &Cluster) -> Self {
+        let snapshot = cluster.snapshot();
+        let positions: std::collections::BTreeMap<_, u32> = snapshot
+            .objects()
+            .enumerate()
+            .map(|(at, object)| (object.meta.uid.clone(), at as u32))
+            .collect();
+        let mut by_owner: Vec<Vec<u32>> = vec![Vec::new(); snapshot.len()];
+        let mut roots = Vec::new();
+        for (at, object) in snapshot.objects().enumerate() {
+            if object.meta.owner_references.is_empty() {
+                roots.push(at as u32);
+            }
+            for owner in &object.meta.owner_references {
+                by_owner[positions[&owner.uid] as usize].push(at as u32);
+            }
+        }
+        let mut arrays = Self {
+            starts: vec![0],
+            dependents: Vec::new(),
+            roots,
+        };
+        for dependents in by_owner {
+            arrays.dependents.extend(dependents);
+            arrays.starts.push(arrays.dependents.len() as u32);
+        }
+        arrays
+    }
+
+    fn search(&self) -> usize {
+        let mut seen = vec![false; self.starts.len() - 1];
+        let mut pending: VecDeque<u32> = self.roots.iter().copied().collect();
+        let mut reached = 0;
+        while let Some(at) = pending.pop_front() {
+            if std::mem::replace(&mut seen[at as usize], true) {
+                continue;
+            }
+            reached += 1;
+            let range = self.starts[at as usize] as usize..self.starts[at as usize + 1] as usize;
+            pending.extend(&self.dependents[range]);
+        }
+        reached
+    }
+}
+
+fn questions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("predict");
+    group.sample_size(10);
+    for size in sizes(&[1_000, 100_000, 1_000_000]) {
+        let cluster = cluster(size);
+        let arrays = Arrays::of(&cluster);
+        group.throughput(Throughput::Elements(size as u64));
+        group.bench_function(BenchmarkId::new("closure", size), |bencher| {
+            bencher.iter(|| assert_eq!(cluster.closure_of(&arrays.roots).gone.len(), size));
+        });
+        group.bench_function(BenchmarkId::new("breadth_first_search", size), |bencher| {
+            bencher.iter(|| assert_eq!(arrays.search(), size));
+        });
+        group.throughput(Throughput::Elements(1));
+        let delete = |name: &str, policy| {
+            [Intent::delete(
+                name.parse().expect("a name"),
+                DeleteOptions::policy(policy),
+            )]
+        };
+        let small = delete("team-007/Deployment/app-000007", PropagationPolicy::Foreground);
+        group.bench_function(BenchmarkId::new("one_deployment", size), |bencher| {
+            bencher.iter(|| cluster.predict(&small).expect("a forecast").fates.len());
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, questions);
+criterion_main!(benches);

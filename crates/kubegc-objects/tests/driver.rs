@@ -1,0 +1,332 @@
+//! The driver over the traits: cascades end right, a stop loses no answer, watches and lists begin anew, one broken kind stops nobody.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use kubegc_core::{
+    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType,
+    PropagationPolicy::{Background, Foreground},
+    ResourceVersion, StoreError, Timestamp, WatchStream,
+    store::{Address, Deleted, MetaList},
+};
+use kubegc_objects::{
+    Collector, Settings,
+    driver::{Report, run},
+};
+use kubegc_sim::{
+    FaultPlan, Faulty, SharedApiServer, SimClock,
+    fault::{Call, Fault, Rule},
+};
+
+use crate::common::{
+    cluster::{CONFIG_MAP, KINDS, Object, SECRET, WIDGET, delete, server, version},
+    executor::block_on,
+};
+
+struct Bench {
+    clock: SimClock,
+    shared: SharedApiServer,
+    settings: Settings,
+    start: Timestamp,
+}
+
+impl Bench {
+    fn new(release: &str, objects: &[&Object]) -> Self {
+        let mut server = server(version(release), &KINDS);
+        objects.iter().for_each(|object| object.insert(&mut server));
+        let start = server.now();
+        let clock = SimClock::new(start);
+        let shared = SharedApiServer::with_clock(server, Arc::new(clock.clone()));
+        Self {
+            clock,
+            shared,
+            settings: Settings::new(version(release)),
+            start,
+        }
+    }
+
+    fn after(&self, millis: u64) -> Timestamp {
+        self.start.saturating_add(Duration::from_millis(millis))
+    }
+
+    /// Runs over a store until some time, a client doing something at another.
+    fn run(
+        &self,
+        store: &impl ObjectStore,
+        stop_millis: u64,
+        act_millis: u64,
+        act: impl FnOnce(&SharedApiServer),
+    ) -> (Collector, Vec<(u64, Report)>) {
+        let mut reports = Vec::new();
+        let note = |report| {
+            let at = self.clock.now().since(self.start).as_millis();
+            reports.push((u64::try_from(at).expect("minutes"), report));
+        };
+        let stop = self.clock.sleep_until(self.after(stop_millis));
+        let client = async {
+            self.clock.sleep_until(self.after(act_millis)).await;
+            act(&self.shared);
+        };
+        let driver = run(store, &self.clock, self.settings.clone(), stop, note);
+        let (collector, ()) = block_on(&self.clock, join(driver, client));
+        (collector.expect("the clock never goes back"), reports)
+    }
+
+    fn there(&self, object: &Object) -> bool {
+        self.shared.with(|server| object.live(server).is_some())
+    }
+}
+
+fn broken(call: Call, resource: &str, times: u32, error: StoreError) -> FaultPlan {
+    let fault = Fault::Refuse(error);
+    let rule = Rule {
+        call: Some(call),
+        resource: Some(resource.into()),
+        name: None,
+        skip: 0,
+        times,
+        fault,
+    };
+    FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    }
+}
+
+fn down() -> StoreError {
+    StoreError::Unknown {
+        message: "the conversion webhook is down".to_owned(),
+    }
+}
+
+fn watch_failures(reports: &[(u64, Report)]) -> Vec<u64> {
+    let failed = |(at, report): &(u64, Report)| matches!(report, Report::WatchFailed { .. }).then_some(*at);
+    reports.iter().filter_map(failed).collect()
+}
+
+fn family() -> [Object; 3] {
+    let root = Object::new(CONFIG_MAP, "red", "root");
+    let middle = Object::new(WIDGET, "red", "middle").blocking(&root);
+    let leaf = Object::new(SECRET, "red", "leaf").blocking(&middle);
+    [root, middle, leaf]
+}
+
+#[test]
+fn a_cascade_ends_right() {
+    let family = family();
+    for release in ["1.13", "1.20.2", "1.28", "1.36"] {
+        for policy in [Background, Foreground] {
+            let other = Object::new(SECRET, "red", "other");
+            let bench = Bench::new(release, &[&family[0], &family[1], &family[2], &other]);
+            let (collector, reports) = bench.run(&bench.shared, 40_000, 5_000, |shared| {
+                shared.with(|server| delete(server, &family[0], Some(policy)));
+            });
+            assert!(
+                family.iter().all(|object| !bench.there(object)),
+                "{release} {policy}"
+            );
+            assert!(bench.there(&other));
+            let performed = reports
+                .iter()
+                .filter(|(_, report)| matches!(report, Report::Performed { .. }))
+                .count();
+            assert_eq!(performed as u64, collector.calls_made());
+            assert_eq!(
+                collector.graph().len(),
+                1,
+                "{release}: what is gone leaves no node behind"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_watch_that_is_too_old_begins_with_a_new_list() {
+    let family = family();
+    let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
+    let store = Faulty::new(
+        bench.shared.clone(),
+        broken(Call::Watch, "configmaps", 2, StoreError::Expired),
+    );
+    let (_, reports) = bench.run(&store, 30_000, 5_000, |shared| {
+        shared.with(|server| delete(server, &family[0], Some(Background)));
+    });
+    assert_eq!(store.injected(), 2);
+    assert!(
+        watch_failures(&reports).is_empty(),
+        "that a watch expires is no failure"
+    );
+    assert!(family.iter().all(|object| !bench.there(object)));
+}
+
+#[test]
+fn a_list_that_fails_is_tried_again_each_second() {
+    let family = family();
+    let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
+    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "secrets", 3, down()));
+    let (_, reports) = bench.run(&store, 30_000, 5_000, |shared| {
+        shared.with(|server| delete(server, &family[0], Some(Foreground)));
+    });
+    assert_eq!(watch_failures(&reports), [0, 1_000, 2_000]);
+    assert!(family.iter().all(|object| !bench.there(object)));
+}
+
+#[test]
+fn one_broken_kind_stops_the_others_up_to_1_31_only() {
+    for (release, collects) in [("1.20.2", false), ("1.31", false), ("1.32", true), ("1.36", true)] {
+        let family = family();
+        let bench = Bench::new(release, &[&family[0], &family[1], &family[2]]);
+        let store = Faulty::new(
+            bench.shared.clone(),
+            broken(Call::List, "tenants", u32::MAX, down()),
+        );
+        let (_, reports) = bench.run(&store, 60_000, 1_000, |shared| {
+            shared.with(|server| delete(server, &family[0], Some(Background)));
+        });
+        assert!(watch_failures(&reports).len() >= 59, "{release}");
+        assert_eq!(!bench.there(&family[2]), collects, "{release}");
+        let first = reports
+            .iter()
+            .find(|(_, report)| matches!(report, Report::Performed { .. }));
+        assert_eq!(first.map(|(at, _)| *at), collects.then_some(30_000), "{release}");
+    }
+}
+
+#[test]
+fn a_discovery_that_fails_is_tried_again() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let bench = Bench::new("1.36", &[&item]);
+    let fault = Fault::Refuse(down());
+    let rule = Rule {
+        call: Some(Call::Discover),
+        resource: None,
+        name: None,
+        skip: 0,
+        times: 2,
+        fault,
+    };
+    let store = Faulty::new(
+        bench.shared.clone(),
+        FaultPlan {
+            rules: vec![rule],
+            ..FaultPlan::default()
+        },
+    );
+    let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
+    let failed = reports
+        .iter()
+        .filter(|(_, report)| matches!(report, Report::DiscoveryFailed(_)));
+    assert_eq!(failed.map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1_000]);
+    assert!(!bench.there(&item));
+}
+
+#[test]
+fn lost_answers_and_refusals_delay_a_cascade_and_change_nothing() {
+    for seed in 0..20 {
+        let family = family();
+        let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
+        let plan = FaultPlan {
+            seed,
+            faults_per_mille: 200,
+            faults: vec![
+                Fault::LoseAnswer,
+                Fault::of_code(429).expect("an error"),
+                Fault::of_code(500).expect("an error"),
+            ],
+            duplicates_per_mille: 200,
+            watch_delay_max: Duration::from_millis(50),
+            ..FaultPlan::default()
+        };
+        let store = Faulty::new(bench.shared.clone(), plan).with_clock(Arc::new(bench.clock.clone()));
+        bench.run(&store, 240_000, 5_000, |shared| {
+            shared.with(|server| delete(server, &family[0], Some(Foreground)));
+        });
+        assert!(family.iter().all(|object| !bench.there(object)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_stop_waits_for_the_calls_in_flight() {
+    let gone = Object::new(CONFIG_MAP, "red", "gone");
+    let items: Vec<Object> = (0..5)
+        .map(|at| Object::new(SECRET, "red", &format!("item-{at}")).owned_by(&gone))
+        .collect();
+    // Each call takes a second: reads of the owner until 1 s, of the items until 2 s, deletes until 3 s.
+    for stop_millis in [500, 1_500, 2_500] {
+        let bench = Bench::new("1.36", &items.iter().collect::<Vec<_>>());
+        let slow = Slow {
+            store: bench.shared.clone(),
+            clock: bench.clock.clone(),
+        };
+        let (collector, reports) = bench.run(&slow, stop_millis, 0, |_| {});
+        assert_eq!(collector.calls_in_flight(), 0);
+        let performed = reports
+            .iter()
+            .filter(|(_, report)| matches!(report, Report::Performed { .. }))
+            .count() as u64;
+        assert!(
+            performed > 0 && performed == collector.calls_made(),
+            "{performed} of {}",
+            collector.calls_made()
+        );
+        let ended = bench.clock.now().since(bench.start).as_millis();
+        assert!(
+            ended > u128::from(stop_millis) && ended <= u128::from(stop_millis) + 1_000,
+            "ended after {ended} ms"
+        );
+    }
+}
+
+/// A store whose calls on objects take a second.
+struct Slow {
+    store: SharedApiServer,
+    clock: SimClock,
+}
+
+impl Slow {
+    async fn pause(&self) {
+        self.clock
+            .sleep_until(self.clock.now().saturating_add(Duration::from_secs(1)))
+            .await;
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Slow {
+    async fn discover(&self) -> Result<Catalog, StoreError> {
+        self.store.discover().await
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        self.pause().await;
+        self.store.get(address).await
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        self.store.list(resource, namespace).await
+    }
+
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        self.store.watch(resource, since).await
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        self.pause().await;
+        self.store.delete(address, options).await
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.pause().await;
+        self.store.patch(address, format, body).await
+    }
+}

@@ -1,0 +1,288 @@
+//! What events do to the graph where releases differ, in the numbers of the specification's test list.
+
+use kubegc_core::{ObjectRef, OwnerReference};
+use kubegc_objects::{
+    Graph, Semantics,
+    absent_owners::{AbsentOwners, CAPACITY},
+    effect::Effect,
+    graph::{DeletionState, DotFilter, Event, Observed},
+};
+
+use crate::common::cluster::{CONFIG_MAP, NODE, Object, SECRET, TENANT, version};
+
+struct Case {
+    graph: Graph,
+}
+
+const DELETING: DeletionState = DeletionState {
+    deleting: true,
+    orphan: false,
+    foreground: false,
+};
+const FOREGROUND: DeletionState = DeletionState {
+    deleting: true,
+    orphan: false,
+    foreground: true,
+};
+
+impl Case {
+    fn new(release: &str) -> Self {
+        Self {
+            graph: Graph::new(Semantics::of(version(release))),
+        }
+    }
+
+    /// Shows an object, and says what is to be looked at because of that.
+    fn apply(&mut self, object: &Object) -> Vec<String> {
+        self.apply_state(object, DeletionState::default(), None)
+    }
+
+    fn apply_state(
+        &mut self,
+        object: &Object,
+        now: DeletionState,
+        old: Option<DeletionState>,
+    ) -> Vec<String> {
+        let kind = self.graph.kind(object.kind.api_version, object.kind.kind);
+        let object = Observed {
+            deletion: now,
+            ..Observed::of(kind, &object.meta)
+        };
+        let mut effects = Vec::new();
+        self.graph.apply(&Event::Applied { object, old }, &mut effects);
+        self.named(effects)
+    }
+
+    fn named(&mut self, effects: Vec<Effect>) -> Vec<String> {
+        let name = |effect| match effect {
+            Effect::AttemptToDelete(node) => self.graph.identity(node).short(),
+            Effect::AttemptToDeleteRateLimited(node) => {
+                format!("later {}", self.graph.identity(node).short())
+            }
+            Effect::AttemptToOrphan(node) => format!("orphan {}", self.graph.identity(node).short()),
+            Effect::OwnerAbsent(owner) => format!("absent {}", owner.short()),
+            Effect::VirtualDelete(identity) => format!("virtual delete {}", identity.short()),
+            Effect::Warn(warning) => format!("warn {}", warning.dependent.short()),
+        };
+        effects.into_iter().map(name).collect()
+    }
+
+    fn identity(&self, object: &Object) -> ObjectRef {
+        self.graph.identity(
+            self.graph
+                .node(&object.meta.uid)
+                .expect("the graph has a node for it"),
+        )
+    }
+}
+
+#[test]
+fn t3_a_dependent_in_another_namespace_than_its_observed_owner() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "blue", "item").owned_by(&owner);
+    let suspect: &[&str] = &["warn blue/Secret/item", "blue/Secret/item"];
+    for (release, expected) in [
+        ("1.13", &[][..]),
+        ("1.19", &[]),
+        ("1.20.2", suspect),
+        ("1.36", suspect),
+    ] {
+        let mut case = Case::new(release);
+        assert_eq!(case.apply(&owner), [""; 0]);
+        assert_eq!(case.apply(&item), expected, "{release}");
+    }
+}
+
+#[test]
+fn t4_a_guessed_owner_is_observed_in_another_namespace() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "blue", "item").owned_by(&owner);
+    let suspect: &[&str] = &["warn blue/Secret/item", "blue/Secret/item"];
+    for (release, namespace, expected) in [
+        ("1.13", "blue", &[][..]),
+        ("1.20.2", "red", suspect),
+        ("1.28", "red", suspect),
+        ("1.36", "red", suspect),
+    ] {
+        let mut case = Case::new(release);
+        assert_eq!(
+            case.apply(&item),
+            ["blue/ConfigMap/owner"],
+            "the guess is looked up"
+        );
+        assert_eq!(case.apply(&owner), expected, "{release}");
+        assert_eq!(&*case.identity(&owner).namespace, namespace, "{release}");
+    }
+}
+
+#[test]
+fn t5_another_api_version_is_looked_at_and_not_warned_of() {
+    let owner = Object::new(TENANT, "", "owner");
+    let mut reference = owner.reference();
+    reference.api_version = "example.com/v1beta1".into();
+    let item = Object::new(SECRET, "red", "item").with(reference);
+    for (release, expected) in [
+        ("1.13", &[][..]),
+        ("1.20.2", &["red/Secret/item"]),
+        ("1.36", &["red/Secret/item"]),
+    ] {
+        let mut case = Case::new(release);
+        case.apply(&owner);
+        assert_eq!(case.apply(&item), expected, "{release}");
+    }
+}
+
+#[test]
+fn t6_one_event_warns_once() {
+    let owners = ["a", "b"].map(|name| Object::new(CONFIG_MAP, "red", name));
+    let item = Object::new(SECRET, "blue", "item")
+        .owned_by(&owners[0])
+        .owned_by(&owners[1]);
+    let mut case = Case::new("1.36");
+    owners.iter().for_each(|owner| drop(case.apply(owner)));
+    assert_eq!(case.apply(&item), ["warn blue/Secret/item", "blue/Secret/item"]);
+}
+
+#[test]
+fn t7_a_cluster_scoped_bad_dependent_hides_a_good_one_until_1_20_3() {
+    let gone = Object::new(CONFIG_MAP, "red", "gone");
+    let bad = Object::new(NODE, "", "bad").owned_by(&gone);
+    let good = Object::new(SECRET, "red", "good").owned_by(&gone);
+    for (release, expected) in [
+        ("1.20.2", &[][..]),
+        ("1.20.3", &["red/Secret/good"]),
+        ("1.28", &["red/Secret/good"]),
+        ("1.36", &["red/Secret/good"]),
+    ] {
+        let mut case = Case::new(release);
+        assert_eq!(case.apply(&bad), ["ConfigMap/gone"]);
+        assert_eq!(case.apply(&good), expected, "{release}");
+    }
+}
+
+#[test]
+fn t8_a_second_reference_with_one_uid_is_added_again_on_every_update() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    // A name that does not fit: whoever is added with it is looked at.
+    let wrong = OwnerReference {
+        name: "other".into(),
+        ..owner.reference()
+    };
+    let twice = Object::new(SECRET, "red", "item")
+        .with(wrong.clone())
+        .with(wrong.clone());
+    let once = Object::new(SECRET, "red", "item").with(wrong);
+    for (release, expected) in [
+        ("1.13", &[][..]),
+        ("1.20.2", &["red/Secret/item"]),
+        ("1.36", &["red/Secret/item"]),
+    ] {
+        let mut case = Case::new(release);
+        case.apply(&owner);
+        case.apply(&twice);
+        assert_eq!(case.apply(&twice), expected, "{release}");
+        case.apply(&once);
+        assert_eq!(case.apply(&once), [""; 0], "{release}");
+    }
+}
+
+#[test]
+fn t9_editing_a_reference_in_place_enqueues_nothing() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").owned_by(&owner);
+    let mut edited = item.clone();
+    edited.meta.owner_references[0].name = "other".into();
+    for release in ["1.13", "1.20.2", "1.36"] {
+        let mut case = Case::new(release);
+        case.apply(&owner);
+        case.apply(&item);
+        assert_eq!(case.apply(&edited), [""; 0], "{release}");
+    }
+}
+
+#[test]
+fn t14_a_finalizer_that_appears_after_the_timestamp() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").owned_by(&owner);
+    let both: &[&str] = &["red/Secret/item", "red/ConfigMap/owner"];
+    for (release, expected) in [
+        ("1.13", &[][..]),
+        ("1.15", &[]),
+        ("1.16", both),
+        ("1.20.2", both),
+        ("1.36", both),
+    ] {
+        let mut case = Case::new(release);
+        case.apply(&owner);
+        case.apply(&item);
+        case.apply_state(&owner, DELETING, Some(DeletionState::default()));
+        assert_eq!(
+            case.apply_state(&owner, FOREGROUND, Some(DELETING)),
+            expected,
+            "{release}"
+        );
+        let node = case.graph.node(&owner.meta.uid).expect("observed");
+        assert_eq!(
+            case.graph.is_deleting_dependents(node),
+            !expected.is_empty(),
+            "{release}"
+        );
+    }
+}
+
+#[test]
+fn t23_the_oldest_of_501_absent_owners_is_forgotten_and_a_hit_counts_as_use() {
+    let owner = |at: usize| Object::new(CONFIG_MAP, "red", &format!("o{at}"));
+    let identity =
+        |at: usize| ObjectRef::new("v1", "ConfigMap", "red", &format!("o{at}"), &format!("u-o{at}"));
+    let mut absent = AbsentOwners::new(CAPACITY, false);
+    for at in 0..CAPACITY {
+        assert!(absent.insert(identity(at)));
+    }
+    assert!(absent.contains(&owner(0).reference(), "red"), "used just now");
+    absent.insert(identity(CAPACITY));
+    assert_eq!(absent.iter().len(), 500);
+    assert!(absent.contains(&owner(0).reference(), "red"));
+    assert!(
+        !absent.contains(&owner(1).reference(), "red"),
+        "the least recently used"
+    );
+    assert!(absent.contains(&owner(2).reference(), "red"));
+}
+
+#[test]
+fn t69_a_dump_from_a_leaf_shows_its_whole_component() {
+    let root = Object::new(CONFIG_MAP, "red", "root");
+    let leaves = ["a", "b"].map(|name| Object::new(SECRET, "red", name).owned_by(&root));
+    let other = Object::new(SECRET, "red", "c").owned_by(&Object::new(CONFIG_MAP, "red", "other"));
+    for release in ["1.20.2", "1.36"] {
+        let mut case = Case::new(release);
+        for object in [&root, &leaves[0], &leaves[1], &other] {
+            case.apply(object);
+        }
+        let filter = DotFilter::Connected(vec![leaves[0].meta.uid.clone()]);
+        let dump = case.graph.dot(&filter).expect("no object owns itself");
+        for shown in ["uid=u-root", "uid=u-a", "uid=u-b"] {
+            assert!(dump.contains(shown), "{release}: {shown} in {dump}");
+        }
+        assert!(!dump.contains("uid=u-c"), "{release}: {dump}");
+    }
+}
+
+#[test]
+fn t69_an_edge_to_itself_breaks_the_old_dump_only() {
+    let bare = Object::new(CONFIG_MAP, "red", "own");
+    let own = bare.clone().owned_by(&bare);
+    for (release, prints) in [("1.20.2", false), ("1.25", false), ("1.26", true), ("1.36", true)] {
+        let mut case = Case::new(release);
+        case.apply(&own);
+        let dump = case.graph.dot(&DotFilter::All);
+        match dump {
+            Ok(dump) => assert!(
+                prints && dump.contains("\"u-own\" -> \"u-own\";"),
+                "{release}: {dump}"
+            ),
+            Err(edge) => assert!(!prints && edge.object.uid == own.meta.uid, "{release}"),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Where upstream breaks the laws, and so do we: each case under the rule of the specification that documents it.
+
+use kubegc_core::{
+    OwnerReference,
+    PropagationPolicy::{Background, Foreground, Orphan},
+};
+use kubegc_objects::{
+    Graph, Hardening, Semantics, Settings,
+    call::{AttemptError, Conclusion},
+    graph::{DeletionState, Event, Observed},
+    reason::Reason,
+};
+
+use crate::common::{
+    VERSIONS,
+    cluster::{CONFIG_MAP, Cluster, EVENT, HOLD, KINDS, Object, SECRET, delete, id, server, version},
+    schedule::{Fault, Schedule, fail},
+    world::World,
+};
+
+fn world(release: &str, objects: &[&Object]) -> World {
+    let mut server = server(version(release), &KINDS);
+    objects.iter().for_each(|object| object.insert(&mut server));
+    World::new(version(release), server)
+}
+
+/// Law 10 fails: an object that blocks itself is never finished.
+#[test]
+fn r8_a_self_blocking_object_hangs_in_the_foreground_and_only_there() {
+    let bare = Object::new(CONFIG_MAP, "red", "own");
+    let own = bare.clone().blocking(&bare);
+    for release in VERSIONS {
+        for (policy, gone) in [(Foreground, false), (Background, true)] {
+            let mut world = world(release, &[&own]);
+            world.settle();
+            delete(&mut world.server, &own, Some(policy));
+            world.settle();
+            assert_eq!(own.live(&world.server).is_none(), gone, "{release} {policy}");
+            if !gone {
+                let ended = world.conclusions("u-own");
+                assert_eq!(
+                    ended.last(),
+                    Some(&&Conclusion::WaitsForDependents),
+                    "{release}: it waits for itself"
+                );
+            }
+        }
+    }
+}
+
+/// R-9, the other side: a cycle of two is resolved.
+#[test]
+fn r9_a_blocking_cycle_of_two_is_resolved() {
+    let bare = ["a", "b"].map(|name| Object::new(CONFIG_MAP, "red", name));
+    let (a, b) = (
+        bare[0].clone().blocking(&bare[1]),
+        bare[1].clone().blocking(&bare[0]),
+    );
+    for release in VERSIONS {
+        let mut world = world(release, &[&a, &b]);
+        world.settle();
+        delete(&mut world.server, &a, Some(Foreground));
+        world.settle();
+        assert_eq!(
+            (a.live(&world.server), b.live(&world.server)),
+            (None, None),
+            "{release}"
+        );
+    }
+}
+
+/// Law 10 fails: calls go on for ever, with growing delays.
+#[test]
+fn w8_a_virtual_node_of_an_unwatched_kind_is_verified_again_and_again() {
+    let owner = Object::new(EVENT, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").owned_by(&owner);
+    for release in VERSIONS {
+        let mut world = world(release, &[&owner, &item]);
+        let mut waits = Vec::new();
+        let mut wait = world.settle_now();
+        for _ in 0..22 {
+            let until = wait.until.expect("it is looked at again");
+            waits.push(until.since(world.now).as_millis());
+            world.tick(until);
+            wait = world.settle_now();
+        }
+        assert!(
+            waits.is_sorted() && waits[0] == 5 && waits[21] == 1_000_000,
+            "{release}: {waits:?}"
+        );
+        assert_eq!(world.conclusions("u-owner").len(), 23, "{release}");
+        assert!(
+            world
+                .conclusions("u-owner")
+                .iter()
+                .all(|&ended| *ended == Conclusion::NoOwners),
+            "{release}"
+        );
+        assert!(
+            item.live(&world.server).is_some() && world.writes(0).is_empty(),
+            "{release}"
+        );
+    }
+}
+
+/// Law 10 fails: an owner of an unknown kind keeps the others of the object from being decided on.
+#[test]
+fn r2_an_unmappable_owner_is_retried_for_ever() {
+    let mut unknown = Object::new(CONFIG_MAP, "red", "unknown").reference();
+    unknown.api_version = "example.com/v9".into();
+    let gone = Object::new(CONFIG_MAP, "red", "gone");
+    let item = Object::new(SECRET, "red", "item").with(unknown).owned_by(&gone);
+    for release in VERSIONS {
+        let mut world = world(release, &[&item]);
+        // Looked at when the other owner is found absent.
+        assert!(world.settle().until.is_some(), "{release}");
+        assert!(
+            item.live(&world.server).is_some() && world.writes(0).is_empty(),
+            "{release}"
+        );
+        let failed =
+            |ended: &&&Conclusion| matches!(ended, Conclusion::Failed(AttemptError::NoMapping { .. }));
+        assert!(
+            world.conclusions("u-item").iter().filter(failed).count() > 5,
+            "{release}"
+        );
+    }
+}
+
+/// Law 10 fails: a deletion whose beginning was missed is never driven.
+#[test]
+fn b19_a_coalesced_first_update_never_starts_the_wait_for_dependents() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").blocking(&owner);
+    let foreground = DeletionState {
+        deleting: true,
+        orphan: false,
+        foreground: true,
+    };
+    for release in VERSIONS {
+        let mut graph = Graph::new(Semantics::of(version(release)));
+        let mut effects = Vec::new();
+        for object in [&owner, &item] {
+            let kind = graph.kind(object.kind.api_version, object.kind.kind);
+            graph.apply(
+                &Event::Applied {
+                    object: Observed::of(kind, &object.meta),
+                    old: None,
+                },
+                &mut effects,
+            );
+        }
+        effects.clear();
+        let kind = graph.kind("v1", "ConfigMap");
+        let object = Observed {
+            deletion: foreground,
+            ..Observed::of(kind, &owner.meta)
+        };
+        graph.apply(
+            &Event::Applied {
+                object,
+                old: Some(foreground),
+            },
+            &mut effects,
+        );
+        let node = graph.node(&owner.meta.uid).expect("observed");
+        assert!(
+            graph.is_being_deleted(node) && !graph.is_deleting_dependents(node),
+            "{release}"
+        );
+        assert!(effects.is_empty(), "{release}: nobody is looked at");
+    }
+}
+
+/// Law 10 fails: two references with one uid, one right and one wrong, are both removed, and the object is nobody's garbage from then on.
+#[test]
+fn p10_a_double_reference_loses_both() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let wrong = OwnerReference {
+        name: "other".into(),
+        ..owner.reference()
+    };
+    for release in VERSIONS {
+        let item = Object::new(SECRET, "red", "item")
+            .owned_by(&owner)
+            .with(wrong.clone());
+        let mut world = world(release, &[&owner, &item]);
+        world.settle();
+        // Up to 1.19 nobody looks at wrong coordinates by themselves: a restart does not either, an absent second owner would.
+        let left = item
+            .live(&world.server)
+            .expect("never deleted")
+            .owner_references
+            .len();
+        assert_eq!(left, if release == "1.13" { 2 } else { 0 }, "{release}");
+        delete(&mut world.server, &owner, Some(Background));
+        world.settle();
+        assert_eq!(
+            item.live(&world.server).is_some(),
+            release != "1.13",
+            "{release}: it stays for good"
+        );
+    }
+}
+
+/// A successor under the same name loses its finalizer, unless expectations are strict.
+#[test]
+fn f4_a_reused_name_loses_its_finalizer_upstream() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let mut successor = Object::new(CONFIG_MAP, "red", "owner").held("orphan").held(HOLD);
+    successor.meta.uid = "u-successor".into();
+    for release in VERSIONS {
+        for (hardening, loses) in [(Hardening::AsUpstream, true), (Hardening::Strict, false)] {
+            let mut server = server(version(release), &KINDS);
+            owner.insert(&mut server);
+            let mut settings = Settings::new(version(release));
+            (settings.discovery_period, settings.hardening) = (None, hardening);
+            let mut world = World::with(settings, server);
+            world.settle();
+            delete(&mut world.server, &owner, Some(Orphan));
+            assert!(world.run_to(|ask| ask.reason == Reason::ReadBeforeFinalizer));
+            // Somebody else lets the owner go, and the name is taken anew.
+            let mut meta = owner.live(&world.server).expect("held by its finalizer");
+            meta.finalizers.clear();
+            let kind = id(&world.server, CONFIG_MAP);
+            assert!(
+                world
+                    .server
+                    .update(kind, "red", "owner", meta.into())
+                    .is_success()
+            );
+            let created = world.server.create_with_uid(
+                kind,
+                "red",
+                successor.meta.clone().into(),
+                "u-successor".into(),
+            );
+            assert!(created.is_success(), "{created:?}");
+            world.settle();
+            let left = successor.live(&world.server).expect("nobody deletes it");
+            assert_eq!(left.has_finalizer("orphan"), !loses, "{release} {hardening:?}");
+            assert!(left.has_finalizer(HOLD));
+        }
+    }
+}
+
+/// Laws 7 and 10 fail: any 404 counts as absence, also that of a server that does not serve the kind just now.
+#[test]
+fn b24_a_404_for_an_owner_that_is_there_costs_the_dependent_its_life() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let gone = Object::new(CONFIG_MAP, "red", "gone");
+    for release in VERSIONS {
+        let item = Object::new(SECRET, "red", "item")
+            .owned_by(&owner)
+            .owned_by(&gone);
+        let mut world = world(release, &[&owner, &item]);
+        let looks_up = |ask: &kubegc_objects::call::Ask| {
+            ask.reason == Reason::LookUpOwner && &*ask.target.name == "owner"
+        };
+        assert!(world.run_to(looks_up), "{release}");
+        fail(&mut world, 0, Fault::NotFound);
+        world.answer(0);
+        world.settle();
+        assert!(owner.live(&world.server).is_some());
+        assert_eq!(item.live(&world.server), None, "{release}");
+    }
+}
+
+/// Law 7 fails: a dependent that comes too late to be released is collected.
+#[test]
+fn b20_a_dependent_that_the_orphan_pass_did_not_know_is_collected() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    for release in VERSIONS {
+        let [early, late] = ["early", "late"].map(|name| Object::new(SECRET, "red", name).owned_by(&owner));
+        let mut world = world(release, &[&owner, &early]);
+        world.settle();
+        delete(&mut world.server, &owner, Some(Orphan));
+        assert!(
+            world.run_to(|ask| ask.reason == Reason::ReadBeforeFinalizer),
+            "{release}"
+        );
+        let kind = id(&world.server, SECRET);
+        let created =
+            world
+                .server
+                .create_with_uid(kind, "red", late.meta.clone().into(), late.meta.uid.clone());
+        assert!(created.is_success(), "{created:?}");
+        world.settle();
+        assert!(early.live(&world.server).is_some(), "{release}");
+        assert_eq!(late.live(&world.server), None, "{release}");
+    }
+}
+
+/// Law 7 fails: once its own finalizer is gone, an owner that somebody else holds is solid for a dependent that did not block it and was not looked at
+/// yet.
+#[test]
+fn r4_a_loose_dependent_of_a_held_foreground_owner_lives_or_dies_by_timing() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
+    let item = Object::new(SECRET, "red", "item").owned_by(&owner);
+    let mut ends = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let mut world = world("1.36", &[&owner, &item]);
+        delete(&mut world.server, &owner, Some(Foreground));
+        Schedule::new(seed).run(&mut world, &nobody());
+        let left = owner.live(&world.server).expect("held");
+        assert!(!left.has_finalizer("foregroundDeletion"));
+        ends.insert(item.live(&world.server).is_some());
+    }
+    assert_eq!(ends.len(), 2, "{ends:?}");
+}
+
+/// Law 10 fails: as long as somebody refers to an absent owner under two names, the names are looked up in turn, ten times a second.
+#[test]
+fn g35_contradicting_references_of_a_held_object_are_tried_in_turn_for_ever() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let twin = OwnerReference {
+        name: "twin".into(),
+        ..owner.reference()
+    };
+    let item = Object::new(SECRET, "red", "item")
+        .owned_by(&owner)
+        .with(twin)
+        .held(HOLD);
+    for release in ["1.20.2", "1.28", "1.36"] {
+        let mut world = world(release, &[&item]);
+        delete(&mut world.server, &item, Some(Background));
+        let began = world.now;
+        world.settle();
+        let lookups = world.calls(0).len() as u64;
+        let seconds = world.now.since(began).as_secs();
+        assert!(
+            lookups > 9 * seconds && seconds > 100,
+            "{release}: {lookups} in {seconds} s"
+        );
+        assert!(world.writes(0).is_empty());
+    }
+}
+
+fn nobody() -> Cluster {
+    Cluster {
+        objects: Vec::new(),
+        acts: Vec::new(),
+    }
+}
+
+/// Law 7 fails where an owner in the middle of a cascade carries `orphan`: whoever is looked at first decides.
+#[test]
+fn r7_an_orphaning_object_inside_a_cascade_makes_the_end_a_matter_of_timing() {
+    let root = Object::new(CONFIG_MAP, "red", "root");
+    let middle = Object::new(CONFIG_MAP, "red", "middle")
+        .owned_by(&root)
+        .held("orphan");
+    let item = Object::new(SECRET, "red", "item")
+        .owned_by(&root)
+        .owned_by(&middle);
+    let mut ends = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let mut world = world("1.36", &[&root, &middle, &item]);
+        delete(&mut world.server, &root, Some(Background));
+        Schedule::new(seed).run(&mut world, &nobody());
+        assert_eq!(middle.live(&world.server), None);
+        ends.insert(item.live(&world.server).is_some());
+    }
+    assert_eq!(ends.len(), 2, "{ends:?}");
+}

@@ -1,0 +1,292 @@
+//! What happens between a read and a delete, and after failures, in the numbers of the specification's test list.
+
+use std::time::Duration;
+
+use kubegc_core::{ObjectMeta, PropagationPolicy};
+use kubegc_objects::{
+    call::{Answer, Ask, AttemptError, Conclusion, Request},
+    collector::Output,
+    reason::Reason,
+};
+use kubegc_sim::StoredObject;
+
+use crate::common::{
+    cluster::{CONFIG_MAP, KINDS, Object, SECRET, delete, id, server, version},
+    schedule::{Fault, fail},
+    world::World,
+};
+
+fn world(release: &str, objects: &[&Object]) -> World {
+    let mut server = server(version(release), &KINDS);
+    objects.iter().for_each(|object| object.insert(&mut server));
+    World::new(version(release), server)
+}
+
+fn edit(world: &mut World, object: &Object, change: impl FnOnce(&mut ObjectMeta)) {
+    let mut meta = object.live(&world.server).expect("it is there");
+    change(&mut meta);
+    let (kind, meta) = (id(&world.server, object.kind), meta);
+    let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+    let answer = world
+        .server
+        .update(kind, &namespace, &name, StoredObject::from(meta));
+    assert!(answer.is_success(), "{answer:?}");
+}
+
+fn is_delete(ask: &Ask) -> bool {
+    matches!(ask.request, Request::Delete { .. })
+}
+
+/// The writes to one object, as short texts.
+fn writes(world: &World, object: &Object) -> Vec<String> {
+    let text = |(ask, answer): (&Ask, &Answer)| {
+        let what = match &ask.request {
+            Request::Get => "get",
+            Request::Delete { wire, .. } if wire.resource_version.is_some() => "delete with version",
+            Request::Delete { .. } => "delete",
+            Request::Patch { .. } => "patch",
+            Request::Put { .. } => "put",
+        };
+        let how = match answer {
+            Answer::Applied(_) => "applied",
+            Answer::Conflict => "conflict",
+            Answer::NotFound => "not found",
+            other => panic!("{other:?}"),
+        };
+        format!("{what}: {how}")
+    };
+    let own = |(ask, _): &(&Ask, &Answer)| ask.target.uid == object.meta.uid;
+    world.writes(0).into_iter().filter(own).map(text).collect()
+}
+
+#[test]
+fn t36_references_edited_between_read_and_delete_save_the_object_from_1_34_on() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    for (release, saved) in [
+        ("1.13", false),
+        ("1.28", false),
+        ("1.33", false),
+        ("1.34", true),
+        ("1.36", true),
+    ] {
+        let mut world = world(release, &[&owner, &item]);
+        assert!(world.run_to(is_delete));
+        edit(&mut world, &item, |meta| {
+            meta.owner_references = [owner.reference()].into_iter().collect()
+        });
+        world.settle();
+        assert_eq!(item.live(&world.server).is_some(), saved, "{release}");
+        let expected: &[&str] = if saved {
+            &["delete with version: conflict"]
+        } else {
+            &["delete: applied"]
+        };
+        assert_eq!(writes(&world, &item), expected, "{release}");
+    }
+}
+
+#[test]
+fn t37_labels_edited_between_read_and_delete_do_not_save_it() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let twice: &[&str] = &["delete with version: conflict", "delete: applied"];
+    for (release, expected) in [
+        ("1.28", &["delete: applied"][..]),
+        ("1.34", twice),
+        ("1.36", twice),
+    ] {
+        let mut world = world(release, &[&item]);
+        assert!(world.run_to(is_delete));
+        edit(&mut world, &item, |meta| {
+            meta.labels.insert("app".into(), "shop".into());
+        });
+        world.settle();
+        assert_eq!(writes(&world, &item), expected, "{release}");
+        assert_eq!(item.live(&world.server), None, "{release}");
+    }
+}
+
+#[test]
+fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
+    let mut cycle = ["a", "b", "c"].map(|name| Object::new(CONFIG_MAP, "red", name));
+    let bare = cycle.clone();
+    for at in 0..3 {
+        cycle[(at + 1) % 3] = cycle[(at + 1) % 3].clone().blocking(&bare[at]);
+    }
+    let once: &[&str] = &["patch: applied", "delete: applied"];
+    // Until the second try the unblocked owner is gone: there is nothing left to unblock.
+    let twice: &[&str] = &[
+        "patch: applied",
+        "delete with version: conflict",
+        "delete with version: applied",
+    ];
+    for (release, expected) in [("1.20.2", once), ("1.28", once), ("1.34", twice), ("1.36", twice)] {
+        let mut world = world(release, &[&cycle[0], &cycle[1], &cycle[2]]);
+        world.settle();
+        delete(&mut world.server, &cycle[0], Some(PropagationPolicy::Foreground));
+        world.settle();
+        assert!(
+            cycle.iter().all(|object| object.live(&world.server).is_none()),
+            "{release}"
+        );
+        // The last of the three is the one whose dependent waits.
+        let got = writes(&world, &cycle[2]);
+        assert!(
+            got.starts_with(&expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            "{release}: {got:?}"
+        );
+    }
+}
+
+#[test]
+fn t39_a_delete_that_finds_nothing() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    for (release, retried) in [
+        ("1.20.2", true),
+        ("1.28", true),
+        ("1.33", true),
+        ("1.35", true),
+        ("1.36", false),
+    ] {
+        let mut world = world(release, &[&item]);
+        assert!(world.run_to(is_delete));
+        delete(&mut world.server, &item, None);
+        // The watch lags: only the answer tells.
+        world.commit(0);
+        world.answer(0);
+        let conclusions = world.conclusions("u-item");
+        match conclusions.last().expect("the attempt is over") {
+            Conclusion::Absent => assert!(!retried, "{release}"),
+            Conclusion::Failed(AttemptError::Answered {
+                answer: Answer::NotFound,
+                ..
+            }) => assert!(retried, "{release}"),
+            other => panic!("{release}: {other:?}"),
+        }
+        let graph = world.collector.graph();
+        assert_eq!(
+            graph.node(&item.meta.uid).is_some(),
+            retried,
+            "{release}: a virtual delete removes the node"
+        );
+        let failures = world.collector.explain(&item.meta.uid).failures;
+        assert_eq!(failures, u32::from(retried), "{release}");
+    }
+}
+
+#[test]
+fn t39_a_conflict_and_then_nothing() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    for (release, expected) in [
+        ("1.34", Conclusion::Deleted),
+        ("1.35", Conclusion::Deleted),
+        ("1.36", Conclusion::Absent),
+    ] {
+        let mut world = world(release, &[&item]);
+        assert!(world.run_to(is_delete));
+        fail(&mut world, 0, Fault::Conflict);
+        world.answer(0);
+        assert!(world.run_to(|ask| ask.reason == Reason::RecheckAfterConflict));
+        delete(&mut world.server, &item, None);
+        world.commit(0);
+        world.answer(0);
+        assert_eq!(world.conclusions("u-item").last(), Some(&&expected), "{release}");
+        assert_eq!(
+            world.collector.explain(&item.meta.uid).failures,
+            0,
+            "{release}: no retry"
+        );
+    }
+}
+
+/// The next try of the only item that failed.
+fn next_try(world: &mut World) -> Duration {
+    match world.poll() {
+        Output::Wait(wait) => wait.until.expect("it is tried again").since(world.now),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn t43_success_resets_the_delay_from_1_23_on() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").blocking(&owner);
+    let verifies_owner = |ask: &Ask| ask.reason == Reason::VerifyItem && &*ask.target.name == "owner";
+    for (release, expected) in [
+        ("1.20.2", 40),
+        ("1.22", 40),
+        ("1.23", 5),
+        ("1.28", 5),
+        ("1.36", 5),
+    ] {
+        let mut world = world(release, &[&owner, &item]);
+        world.settle();
+        let block = |world: &mut World, blocks| {
+            edit(world, &item, |meta| {
+                meta.owner_references[0].block_owner_deletion = Some(blocks)
+            });
+        };
+        // Making a reference non-blocking has the owner looked at (G-30).
+        block(&mut world, false);
+        for failures in 0..3 {
+            assert!(world.run_to(verifies_owner));
+            fail(&mut world, 0, Fault::Unknown);
+            world.answer(0);
+            let delay = next_try(&mut world);
+            assert_eq!(delay, Duration::from_millis(5 << failures), "{release}");
+            world.tick(world.now.saturating_add(delay));
+        }
+        world.settle();
+        block(&mut world, true);
+        world.settle();
+        block(&mut world, false);
+        assert!(world.run_to(verifies_owner));
+        fail(&mut world, 0, Fault::Unknown);
+        world.answer(0);
+        assert_eq!(next_try(&mut world), Duration::from_millis(expected), "{release}");
+    }
+}
+
+#[test]
+fn t44_a_finalizer_is_tried_four_times() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let released = |ask: &Ask| ask.reason == Reason::DependentsReleased;
+    for release in ["1.13", "1.20.2", "1.36"] {
+        for conflicts in [3, 4] {
+            let mut world = world(release, &[&owner]);
+            world.settle();
+            delete(&mut world.server, &owner, Some(PropagationPolicy::Orphan));
+            let mut waits = Vec::new();
+            for _ in 0..conflicts {
+                assert!(world.run_to(released));
+                let asked_at = world.now;
+                fail(&mut world, 0, Fault::Conflict);
+                world.answer(0);
+                waits.push(next_try(&mut world).as_millis());
+                assert_eq!(asked_at, world.now);
+            }
+            assert_eq!(waits[..3], [10, 50, 250], "{release}");
+            if conflicts == 4 {
+                assert_eq!(
+                    waits[3], 5,
+                    "the whole is tried again after the queue's own delay"
+                );
+                let last = world
+                    .conclusions("u-owner")
+                    .last()
+                    .map(|conclusion| (*conclusion).clone());
+                let Some(Conclusion::Failed(error @ AttemptError::TooManyConflicts { .. })) = last else {
+                    panic!("{release}: {last:?}");
+                };
+                let text = error.to_string();
+                assert!(text.starts_with("updateMaxRetries(4) has reached."), "{text}");
+            }
+            world.settle();
+            assert_eq!(owner.live(&world.server), None, "{release}");
+            assert!(
+                world.conclusions("u-owner").contains(&&Conclusion::Finalized),
+                "{release}"
+            );
+        }
+    }
+}

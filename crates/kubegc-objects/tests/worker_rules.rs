@@ -1,0 +1,154 @@
+//! Whole stories where releases differ or a collector dies, in the numbers of the specification's test list.
+
+use kubegc_core::PropagationPolicy::{Background, Foreground};
+
+use crate::common::{
+    VERSIONS,
+    cluster::{CONFIG_MAP, HOLD, KINDS, Kind, NODE, Object, SECRET, WIDGET, delete, id, server, version},
+    world::World,
+};
+
+fn world(release: &str, objects: &[&Object]) -> World {
+    let mut server = server(version(release), &KINDS);
+    objects.iter().for_each(|object| object.insert(&mut server));
+    World::new(version(release), server)
+}
+
+/// Lists one kind first, then the others.
+fn list_first(world: &mut World, first: Kind) {
+    while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) {}
+    let monitor = world.monitor_of(id(&world.server, first));
+    world.list(monitor);
+    world.deliver_all();
+}
+
+#[test]
+fn t7_a_good_dependent_of_a_missing_owner_is_collected_from_1_20_3_on() {
+    let gone = Object::new(CONFIG_MAP, "red", "gone");
+    let bad = Object::new(NODE, "", "bad").owned_by(&gone);
+    let good = Object::new(SECRET, "red", "good").owned_by(&gone);
+    for (release, collected) in [
+        ("1.20.2", false),
+        ("1.20.3", true),
+        ("1.28", true),
+        ("1.36", true),
+    ] {
+        let mut world = world(release, &[&bad, &good]);
+        list_first(&mut world, NODE);
+        world.settle();
+        assert!(bad.live(&world.server).is_some(), "{release}");
+        assert_eq!(good.live(&world.server).is_none(), collected, "{release}");
+    }
+}
+
+/// The cross-namespace incident: whether the dependents in the owner's own namespace die is a matter of list order up to 1.19.
+#[test]
+fn t65_the_cross_namespace_incident() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let stranger = Object::new(SECRET, "blue", "stranger").owned_by(&owner);
+    let own = Object::new(SECRET, "red", "own").owned_by(&owner);
+    for (release, first, stranger_stays, own_stays, warnings) in [
+        ("1.13", SECRET, false, false, 0),
+        ("1.13", CONFIG_MAP, true, true, 0),
+        ("1.19", SECRET, false, false, 0),
+        ("1.20.2", SECRET, false, true, 1),
+        ("1.20.2", CONFIG_MAP, false, true, 1),
+        ("1.36", SECRET, false, true, 1),
+        ("1.36", CONFIG_MAP, false, true, 1),
+    ] {
+        let mut world = world(release, &[&owner, &stranger, &own]);
+        list_first(&mut world, first);
+        world.settle();
+        let stays = (
+            stranger.live(&world.server).is_some(),
+            own.live(&world.server).is_some(),
+        );
+        assert_eq!(stays, (stranger_stays, own_stays), "{release}, {first:?} first");
+        assert!(owner.live(&world.server).is_some());
+        let texts: Vec<String> = world.warnings().iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), warnings, "{release}");
+        for text in texts {
+            assert_eq!(
+                text,
+                "ownerRef [v1/ConfigMap, namespace: blue, name: owner, uid: u-owner] does not exist in namespace \"blue\""
+            );
+        }
+    }
+}
+
+#[test]
+fn t68_a_collector_that_dies_during_a_foreground_deletion_goes_on_where_it_was() {
+    let root = Object::new(CONFIG_MAP, "red", "root");
+    let middle = Object::new(WIDGET, "red", "middle").blocking(&root);
+    let leaf = Object::new(SECRET, "red", "leaf").blocking(&middle);
+    for release in VERSIONS {
+        // After each number of calls, until the cascade is over before the collector dies.
+        for calls in 0.. {
+            let mut world = world(release, &[&root, &middle, &leaf]);
+            world.settle();
+            delete(&mut world.server, &root, Some(Foreground));
+            let mut left = calls;
+            while left > 0 && world.run_to(|_| true) {
+                world.commit(0);
+                world.answer(0);
+                left -= 1;
+            }
+            world.restart();
+            world.settle();
+            for object in [&root, &middle, &leaf] {
+                assert_eq!(object.live(&world.server), None, "{release} after {calls} calls");
+            }
+            if left > 0 {
+                assert!(calls > 5, "a cascade of three takes more calls");
+                break;
+            }
+        }
+    }
+}
+
+/// a foreground owner waits for its blocking dependents only, and everything goes in the end.
+#[test]
+fn t41_a_dependent_that_does_not_block_may_outlive_its_owner() {
+    let root = Object::new(CONFIG_MAP, "red", "root");
+    let item = Object::new(SECRET, "red", "item").owned_by(&root).held(HOLD);
+    let mut world = world("1.36", &[&root, &item]);
+    world.settle();
+    delete(&mut world.server, &root, Some(Foreground));
+    world.settle();
+    assert_eq!(root.live(&world.server), None);
+    assert!(item.live(&world.server).is_some_and(|meta| meta.is_deleting()));
+}
+
+#[test]
+fn t40_a_blocking_dependent_that_is_held_holds_its_owner_without_a_poll() {
+    let root = Object::new(CONFIG_MAP, "red", "root");
+    let item = Object::new(SECRET, "red", "item").blocking(&root).held(HOLD);
+    let mut world = world("1.36", &[&root, &item]);
+    world.settle();
+    delete(&mut world.server, &root, Some(Foreground));
+    assert_eq!(world.settle().until, None, "nobody polls");
+    assert!(root.live(&world.server).is_some_and(|meta| meta.is_deleting()));
+    let mut meta = item.live(&world.server).expect("held");
+    meta.finalizers.clear();
+    let kind = id(&world.server, SECRET);
+    world.server.update(kind, "red", "item", meta.into());
+    world.settle();
+    assert_eq!((root.live(&world.server), item.live(&world.server)), (None, None));
+}
+
+/// an owner that is deleted in the background and held is still there for its dependents.
+#[test]
+fn t30_an_owner_held_by_another_finalizer_is_solid() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
+    let item = Object::new(SECRET, "red", "item").owned_by(&owner);
+    for release in VERSIONS {
+        let mut world = world(release, &[&owner, &item]);
+        world.settle();
+        delete(&mut world.server, &owner, Some(Background));
+        world.settle();
+        assert!(
+            item.live(&world.server).is_some_and(|meta| !meta.is_deleting()),
+            "{release}"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! What would decide the fates that are in doubt: unknown owners, and objects of which a part could not be read.
+//!
+//! An owner that is not in the dump puts its dependent in doubt where the two worlds differ, and an object that could not be read is in doubt itself.
+//! Doubt spreads: down to the dependents of what is in doubt, and up to an owner that waits for a dependent in doubt.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kubegc_core::{ObjectRef, OwnerReference, Uid};
+
+use crate::{
+    Cluster,
+    cluster::{Owner, Scope},
+    fate::Missing,
+};
+
+/// How many missing facts are listed for one object.
+pub(crate) const MISSING_LISTED_MAX: usize = 100;
+
+/// How an object takes doubt on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stance {
+    /// Whether the two worlds end differently for it.
+    pub(crate) differs: bool,
+    /// Whether it was ever being deleted, so that it may wait for its dependents.
+    pub(crate) waits: bool,
+    /// Whether it is deleted by the intent, whatever its owners do.
+    pub(crate) is_target: bool,
+}
+
+/// Finds what each object in doubt hangs on, the first [`MISSING_LISTED_MAX`] in order.
+///
+/// # Complexity
+/// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted once a fact.
+pub(crate) fn spread(
+    cluster: &Cluster,
+    scope: &Scope,
+    stances: &BTreeMap<u32, Stance>,
+) -> BTreeMap<u32, Vec<Missing>> {
+    let mut sources: BTreeMap<Missing, Vec<u32>> = BTreeMap::new();
+    for (position, reference) in &scope.unknown {
+        let missing = missing_owner(cluster, *position, reference);
+        sources.entry(missing).or_default().push(*position);
+    }
+    let mut apart: BTreeSet<Missing> = BTreeSet::new();
+    for (position, reference) in &scope.out_of_reach {
+        let missing = missing_owner(cluster, *position, reference);
+        apart.insert(missing.clone());
+        sources.entry(missing).or_default().push(*position);
+    }
+    for &position in &scope.flawed {
+        let object = cluster.object_ref(position);
+        sources.insert(Missing::Flawed { object }, vec![position]);
+    }
+    let mut reached: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let contested = contested(sources.keys());
+    for (number, (missing, starts)) in sources.iter().enumerate() {
+        // What could not be read is the same in both worlds, of several owners that claim one name only one is in either, and
+        // what no lookup follows is in neither.
+        let everywhere = matches!(missing, Missing::Flawed { .. })
+            || contested.contains(&place(missing))
+            || apart.contains(missing);
+        let mut pending = starts.clone();
+        while let Some(position) = pending.pop() {
+            let in_doubt = |stance: &Stance| everywhere || stance.differs;
+            if !stances.get(&position).is_some_and(in_doubt) {
+                continue;
+            }
+            let facts = reached.entry(position).or_default();
+            if facts.last() == Some(&number) || facts.len() >= MISSING_LISTED_MAX {
+                continue;
+            }
+            facts.push(number);
+            let dependents = cluster.edges.dependents(position).iter().copied();
+            pending.extend(dependents.filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target)));
+            pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
+                Owner::At(owner) => stances.get(&owner).filter(|stance| stance.waits).map(|_| owner),
+                _ => None,
+            }));
+        }
+    }
+    for (&position, _) in stances.iter().filter(|(_, stance)| stance.differs) {
+        // What is not an owner's doing, such as a namespace that waits for its content, may hang on any of them.
+        let facts = reached.entry(position).or_default();
+        if facts.is_empty() {
+            facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
+        }
+    }
+    let sources: Vec<&Missing> = sources.keys().collect();
+    reached
+        .into_iter()
+        .map(|(position, facts)| {
+            let listed = facts.into_iter().map(|number| sources[number].clone());
+            (position, listed.collect())
+        })
+        .collect()
+}
+
+/// The places that references claim for owners with different uids.
+fn contested<'a>(sources: impl Iterator<Item = &'a Missing>) -> BTreeSet<Option<Place<'a>>> {
+    let mut claims: BTreeMap<Place<'a>, &Uid> = BTreeMap::new();
+    let mut contested = BTreeSet::new();
+    for missing in sources {
+        let (Missing::Owner { owner, .. } | Missing::Kind { owner }) = missing else {
+            continue;
+        };
+        if let Some(place) = place(missing)
+            && claims.insert(place, &owner.uid).is_some_and(|uid| *uid != owner.uid)
+        {
+            contested.insert(Some(place));
+        }
+    }
+    contested
+}
+
+/// Group, kind, namespace and name.
+type Place<'a> = [&'a str; 4];
+
+fn place(missing: &Missing) -> Option<Place<'_>> {
+    match missing {
+        Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
+        // Nobody knows whether the kind is namespaced.
+        Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
+        Missing::Flawed { .. } => None,
+    }
+}
+
+fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
+    let mut owner = ObjectRef {
+        kind: Arc::clone(&reference.kind),
+        api_version: Arc::clone(&reference.api_version),
+        namespace: cluster.object_ref(dependent).namespace,
+        name: Arc::clone(&reference.name),
+        uid: reference.uid.clone(),
+    };
+    match cluster.kind_id(&reference.api_version, &reference.kind) {
+        Some(kind) => {
+            let resource = &cluster.catalog()[kind];
+            if !resource.is_namespaced() {
+                owner.namespace = "".into();
+            }
+            let resource = resource.qualified_resource();
+            Missing::Owner { owner, resource }
+        }
+        None => Missing::Kind { owner },
+    }
+}

@@ -1,0 +1,442 @@
+//! All that can happen, where it depends on timing: many schedules of one race, and the fates that they lead to.
+//!
+//! The real collector has twenty workers, and watches lag behind. What a forecast shows is one order of things; here the order is varied: which call
+//! is carried out next, which resource's next event arrives next, when the client makes its next delete. Up to a bound every order is tried, states that were
+//! met before being passed over; beyond it, or instead, orders are drawn from seeds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    hash::{BuildHasher, Hash, Hasher},
+};
+
+use foldhash::fast::FixedState;
+
+use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp};
+use kubegc_objects::{
+    call::Request,
+    collector::{Call, Input, Output, WaitReason},
+};
+use kubegc_sim::rng::Rng;
+
+use crate::{
+    Cluster, Fate, Intent, PredictError,
+    forecast::{self, Prepared},
+    timeline::{Actor, Step},
+    world::World,
+};
+
+/// How much to try.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Schedules drawn from seeds 0, 1, 2 and so on.
+    pub seeds: u64,
+    /// States met by trying every order; 0 tries none. Where they are enough, the result is exhaustive.
+    pub states_max: usize,
+    /// Choices in one schedule.
+    pub choices_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            seeds: 200,
+            states_max: 20_000,
+            choices_max: 10_000,
+        }
+    }
+}
+
+/// The fates that were met.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Exploration {
+    /// Every object that could be affected, with each fate that was met and one way to it.
+    pub fates: Vec<PossibleFates>,
+    /// How many schedules came to rest.
+    pub schedules: u64,
+    /// How many states were met while trying every order.
+    pub states: usize,
+    /// Whether every order was tried: then what was not met does not happen.
+    pub exhaustive: bool,
+    /// What was tried.
+    pub bounds: Bounds,
+}
+
+/// The fates that one object can have.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct PossibleFates {
+    /// The object.
+    pub object: ObjectRef,
+    /// Each fate, in the order in which they were met, with the writes of a schedule that leads there.
+    pub fates: Vec<(Fate, Way)>,
+}
+
+/// One schedule.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The seed that it was drawn from; `None` where it was found by trying every order.
+    pub seed: Option<u64>,
+    /// Its writes.
+    pub timeline: Vec<Step>,
+}
+
+impl Exploration {
+    /// Whether the object has one fate only, as far as was tried.
+    #[must_use]
+    pub fn is_certain(&self, object: &ObjectRef) -> bool {
+        self.fates
+            .iter()
+            .any(|possible| possible.object == *object && possible.fates.len() == 1)
+            && self.exhaustive
+    }
+}
+
+impl Cluster {
+    /// Tries many orders of what several deletes set off. The client makes them one after another, without waiting for anything.
+    ///
+    /// Owners that are not in the dump are taken to exist.
+    ///
+    /// # Errors
+    /// An intent cannot be understood.
+    ///
+    /// # Complexity
+    /// O(b s) for b states or choices within the bounds and s objects in scope.
+    pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
+        let mut targets = Vec::with_capacity(intents.len());
+        for intent in intents {
+            targets.push((self.resolve(&intent.target)?, intent));
+        }
+        let prepared = forecast::prepare(self, &targets);
+        let mut client = Vec::new();
+        for (index, (positions, intent)) in targets.iter().enumerate() {
+            for position in positions {
+                if let Some(object) = prepared.objects.get(position)
+                    && let Some(kind) = object.kind_id
+                {
+                    client.push((kind, object.object_ref(), *intent, index));
+                }
+            }
+        }
+        let start = Race {
+            world: prepared.world.clone(),
+            in_flight: Vec::new(),
+            client,
+            done: 0,
+        };
+        let mut found = Found::default();
+        for seed in 0..bounds.seeds {
+            let mut race = start.clone();
+            race.run(&mut Rng::new(seed), bounds.choices_max);
+            found.note(self, &prepared, &race, Some(seed));
+        }
+        let (states, exhaustive) = exhaust(self, &prepared, &start, bounds.states_max, &mut found);
+        Ok(Exploration {
+            fates: found.fates.into_values().collect(),
+            schedules: found.schedules,
+            states,
+            exhaustive,
+            bounds,
+        })
+    }
+}
+
+/// A world in which what happens next is a choice.
+#[derive(Clone)]
+struct Race<'a> {
+    world: World,
+    in_flight: Vec<Call>,
+    client: Vec<(KindId, ObjectRef, &'a Intent, usize)>,
+    done: usize,
+}
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// The client makes its next delete.
+    Client,
+    /// A call is carried out and answered.
+    Call(usize),
+    /// The collector sees the next change of a kind.
+    Show(KindId),
+}
+
+impl Race<'_> {
+    /// Lets idle workers take what is queued, then says what can happen. Where nothing can, time passes; empty once all is at rest.
+    fn choices(&mut self) -> Vec<Choice> {
+        loop {
+            let retry_at = self.poll();
+            let mut choices = Vec::new();
+            if self.done < self.client.len() {
+                choices.push(Choice::Client);
+            }
+            choices.extend((0..self.in_flight.len()).map(Choice::Call));
+            let kinds: BTreeSet<KindId> = self.world.backlog.iter().map(|seen| seen.kind).collect();
+            choices.extend(kinds.into_iter().map(Choice::Show));
+            if !choices.is_empty() || !self.world.pass(retry_at) {
+                return choices;
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Option<Timestamp> {
+        loop {
+            match self.world.collector.poll_output() {
+                Output::Call(call) => self.in_flight.push(call),
+                Output::Event(warning) => self.world.warnings.push(*warning),
+                // Kinds and watches were settled when the world began.
+                Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
+                Output::Wait(wait) => return wait.until.filter(|_| wait.why != WaitReason::Events),
+            }
+        }
+    }
+
+    fn take(&mut self, choice: Choice) {
+        match choice {
+            Choice::Client => {
+                let (kind, object, intent, index) = self.client[self.done].clone();
+                self.done += 1;
+                // A refusal is one of the things that can happen.
+                let _answer = self.world.delete(kind, object, &intent.options, index);
+            }
+            Choice::Call(at) => {
+                let call = self.in_flight.remove(at);
+                let answer = self.world.perform(&call.ask);
+                self.world.notice();
+                self.world.tell(Input::Answer {
+                    call: call.id,
+                    answer,
+                });
+            }
+            Choice::Show(kind) => self.world.show_next(kind),
+        }
+    }
+
+    fn run(&mut self, rng: &mut Rng, choices_max: usize) {
+        for _ in 0..choices_max {
+            let choices = self.choices();
+            if choices.is_empty() {
+                return;
+            }
+            self.take(choices[rng.below(choices.len() as u64) as usize]);
+        }
+        self.world.gave_up = true;
+    }
+
+    /// A digest of all that decides what can still happen.
+    fn fingerprint(&self) -> u128 {
+        let server = &self.world.server;
+        let collector = self
+            .world
+            .collector
+            .fingerprint_with(&|resource, meta, mut hasher| {
+                let kind =
+                    server
+                        .catalog()
+                        .by_resource(&resource.group, &resource.version, &resource.resource);
+                let current = kind.and_then(|kind| server.object(kind, &meta.namespace, &meta.name));
+                current
+                    .is_some_and(|current| current.meta.resource_version == meta.resource_version)
+                    .hash(&mut hasher);
+                digest(meta, &mut hasher);
+            });
+        let mut hasher = FixedState::default().build_hasher();
+        self.done.hash(&mut hasher);
+        for (kind, _) in server.catalog().iter().filter(|(_, resource)| resource.preferred) {
+            if server.len(kind) > 0 {
+                for object in server.objects(kind, None) {
+                    digest(&object.meta, &mut hasher);
+                }
+            }
+        }
+        for seen in &self.world.backlog {
+            (seen.kind, seen.event_type).hash(&mut hasher);
+            digest(&seen.object.meta, &mut hasher);
+        }
+        let mut calls: Vec<u64> = self.in_flight.iter().map(|call| self.call_digest(call)).collect();
+        calls.sort_unstable();
+        calls.hash(&mut hasher);
+        collector ^ u128::from(hasher.finish())
+    }
+
+    /// A call, and whether the version that it rests on is still current.
+    fn call_digest(&self, call: &Call) -> u64 {
+        let mut hasher = FixedState::default().build_hasher();
+        let ask = &call.ask;
+        ask.target.hash(&mut hasher);
+        let resource = &self.world.collector.catalog()[ask.kind];
+        let kind =
+            self.world
+                .server
+                .catalog()
+                .by_resource(&resource.group, &resource.version, &resource.resource);
+        let current = kind.and_then(|kind| {
+            self.world
+                .server
+                .object(kind, &ask.target.namespace, &ask.target.name)
+        });
+        let expected = ask.expect.resource_version.as_ref();
+        current
+            .is_some_and(|current| Some(&current.meta.resource_version) == expected)
+            .hash(&mut hasher);
+        match &ask.request {
+            Request::Get => 0u8.hash(&mut hasher),
+            Request::Delete { propagation, .. } => (1u8, propagation).hash(&mut hasher),
+            Request::Patch { format, body } => {
+                (
+                    2u8,
+                    format,
+                    without_version(body, expected.map(|version| version.as_str())),
+                )
+                    .hash(&mut hasher);
+            }
+            Request::Put { finalizers, .. } => (3u8, finalizers).hash(&mut hasher),
+        }
+        hasher.finish()
+    }
+}
+
+/// A body without the version that it was built on, which its call's expectation tells.
+fn without_version(body: &[u8], version: Option<&str>) -> String {
+    let text = String::from_utf8_lossy(body);
+    match version {
+        Some(version) => text.replace(&format!("\"resourceVersion\":\"{version}\""), ""),
+        None => text.into_owned(),
+    }
+}
+
+/// An object without its version and dates.
+fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
+    let ObjectMeta {
+        namespace,
+        name,
+        uid,
+        finalizers,
+        owner_references,
+        ..
+    } = meta;
+    (
+        namespace,
+        name,
+        uid,
+        finalizers,
+        owner_references,
+        meta.is_deleting(),
+    )
+        .hash(hasher);
+}
+
+/// Tries every order, depth first, until the bound. Answers how many states were met and whether that was all.
+fn exhaust(
+    cluster: &Cluster,
+    prepared: &Prepared,
+    start: &Race<'_>,
+    states_max: usize,
+    found: &mut Found,
+) -> (usize, bool) {
+    let mut met: BTreeSet<u128> = BTreeSet::new();
+    let mut open = if states_max > 0 {
+        vec![start.clone()]
+    } else {
+        Vec::new()
+    };
+    while let Some(mut race) = open.pop() {
+        if met.len() >= states_max {
+            return (met.len(), false);
+        }
+        let choices = race.choices();
+        if !met.insert(race.fingerprint()) {
+            continue;
+        }
+        if choices.is_empty() {
+            found.note(cluster, prepared, &race, None);
+            continue;
+        }
+        for &choice in choices.iter().rev() {
+            let mut next = race.clone();
+            next.take(choice);
+            open.push(next);
+        }
+    }
+    (met.len(), states_max > 0)
+}
+
+#[derive(Default)]
+struct Found {
+    fates: BTreeMap<u32, PossibleFates>,
+    schedules: u64,
+}
+
+impl Found {
+    fn note(&mut self, cluster: &Cluster, prepared: &Prepared, race: &Race<'_>, seed: Option<u64>) {
+        self.schedules += 1;
+        for (position, object, fate) in forecast::fates(cluster, prepared, &race.world) {
+            let fate = match fate {
+                // Who made it go is a matter of timing, not a fate of its own.
+                Fate::Deleted { .. } => Fate::Deleted {
+                    by: Actor::GarbageCollector,
+                },
+                fate => fate,
+            };
+            let possible = self.fates.entry(position).or_insert_with(|| PossibleFates {
+                object,
+                fates: Vec::new(),
+            });
+            if !possible.fates.iter().any(|(known, _)| *known == fate) {
+                possible.fates.push((
+                    fate,
+                    Way {
+                        seed,
+                        timeline: race.world.steps.clone(),
+                    },
+                ));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Exploration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for possible in &self.fates {
+            let certain = possible.fates.len() == 1;
+            let certainty = match (certain, self.exhaustive) {
+                (true, true) => "certain",
+                (true, false) => "always, as far as was tried",
+                (false, _) => "depends on timing",
+            };
+            writeln!(f, "{}: {certainty}", possible.object.short())?;
+            for (fate, way) in &possible.fates {
+                let seed = way.seed.map_or_else(
+                    || "found by trying every order".to_owned(),
+                    |seed| format!("seed {seed}"),
+                );
+                write!(f, "  {}", crate::explain::Sentence(fate))?;
+                if certain {
+                    writeln!(f)?;
+                } else {
+                    writeln!(f, " ({seed})")?;
+                }
+            }
+        }
+        let Bounds {
+            seeds, states_max, ..
+        } = self.bounds;
+        write!(
+            f,
+            "{} schedules came to rest; {seeds} drawn from seeds, {} of at most {states_max} states met",
+            self.schedules, self.states
+        )?;
+        writeln!(
+            f,
+            "{}",
+            if self.exhaustive {
+                ": every order was tried"
+            } else {
+                ": other fates may exist"
+            }
+        )
+    }
+}

@@ -1,0 +1,124 @@
+//! The steady state after background deletes: the closure, the simulation and a naive fixpoint say the same.
+
+use std::collections::BTreeSet;
+
+use kubegc_core::PropagationPolicy;
+use kubegc_predict::{Fate, Target};
+use proptest::prelude::*;
+
+use crate::common::{self, Object, Shape};
+
+const SHAPE: Shape = Shape { objects_max: 10, deletions: false };
+
+/// What each object has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    gone: bool,
+    held: bool,
+    /// References that are left.
+    owners: BTreeSet<usize>,
+}
+
+/// The rules restated: whoever has owners and no owner left goes, or is held by its finalizers; whoever keeps some is released from the rest.
+fn fixpoint(objects: &[Object], states: &mut [State]) {
+    loop {
+        let before = states.to_vec();
+        for (number, object) in objects.iter().enumerate() {
+            // A cluster-scoped object with a namespaced owner is never decided about.
+            let never = |owner: &usize| object.namespace.is_empty() && !objects[*owner].namespace.is_empty();
+            if states[number].gone || states[number].held || states[number].owners.iter().any(never) {
+                continue;
+            }
+            let stands = |owner: &usize| {
+                let at = object.owners.iter().find(|reference| reference.to == *owner);
+                let found = at.is_some_and(|reference| !reference.dangling);
+                let namespace = objects[*owner].namespace;
+                found && !states[*owner].gone && (namespace.is_empty() || namespace == object.namespace)
+            };
+            let left: BTreeSet<usize> = states[number].owners.iter().copied().filter(stands).collect();
+            if states[number].owners.is_empty() {
+                continue;
+            }
+            if left.is_empty() {
+                end(&mut states[number], object);
+            } else {
+                states[number].owners = left;
+            }
+        }
+        if before == states {
+            return;
+        }
+    }
+}
+
+fn end(state: &mut State, object: &Object) {
+    state.gone = object.finalizers.is_empty();
+    state.held = !state.gone;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn closure_simulation_and_fixpoint_agree(
+        objects in common::clusters(SHAPE),
+        roots in prop::collection::btree_set(0..SHAPE.objects_max, 1..3),
+    ) {
+        let roots: Vec<usize> = roots.into_iter().filter(|&root| root < objects.len()).collect();
+        let cluster = common::complete(&common::items(&objects));
+        let mut states: Vec<State> = objects
+            .iter()
+            .map(|object| State {
+                gone: false,
+                held: false,
+                owners: object.owners.iter().map(|owner| owner.to).collect(),
+            })
+            .collect();
+        fixpoint(&objects, &mut states);
+        let pending = states.clone();
+        let roots: Vec<usize> = roots.into_iter().filter(|&root| !pending[root].gone).collect();
+        // All roots at once, as a client that does not wait for the collector.
+        for &root in &roots {
+            end(&mut states[root], &objects[root]);
+        }
+        fixpoint(&objects, &mut states);
+
+        let numbers = |word: fn(&State, &State) -> bool| -> BTreeSet<usize> {
+            (0..objects.len()).filter(|&at| word(&pending[at], &states[at])).collect()
+        };
+        let gone = numbers(|before, after| after.gone && !before.gone);
+        let held = numbers(|before, after| after.held && !before.held);
+        let released = numbers(|before, after| !after.gone && !after.held && after.owners != before.owners);
+
+        // What was held before stays so, deleted once more or not.
+        let newly_held = |set: BTreeSet<usize>| -> BTreeSet<usize> {
+            set.into_iter().filter(|&at| !pending[at].held).collect()
+        };
+        let intents: Vec<_> =
+            roots.iter().map(|&root| common::delete(&objects, root, PropagationPolicy::Background)).collect();
+        let targets: Vec<Target> = intents.iter().map(|intent| intent.target.clone()).collect();
+        let closure = cluster.closure(&targets).expect("the roots are there");
+        let of_positions = |positions: &[u32]| -> BTreeSet<usize> {
+            let names = positions.iter().filter_map(|&at| cluster.snapshot().object(at as usize));
+            names.filter_map(|object| number(&object.meta.name)).collect()
+        };
+        prop_assert_eq!(of_positions(&closure.gone), gone.clone(), "closure: gone");
+        prop_assert_eq!(newly_held(of_positions(&closure.held)), held.clone(), "closure: held");
+        prop_assert_eq!(of_positions(&closure.released), released.clone(), "closure: released");
+        prop_assert!(closure.undecided.is_empty() && closure.to_simulate.is_empty());
+
+        let forecast = cluster.predict(&intents).expect("the roots are there");
+        let of_fates = |wanted: fn(&Fate) -> bool| -> BTreeSet<usize> {
+            let fates = forecast.fates.iter().filter(|fate| wanted(&fate.fate));
+            fates.filter_map(|fate| number(&fate.object.name)).collect()
+        };
+        prop_assert_eq!(of_fates(|fate| matches!(fate, Fate::Deleted { .. })), gone, "simulation: gone");
+        prop_assert_eq!(newly_held(of_fates(|fate| matches!(fate, Fate::Stuck { .. }))), held, "simulation: held");
+        prop_assert_eq!(of_fates(|fate| matches!(fate, Fate::Released { .. })), released, "simulation: released");
+        prop_assert_eq!(of_fates(|fate| matches!(fate, Fate::Undecided { .. })), BTreeSet::new());
+    }
+}
+
+fn number(name: &str) -> Option<usize> {
+    name.strip_prefix("object-")?.parse().ok()
+}

@@ -1,0 +1,102 @@
+//! What is not in the dump is unknown, never absent: completing a dump contradicts nothing that was decided.
+
+use kubegc_core::PropagationPolicy;
+use kubegc_predict::{Assumptions, Finding};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::common::{self, KINDS, Shape};
+
+const SHAPE: Shape = Shape { objects_max: 9, deletions: true };
+
+/// How a kind is declared.
+const fn declaration(kind: common::Kind) -> &'static str {
+    match kind {
+        common::Kind::ConfigMap => "configmaps",
+        common::Kind::Secret => "secrets",
+        common::Kind::ReplicaSet => "replicasets.apps",
+        common::Kind::Pod => "pods",
+        common::Kind::Widget => "widgets.example.com",
+        common::Kind::ClusterRole => "clusterroles.rbac.authorization.k8s.io",
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn completing_a_dump_contradicts_no_decided_fate(
+        objects in common::clusters(SHAPE),
+        root in any::<prop::sample::Index>(),
+        policy in common::policies(),
+        open in prop::collection::vec(prop::bool::weighted(0.4), KINDS.len()),
+        dropped in prop::collection::vec(prop::bool::weighted(0.5), SHAPE.objects_max),
+        no_definition in prop::bool::weighted(0.2),
+    ) {
+        let root = root.index(objects.len());
+        let is_open = |kind| KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at]);
+        let is_kept = |number: usize| number == root || !is_open(objects[number].kind) || !dropped[number];
+        let no_definition = no_definition && is_open(common::Kind::Widget) && objects[root].kind != common::Kind::Widget;
+        let items = common::items(&objects);
+        let partial: Vec<Value> = items
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| if *at < objects.len() { is_kept(*at) } else { !no_definition })
+            .map(|(_, item)| item.clone())
+            .collect();
+        let mut declared: Vec<&str> =
+            KINDS.iter().copied().filter(|&kind| !is_open(kind)).map(declaration).collect();
+        if !no_definition {
+            declared.push("customresourcedefinitions");
+        }
+        let partial = common::read(&[common::list(&partial)], &declared, Assumptions::default());
+        let full = common::complete(&items);
+        let intents = [common::delete(&objects, root, policy)];
+        let some = partial.predict(&intents).expect("the root is there");
+        let all = full.predict(&intents);
+        // What is pending anyway may take the root itself.
+        let all = all.expect("the root is there");
+        for number in (0..objects.len()).filter(|&number| is_kept(number)) {
+            let uid = common::uid(number);
+            let (before, after) =
+                (common::word(&partial, &some, &uid), common::word(&full, &all, &uid));
+            let is_reached = [partial.pending(), &some]
+                .iter()
+                .any(|forecast| forecast.fates.iter().any(|fate| *fate.object.uid.text() == *uid));
+            if before == "undecided" || !is_reached || before == after {
+                continue;
+            }
+            let unseen = [partial.pending(), &some].iter().any(|forecast| {
+                forecast.findings.iter().any(|finding| matches!(finding, Finding::UnseenDependents { .. }))
+            });
+            prop_assert!(
+                before == "deleted" && after == "stuck" && unseen,
+                "object {number}: {before} on the partial dump, {after} on the full one"
+            );
+        }
+    }
+}
+
+/// The law above is worth something only if the generated clusters decide and leave open enough.
+#[test]
+fn generated_dumps_have_fates_of_every_sort() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let mut runner = TestRunner::deterministic();
+    let mut seen = std::collections::BTreeMap::new();
+    for _ in 0..200 {
+        let objects = common::clusters(SHAPE).new_tree(&mut runner).expect("the strategy gives values").current();
+        let cluster = common::read(
+            &[common::list(&common::items(&objects))],
+            &["configmaps", "pods", "replicasets.apps"],
+            Assumptions::default(),
+        );
+        let forecast =
+            cluster.predict(&[common::delete(&objects, 0, PropagationPolicy::Foreground)]).expect("the root is there");
+        for fate in &forecast.fates {
+            *seen.entry(fate.fate.word()).or_insert(0) += 1;
+        }
+    }
+    for word in ["deleted", "kept", "released", "stuck", "undecided"] {
+        assert!(seen.get(word).copied().unwrap_or(0) >= 5, "{word}: {seen:?}");
+    }
+}

@@ -1,0 +1,149 @@
+//! How kubegc is built, how its collector is driven, and how to ask it questions.
+//!
+//! - [`architecture`]: the rooms of the house, and what is deliberately absent from each.
+//! - [`driving_the_collector`]: the contract between a [`Collector`](crate::objects::Collector) and whoever performs its calls.
+//! - [`predicting`]: from a dump to a forecast, and what a forecast does not say.
+//! - [`versions`]: how behaviour follows a Kubernetes version.
+
+pub mod architecture {
+    //! The rooms of the house, and what is deliberately absent from each.
+    //!
+    //! Facts come in at one end: watch events, answers to calls, files. Decisions are made in pure code. Calls go out at the other
+    //! end, each with what it rests on and why it is made.
+    //!
+    //! ```text
+    //! watch events ─┐                                   ┌─ calls, with reasons and expectations
+    //! answers ──────┼─> Graph ─> queues ─> Attempt ─────┤
+    //! time ─────────┘        (Collector)                └─ warnings
+    //! ```
+    //!
+    //! **Invariant.** Nothing above a driver touches a cluster, a disk, a clock or the environment. `clippy.toml` bans what would.
+    //!
+    //! **Invariant.** The graph makes no calls and knows no queue. It turns one event into effects; whether an owner exists is not its business.
+    //!
+    //! **Invariant.** An attempt decides about one item and knows nothing of other items being decided about. Its questions are its only way to learn something.
+    //!
+    //! **Invariant.** The collector makes no decisions. Exchanging a rule never touches scheduling, and the other way round.
+    //!
+    //! **Invariant.** The simulator does not know the collector. What judges the collector must not be written with its rules in mind; the two meet in
+    //! `kubegc-predict` only.
+    //!
+    //! **Invariant.** What was not listed is unknown, never absent. Absence takes a proof: a live 404, or a kind that somebody declared complete.
+}
+
+pub mod driving_the_collector {
+    //! The contract between a [`Collector`](crate::objects::Collector) and whoever performs its calls.
+    //!
+    //! ```
+    //! use std::sync::Arc;
+    //! use kubegc::core::{ApiResource, Catalog, KubernetesVersion, ObjectMeta, OwnerReference, Scope, Timestamp};
+    //! use kubegc::objects::{Collector, Settings, call::{Answer, Request}, collector::{Input, Output, WatchEvent}};
+    //!
+    //! let version: KubernetesVersion = "1.36".parse()?;
+    //! let mut catalog = Catalog::new();
+    //! catalog.add(ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced))?;
+    //! let mut collector = Collector::new(Settings::new(version));
+    //! let now = Timestamp::EPOCH;
+    //!
+    //! // A ConfigMap whose owner is not there.
+    //! let mut orphan = ObjectMeta::new("shop", "left-over", "u2");
+    //! orphan.owner_references.push(OwnerReference {
+    //!     api_version: "v1".into(), kind: "ConfigMap".into(), name: "gone".into(), uid: "u1".into(),
+    //!     controller: None, block_owner_deletion: None,
+    //! });
+    //! let orphan = Arc::new(orphan);
+    //!
+    //! let mut deleted = Vec::new();
+    //! loop {
+    //!     match collector.poll_output() {
+    //!         Output::Discover => {
+    //!             let catalog = Arc::new(catalog.clone());
+    //!             collector.handle(now, Input::Catalog { catalog, failed: vec![] })?;
+    //!         }
+    //!         Output::Watch(monitor) => {
+    //!             for event in [WatchEvent::Init, WatchEvent::InitApply(Arc::clone(&orphan)), WatchEvent::InitDone] {
+    //!                 collector.handle(now, Input::Watch { monitor, event })?;
+    //!             }
+    //!         }
+    //!         Output::Call(call) => {
+    //!             // This is where a driver talks to an API server.
+    //!             let answer = match &call.ask.request {
+    //!                 Request::Get if *call.ask.target.name == *"left-over" => Answer::Found(Arc::clone(&orphan)),
+    //!                 Request::Get => Answer::NotFound,
+    //!                 Request::Delete { .. } => {
+    //!                     deleted.push(format!("{}: {}", call.ask.target.short(), call.ask.reason));
+    //!                     Answer::Applied(None)
+    //!                 }
+    //!                 other => unreachable!("nothing here is patched: {other:?}"),
+    //!             };
+    //!             collector.handle(now, Input::Answer { call: call.id, answer })?;
+    //!         }
+    //!         Output::Unwatch(_) | Output::Event(_) => {}
+    //!         Output::Wait(_) => break,
+    //!     }
+    //! }
+    //! assert_eq!(deleted, ["shop/ConfigMap/left-over: no owner of it is left"]);
+    //! # Ok::<(), Box<dyn std::error::Error>>(())
+    //! ```
+    //!
+    //! - Every [`Call`](crate::objects::collector::Call) is answered exactly once, in any order. A second answer is a
+    //!   [`Misuse`](crate::objects::collector::Misuse) and changes nothing.
+    //! - An answer that was lost is [`Answer::Unknown`](crate::objects::call::Answer::Unknown). Never turn it into a refusal: the write may have happened.
+    //! - Stop polling whenever there is no room for more calls. What is not pulled stays in the queue and is decided later, on newer facts.
+    //! - A [`Wait`](crate::objects::collector::Wait) says until when nothing happens. Early ticks change nothing, late ones only delay.
+    //!
+    //! [`driver::run`](crate::objects::driver::run) is this loop over the [`ObjectStore`](crate::core::ObjectStore) and
+    //! [`Clock`](crate::core::Clock) traits, with watches kept open.
+}
+
+pub mod predicting {
+    //! From a dump to a forecast, and what a forecast does not say.
+    //!
+    //! ```
+    //! use kubegc::core::{DeleteOptions, PropagationPolicy};
+    //! use kubegc::predict::{Assumptions, Cluster, Detail, Intent};
+    //! use kubegc::snapshot::Reader;
+    //!
+    //! let dump = r#"{"apiVersion": "v1", "kind": "List", "items": [
+    //!   {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}},
+    //!   {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "web-settings", "uid": "u2", "ownerReferences": [
+    //!     {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u1"},
+    //!     {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u0"}]}}
+    //! ]}"#;
+    //! let version = "1.36".parse()?;
+    //! let mut reader = Reader::new(version).complete("replicasets").complete("configmaps");
+    //! reader.read("dump.json", dump.as_bytes())?;
+    //! let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+    //!
+    //! let intent = Intent::delete("shop/ReplicaSet/web".parse()?, DeleteOptions::policy(PropagationPolicy::Background));
+    //! let forecast = cluster.predict(&[intent])?;
+    //! // Deployments were not dumped: whether the ConfigMap has an owner left is unknown.
+    //! assert_eq!(forecast.counts()["undecided"], 1);
+    //! assert!(forecast.to_text(Detail::default()).contains("dump all deployments.apps and declare them complete"));
+    //! # Ok::<(), Box<dyn std::error::Error>>(())
+    //! ```
+    //!
+    //! A forecast is one simulation of the part of the cluster that the delete can reach, in each of two worlds: in one every owner that is not in the
+    //! dump exists, in the other none does. What ends alike in both is decided. What does not names what to dump.
+    //!
+    //! It takes for granted what its [`Assumptions`](crate::predict::Assumptions) say, and that nobody else acts. Where the order of things matters,
+    //! [`Cluster::explore`](crate::predict::Cluster::explore) tries many; where only the end matters and the cluster is very large,
+    //! [`Cluster::closure`](crate::predict::Cluster::closure) finds it without a simulation.
+}
+
+pub mod versions {
+    //! How behaviour follows a Kubernetes version.
+    //!
+    //! A [`KubernetesVersion`](crate::core::KubernetesVersion) is a release between 1.13 and 1.37. Each thing that changed in between is a named
+    //! [`Behavior`](crate::core::Behavior) with its first release and the change that brought it; planners read flags, never version numbers
+    //! ([`Semantics`](crate::objects::Semantics)).
+    //!
+    //! What upgrades changed most:
+    //!
+    //! | from | what | before |
+    //! |---|---|---|
+    //! | 1.16 | a second foreground delete is noticed | the finalizer stays for ever |
+    //! | 1.20 | owners are verified by their whole identity | an owner in another namespace could take its dependents, and others', with it |
+    //! | 1.32 | one kind that cannot be listed does not keep the collector from starting | nothing is collected |
+    //! | 1.34 | a delete expects the version that was read | an object that got a new owner in between is deleted |
+}

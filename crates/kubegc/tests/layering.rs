@@ -1,0 +1,292 @@
+//! Checks the plan of the house: who depends on whom, what pure crates stay away from, and the form of manifests and source files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// Which crates of the workspace a crate may see in normal and build dependencies. A crate that is not listed must be added here.
+const MAY_SEE: &[(&str, &[&str])] = &[
+    ("kubegc-core", &[]),
+    ("kubegc-objects", &["kubegc-core"]),
+    ("kubegc-node", &["kubegc-core"]),
+    ("kubegc-lifecycle", &["kubegc-core"]),
+    ("kubegc-sim", &["kubegc-core"]),
+    (
+        "kubegc-snapshot",
+        &["kubegc-core", "kubegc-node", "kubegc-lifecycle"],
+    ),
+    (
+        "kubegc-predict",
+        &[
+            "kubegc-core",
+            "kubegc-objects",
+            "kubegc-node",
+            "kubegc-lifecycle",
+            "kubegc-snapshot",
+            "kubegc-sim",
+        ],
+    ),
+    (
+        "kubegc-kube",
+        &[
+            "kubegc-core",
+            "kubegc-objects",
+            "kubegc-lifecycle",
+            "kubegc-snapshot",
+        ],
+    ),
+    ("kubegc-cri", &["kubegc-core", "kubegc-node"]),
+    (
+        "kubegc-testkit",
+        &["kubegc-core", "kubegc-objects", "kubegc-sim", "kubegc-predict"],
+    ),
+    (
+        "kubegc",
+        &[
+            "kubegc-core",
+            "kubegc-objects",
+            "kubegc-node",
+            "kubegc-lifecycle",
+            "kubegc-snapshot",
+            "kubegc-sim",
+            "kubegc-predict",
+        ],
+    ),
+    (
+        "kubegc-conformance",
+        &[
+            "kubegc-core",
+            "kubegc-objects",
+            "kubegc-node",
+            "kubegc-lifecycle",
+            "kubegc-snapshot",
+            "kubegc-sim",
+            "kubegc-predict",
+            "kubegc-kube",
+            "kubegc-cri",
+            "kubegc-testkit",
+        ],
+    ),
+];
+
+/// Packages that nobody builds upon: they may see everything.
+const OUTERMOST: &[&str] = &["kubegc-benches", "kubegc-examples"];
+
+/// Crates that only decide: no runtime, no network, no documents.
+const PURE: &[&str] = &["kubegc-core", "kubegc-objects", "kubegc-node", "kubegc-lifecycle"];
+
+/// What pure crates stay away from, as beginnings of package names.
+const NOT_PURE: &[&str] = &[
+    "async-std",
+    "axum",
+    "chrono",
+    "clap",
+    "hyper",
+    "k8s-openapi",
+    "kube",
+    "parking_lot",
+    "prost",
+    "rand",
+    "reqwest",
+    "serde-saphyr",
+    "serde_json",
+    "serde_yaml",
+    "smol",
+    "time",
+    "tokio",
+    "tonic",
+    "tower",
+    "tracing",
+    "yaml",
+];
+
+/// Lines that a source file may have before a part of it wants a file of its own.
+const LINES_MAX: usize = 600;
+
+struct Package {
+    name: String,
+    folder: PathBuf,
+    /// Names in normal and build dependencies.
+    dependencies: BTreeSet<String>,
+}
+
+#[test]
+fn crates_see_only_what_lies_below_them() {
+    let table: BTreeMap<&str, &[&str]> = MAY_SEE.iter().copied().collect();
+    let packages = packages();
+    let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let mut problems = Vec::new();
+    for package in packages
+        .iter()
+        .filter(|package| !OUTERMOST.contains(&package.name.as_str()))
+    {
+        let Some(may_see) = table.get(package.name.as_str()) else {
+            problems.push(format!("{} is in no table: say what it may see", package.name));
+            continue;
+        };
+        let seen = package
+            .dependencies
+            .iter()
+            .map(String::as_str)
+            .filter(|name| members.contains(name));
+        for name in seen.filter(|name| !may_see.contains(name)) {
+            problems.push(format!("{} must not depend on {name}", package.name));
+        }
+    }
+    report("layers", &problems);
+}
+
+#[test]
+fn pure_crates_know_no_runtime_no_network_and_no_documents() {
+    let mut problems = Vec::new();
+    for package in packages()
+        .iter()
+        .filter(|package| PURE.contains(&package.name.as_str()))
+    {
+        for name in &package.dependencies {
+            if !name.starts_with("kubegc") && NOT_PURE.iter().any(|beginning| name.starts_with(beginning)) {
+                problems.push(format!("{} is pure and must not depend on {name}", package.name));
+            }
+        }
+    }
+    report("pure crates", &problems);
+}
+
+#[test]
+fn every_member_takes_the_lints_of_the_workspace() {
+    let mut problems = Vec::new();
+    for package in packages() {
+        let manifest = read(&package.folder.join("Cargo.toml"));
+        let mut lines = manifest
+            .lines()
+            .map(str::trim)
+            .skip_while(|line| *line != "[lints]")
+            .skip(1);
+        if !lines
+            .by_ref()
+            .take_while(|line| !line.starts_with('['))
+            .any(|line| line == "workspace = true")
+        {
+            problems.push(format!(
+                "{}: its Cargo.toml lacks `[lints]` with `workspace = true`",
+                package.name
+            ));
+        }
+    }
+    report("lints", &problems);
+}
+
+#[test]
+fn every_source_file_says_what_it_decides_and_is_of_a_size_to_read() {
+    let mut problems = Vec::new();
+    let mut folders: Vec<PathBuf> = entries(&root().join("crates"))
+        .into_iter()
+        .map(|path| path.join("src"))
+        .collect();
+    let mut files_seen = 0;
+    // Each folder of the tree is taken once.
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files_seen += 1;
+                let text = read(&path);
+                let lines = text.lines().count();
+                if !text.starts_with("//!") {
+                    problems.push(format!(
+                        "{}: the first line must be `//!` and say what the file decides",
+                        path.display()
+                    ));
+                }
+                if lines > LINES_MAX {
+                    problems.push(format!(
+                        "{}: {lines} lines, at most {LINES_MAX} are allowed",
+                        path.display()
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        files_seen > 20,
+        "only {files_seen} source files were found below crates/*/src"
+    );
+    report("source files", &problems);
+}
+
+fn packages() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(root())
+        .output()
+        .expect("cargo built this test, so it can be run");
+    assert!(
+        output.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let packages: Vec<Package> = list(&metadata, "packages").iter().map(package).collect();
+    assert!(
+        packages.len() > 5,
+        "only {} packages in the workspace",
+        packages.len()
+    );
+    packages
+}
+
+fn package(package: &Value) -> Package {
+    let manifest = Path::new(text(package, "manifest_path"));
+    let dependencies = list(package, "dependencies").iter();
+    // The kind of a normal dependency is null.
+    let dependencies = dependencies.filter(|dependency| dependency["kind"] != "dev");
+    Package {
+        name: text(package, "name").to_owned(),
+        folder: manifest.parent().expect("a manifest lies in a folder").to_owned(),
+        dependencies: dependencies
+            .map(|dependency| text(dependency, "name").to_owned())
+            .collect(),
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key]
+        .as_array()
+        .unwrap_or_else(|| panic!("cargo metadata has a list {key}"))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("cargo metadata has a text {key}"))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What lies in a folder, sorted; nothing where it does not exist.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn report(what: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{what}:\n  {}", problems.join("\n  "));
+}
