@@ -36,7 +36,13 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         let begin = Instant::now();
         let report = replay(&path, &options)?;
         let seconds = begin.elapsed().as_secs_f64();
-        println!("{} ({}): {} passed, {} failed, {seconds:.2} s", path.display(), report.kind, report.passed, report.failed.len());
+        println!(
+            "{} ({}): {} passed, {} failed, {seconds:.2} s",
+            path.display(),
+            report.kind,
+            report.passed,
+            report.failed.len()
+        );
         if arguments.failures {
             for case in &report.failed {
                 println!("  {}\n{}", case.name, case.failure);
@@ -51,5 +57,9 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         failed += report.failed.len();
     }
     println!("{passed} passed, {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

@@ -45,9 +45,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     reader.read("cluster.yaml", CLUSTER.as_bytes())?;
     let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
 
-    let delete = |policy| Ok::<_, Box<dyn std::error::Error>>(Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::policy(policy)));
-    let intents = [delete(PropagationPolicy::Foreground)?, delete(PropagationPolicy::Orphan)?];
-    let exploration = cluster.explore(&intents, Bounds { states_max: 1_000_000, seeds: 50, ..Bounds::default() })?;
+    let delete = |policy| {
+        Ok::<_, Box<dyn std::error::Error>>(Intent::delete(
+            "shop/ConfigMap/owner".parse()?,
+            DeleteOptions::policy(policy),
+        ))
+    };
+    let intents = [
+        delete(PropagationPolicy::Foreground)?,
+        delete(PropagationPolicy::Orphan)?,
+    ];
+    let exploration = cluster.explore(&intents, Bounds::default())?;
     print!("{exploration}");
     Ok(())
 }

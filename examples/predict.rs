@@ -22,7 +22,9 @@ use kubegc_examples::{shop_complete, shop_dump};
 ///
 /// Without --dump it asks about the bundled example cluster, an online shop.
 #[derive(Parser)]
-#[command(after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something gets stuck or cannot be decided.")]
+#[command(
+    after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something gets stuck or cannot be decided."
+)]
 struct Arguments {
     /// Objects to delete, one after another: namespace/Kind/name, or Kind/name for cluster-scoped objects.
     #[arg(value_name = "OBJECT", required_unless_present_any = ["selector", "pending"])]
@@ -123,19 +125,35 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Output::Json => println!("{:#}", forecast.to_json()),
         Output::Dot => print!("{}", forecast.to_dot()),
         Output::Text if arguments.explain.is_empty() => {
-            print!("{}", forecast.to_text(Detail { timeline: arguments.timeline, ..Detail::default() }));
+            print!(
+                "{}",
+                forecast.to_text(Detail {
+                    timeline: arguments.timeline,
+                    ..Detail::default()
+                })
+            );
         }
-        Output::Text => {}
+        Output::Text => {
+            let text = forecast.to_text(Detail::default());
+            println!("{}", text.lines().next().unwrap_or_default());
+        }
     }
     for name in &arguments.explain {
         let position = cluster.position(name)? as usize;
         // A position that was found is in the dump.
         if let Some(object) = cluster.snapshot().object(position) {
-            print!("{}", forecast.explain(&object.object_ref()));
+            print!("\n{}", forecast.explain(&object.object_ref()));
         }
     }
-    let open = forecast.fates.iter().any(|fate| matches!(fate.fate, Fate::Stuck { .. } | Fate::Undecided { .. }));
-    Ok(if arguments.check && open { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    let open = forecast
+        .fates
+        .iter()
+        .any(|fate| matches!(fate.fate, Fate::Stuck { .. } | Fate::Undecided { .. }));
+    Ok(if arguments.check && open {
+        ExitCode::from(3)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn read(arguments: &Arguments) -> Result<Cluster, Box<dyn std::error::Error>> {
@@ -161,7 +179,11 @@ fn read(arguments: &Arguments) -> Result<Cluster, Box<dyn std::error::Error>> {
     }
     let assumptions = Assumptions {
         pods_end: !arguments.pods_never_end,
-        finalizers_released: arguments.release.iter().map(|name| name.as_str().into()).collect(),
+        finalizers_released: arguments
+            .release
+            .iter()
+            .map(|name| name.as_str().into())
+            .collect(),
     };
     Ok(Cluster::new(arguments.kubernetes, snapshot, assumptions))
 }
@@ -180,8 +202,11 @@ fn intents(arguments: &Arguments) -> Result<Vec<Intent>, Box<dyn std::error::Err
         },
         ..DeleteOptions::default()
     };
-    let mut intents: Vec<Intent> =
-        arguments.objects.iter().map(|name| Intent::delete(name.clone(), options.clone())).collect();
+    let mut intents: Vec<Intent> = arguments
+        .objects
+        .iter()
+        .map(|name| Intent::delete(name.clone(), options.clone()))
+        .collect();
     if let (Some(kind), Some(selector)) = (&arguments.kind, &arguments.selector) {
         let target = Target::Labelled {
             kind: KindName::new(kind),

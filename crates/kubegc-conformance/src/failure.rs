@@ -21,7 +21,11 @@ impl Failure {
     /// A difference.
     #[must_use]
     pub fn new(place: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
-        Self { place: place.into(), expected: expected.into(), got: got.into() }
+        Self {
+            place: place.into(),
+            expected: expected.into(),
+            got: got.into(),
+        }
     }
 
     /// A case that cannot be replayed.
@@ -73,10 +77,18 @@ impl fmt::Display for Shown<'_> {
 /// Compares two texts.
 pub(crate) fn equal(place: &str, expected: impl Into<String>, got: impl Into<String>) -> Result<(), Failure> {
     let (expected, got) = (expected.into(), got.into());
-    if expected == got { Ok(()) } else { Err(Failure::new(place, expected, got)) }
+    if expected == got {
+        Ok(())
+    } else {
+        Err(Failure::new(place, expected, got))
+    }
 }
 
 /// Compares two lists of lines.
 pub(crate) fn equal_lines(place: &str, expected: &[String], got: &[String]) -> Result<(), Failure> {
-    if expected == got { Ok(()) } else { Err(Failure::new(place, expected.join("\n"), got.join("\n"))) }
+    if expected == got {
+        Ok(())
+    } else {
+        Err(Failure::new(place, expected.join("\n"), got.join("\n")))
+    }
 }

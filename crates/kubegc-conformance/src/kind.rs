@@ -45,7 +45,10 @@ impl Kind {
         if stem.ends_with(COMPACT) {
             return Some(Self::CompactScenario);
         }
-        PREFIXES.iter().find(|(prefix, _)| stem.starts_with(prefix)).map(|&(_, kind)| kind)
+        PREFIXES
+            .iter()
+            .find(|(prefix, _)| stem.starts_with(prefix))
+            .map(|&(_, kind)| kind)
     }
 
     /// The kind that a line's keys show.

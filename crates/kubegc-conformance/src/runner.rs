@@ -70,7 +70,10 @@ pub fn recordings(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
             let mut entries = Vec::new();
             for entry in path.read_dir()? {
                 let entry = entry?;
-                let is_recording = entry.path().extension().is_some_and(|extension| extension == "jsonl");
+                let is_recording = entry
+                    .path()
+                    .extension()
+                    .is_some_and(|extension| extension == "jsonl");
                 if is_recording || entry.file_type()?.is_dir() {
                     entries.push(entry.path());
                 }
@@ -111,14 +114,25 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         let other = scope.spawn(work);
         let mut cases = work()?;
         // Panics of cases are caught; a panic elsewhere is a bug and goes on.
-        cases.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        cases.extend(
+            other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+        );
         io::Result::Ok(cases)
     })?;
     cases.sort_by_key(|&(at, ..)| at);
-    let mut report =
-        FileReport { path: path.to_owned(), kind: source.kind_text(), passed: 0, failed: Vec::new(), notes: Vec::new() };
+    let mut report = FileReport {
+        path: path.to_owned(),
+        kind: source.kind_text(),
+        passed: 0,
+        failed: Vec::new(),
+        notes: Vec::new(),
+    };
     for (_, name, case) in cases {
-        report.notes.extend(case.notes.into_iter().map(|note| format!("{name}: {note}")));
+        report
+            .notes
+            .extend(case.notes.into_iter().map(|note| format!("{name}: {note}")));
         match case.result {
             Ok(()) => report.passed += 1,
             Err(failure) => report.failed.push(FailedCase { name, failure }),
@@ -135,7 +149,10 @@ pub(crate) struct CaseReport {
 
 impl From<Result<(), Failure>> for CaseReport {
     fn from(result: Result<(), Failure>) -> Self {
-        Self { result, notes: Vec::new() }
+        Self {
+            result,
+            notes: Vec::new(),
+        }
     }
 }
 
@@ -152,7 +169,10 @@ struct Source {
 
 impl Source {
     fn new(path: &Path) -> Self {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let stem = name.split('.').next().unwrap_or_default();
         Self {
             is_recording: path.extension().is_some_and(|extension| extension == "jsonl"),
@@ -166,8 +186,9 @@ impl Source {
     /// The line with the inputs of a case in compact form.
     fn inputs(&self, name: &str) -> Result<&str, Failure> {
         let lines = self.inputs.get_or_init(|| {
-            let text = fs::read_to_string(&self.inputs_path)
-                .map_err(|problem| Failure::unreadable(format!("{}: {problem}", self.inputs_path.display())))?;
+            let text = fs::read_to_string(&self.inputs_path).map_err(|problem| {
+                Failure::unreadable(format!("{}: {problem}", self.inputs_path.display()))
+            })?;
             let named = text.lines().filter_map(|line| {
                 #[derive(serde::Deserialize)]
                 struct Named {
@@ -198,10 +219,18 @@ impl Source {
         let number = || format!("line {}", at + 1);
         let keys = match serde_json::from_str::<Value>(line) {
             Ok(Value::Object(keys)) => keys,
-            Ok(_) => return Some((number(), Err(Failure::unreadable("the line is not an object")).into())),
+            Ok(_) => {
+                return Some((
+                    number(),
+                    Err(Failure::unreadable("the line is not an object")).into(),
+                ));
+            }
             Err(problem) => return Some((number(), Err(Failure::unreadable(problem)).into())),
         };
-        let name = ["name", "id"].iter().find_map(|key| keys.get(*key)?.as_str()).map_or_else(number, ToOwned::to_owned);
+        let name = ["name", "id"]
+            .iter()
+            .find_map(|key| keys.get(*key)?.as_str())
+            .map_or_else(number, ToOwned::to_owned);
         if options.only.as_ref().is_some_and(|only| *only != name) {
             return None;
         }
@@ -210,7 +239,9 @@ impl Source {
         let report = catch_unwind(AssertUnwindSafe(|| self.replay(kind, &name, line)));
         let report = report.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
             Err(Failure::unreadable(format!("panicked: {text}"))).into()
         });
         Some((name, report))
@@ -226,8 +257,14 @@ impl Source {
                 Ok(inputs) => objects::replay_compact(line, inputs),
                 Err(failure) => Err(failure).into(),
             },
-            Some(kind) => Err(Failure::unreadable(format!("{kind:?} cases are not replayed yet"))).into(),
-            None => Err(Failure::unreadable("neither the file's name nor the line tells what kind of case it is")).into(),
+            Some(kind) => Err(Failure::unreadable(format!(
+                "{kind:?} cases are not replayed yet"
+            )))
+            .into(),
+            None => Err(Failure::unreadable(
+                "neither the file's name nor the line tells what kind of case it is",
+            ))
+            .into(),
         }
     }
 }

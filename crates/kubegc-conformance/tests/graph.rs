@@ -1,6 +1,9 @@
 //! The repository's choice of graph recordings matches, and a recording that is not true does not.
 
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use kubegc_conformance::runner::{FileReport, Options, recordings, replay};
 
@@ -19,7 +22,11 @@ fn every_graph_recording_matches() {
     assert_eq!(files.len(), 6);
     for path in files {
         let report = replay_file(&path);
-        let failed: Vec<_> = report.failed.iter().map(|case| format!("{}\n{}", case.name, case.failure)).collect();
+        let failed: Vec<_> = report
+            .failed
+            .iter()
+            .map(|case| format!("{}\n{}", case.name, case.failure))
+            .collect();
         assert!(failed.is_empty(), "{}: {}", path.display(), failed.join("\n"));
         assert!(report.passed >= 16, "{} has too few cases", path.display());
     }
@@ -28,18 +35,31 @@ fn every_graph_recording_matches() {
 #[test]
 fn a_changed_recording_fails_and_says_where() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let sequences = vectors("graph").into_iter().find(|path| path.ends_with("graph_sequences.jsonl"));
+    let sequences = vectors("graph")
+        .into_iter()
+        .find(|path| path.ends_with("graph_sequences.jsonl"));
     let text = fs::read_to_string(sequences.expect("in the repository")).expect("readable");
-    let line = text.lines().find(|line| line.contains(r#""policy":"Background""#)).expect("some delete is recorded");
+    let line = text
+        .lines()
+        .find(|line| line.contains(r#""policy":"Background""#))
+        .expect("some delete is recorded");
     for (from, to, place) in [
         (r#""policy":"Background""#, r#""policy":"Orphan""#, "action"),
         (r#""verb":"delete""#, r#""verb":"patch""#, "action"),
-        (r#""pending_vdel":["#, r#""pending_vdel":[0,"#, "the case cannot be replayed"),
+        (
+            r#""pending_vdel":["#,
+            r#""pending_vdel":[0,"#,
+            "the case cannot be replayed",
+        ),
     ] {
         let path = folder.join("changed.jsonl");
         fs::write(&path, line.replacen(from, to, 1)).expect("writable");
         let report = replay_file(&path);
-        assert_eq!((report.passed, report.failed.len()), (0, 1), "{from} changed to {to}");
+        assert_eq!(
+            (report.passed, report.failed.len()),
+            (0, 1),
+            "{from} changed to {to}"
+        );
         let shown = report.failed[0].failure.to_string();
         if line.contains(r#""pending_vdel":[]"#) || place == "action" {
             assert!(shown.contains(place), "{shown}");

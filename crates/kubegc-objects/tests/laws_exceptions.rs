@@ -298,7 +298,7 @@ fn r4_a_loose_dependent_of_a_held_foreground_owner_lives_or_dies_by_timing() {
     let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     let mut ends = std::collections::BTreeSet::new();
-    for seed in 0..40 {
+    for seed in 0..400 {
         let mut world = world("1.36", &[&owner, &item]);
         delete(&mut world.server, &owner, Some(Foreground));
         Schedule::new(seed).run(&mut world, &nobody());
@@ -354,7 +354,7 @@ fn r7_an_orphaning_object_inside_a_cascade_makes_the_end_a_matter_of_timing() {
         .owned_by(&root)
         .owned_by(&middle);
     let mut ends = std::collections::BTreeSet::new();
-    for seed in 0..40 {
+    for seed in 0..400 {
         let mut world = world("1.36", &[&root, &middle, &item]);
         delete(&mut world.server, &root, Some(Background));
         Schedule::new(seed).run(&mut world, &nobody());

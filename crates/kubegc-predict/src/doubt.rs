@@ -74,7 +74,10 @@ pub(crate) fn spread(
             }
             facts.push(number);
             let dependents = cluster.edges.dependents(position).iter().copied();
-            pending.extend(dependents.filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target)));
+            pending.extend(
+                dependents
+                    .filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target)),
+            );
             pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                 Owner::At(owner) => stances.get(&owner).filter(|stance| stance.waits).map(|_| owner),
                 _ => None,
@@ -107,7 +110,9 @@ fn contested<'a>(sources: impl Iterator<Item = &'a Missing>) -> BTreeSet<Option<
             continue;
         };
         if let Some(place) = place(missing)
-            && claims.insert(place, &owner.uid).is_some_and(|uid| *uid != owner.uid)
+            && claims
+                .insert(place, &owner.uid)
+                .is_some_and(|uid| *uid != owner.uid)
         {
             contested.insert(Some(place));
         }

@@ -42,7 +42,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             seeds: 200,
-            states_max: 20_000,
+            states_max: 50_000,
             choices_max: 10_000,
         }
     }

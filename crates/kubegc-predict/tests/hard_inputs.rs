@@ -13,7 +13,10 @@ use kubegc_snapshot::{Problem, Reader, Snapshot, SnapshotError};
 const STACK_BYTES: usize = 512 * 1024;
 
 fn on_a_small_stack(case: impl FnOnce() + Send + 'static) {
-    let running = thread::Builder::new().stack_size(STACK_BYTES).spawn(case).expect("threads can be had");
+    let running = thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(case)
+        .expect("threads can be had");
     running.join().expect("the case holds");
 }
 
@@ -27,7 +30,9 @@ struct Pieces<P> {
 impl<P: Iterator<Item = Vec<u8>>> Read for Pieces<P> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.current.len() {
-            let Some(next) = self.pieces.next() else { return Ok(0) };
+            let Some(next) = self.pieces.next() else {
+                return Ok(0);
+            };
             (self.current, self.at) = (next, 0);
         }
         let count = buffer.len().min(self.current.len() - self.at);
@@ -38,7 +43,11 @@ impl<P: Iterator<Item = Vec<u8>>> Read for Pieces<P> {
 }
 
 fn pieces<P: Iterator<Item = Vec<u8>>>(pieces: P) -> Pieces<P> {
-    Pieces { pieces, current: Vec::new(), at: 0 }
+    Pieces {
+        pieces,
+        current: Vec::new(),
+        at: 0,
+    }
 }
 
 /// A list of ConfigMaps, each with an owner by number or none.
@@ -48,7 +57,11 @@ fn dump(count: usize, owner: impl Fn(usize) -> Option<usize>) -> impl Read {
         format!("{comma}{}", config_map(number, owner(number))).into_bytes()
     });
     let head = br#"{"apiVersion":"v1","kind":"List","items":["#.to_vec();
-    pieces(std::iter::once(head).chain(items).chain(std::iter::once(b"]}\n".to_vec())))
+    pieces(
+        std::iter::once(head)
+            .chain(items)
+            .chain(std::iter::once(b"]}\n".to_vec())),
+    )
 }
 
 fn config_map(number: usize, owner: Option<usize>) -> String {
@@ -74,12 +87,17 @@ fn cluster(input: impl Read) -> Cluster {
 }
 
 fn delete(name: &str, policy: PropagationPolicy) -> Intent {
-    let options = DeleteOptions { propagation: Some(Propagation::Policy(policy)), ..DeleteOptions::default() };
+    let options = DeleteOptions {
+        propagation: Some(Propagation::Policy(policy)),
+        ..DeleteOptions::default()
+    };
     Intent::delete(name.parse().expect("a name in two or three parts"), options)
 }
 
 fn predict(cluster: &Cluster, policy: PropagationPolicy) -> Forecast {
-    cluster.predict(&[delete("shop/ConfigMap/map-0000000", policy)]).expect("it is there")
+    cluster
+        .predict(&[delete("shop/ConfigMap/map-0000000", policy)])
+        .expect("it is there")
 }
 
 fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
@@ -98,7 +116,11 @@ fn a_deep_chain_goes_in_the_background() {
         // The last one's explanation leads through all others to the intent.
         let explanation = forecast.explain(&forecast.fates[DEPTH - 1].object);
         assert_eq!(explanation.statements.len(), 2 * DEPTH);
-        assert!(explanation.to_string().ends_with("you delete shop/ConfigMap/map-0000000 (Background)\n"));
+        assert!(
+            explanation
+                .to_string()
+                .ends_with("you delete shop/ConfigMap/map-0000000 (Background)\n")
+        );
     });
 }
 
@@ -119,14 +141,23 @@ fn doubt_about_the_top_of_a_chain_reaches_its_end() {
     on_a_small_stack(|| {
         const DEPTH: usize = 20_000;
         let mut reader = Reader::new(KubernetesVersion::LATEST);
-        reader.read("dump", dump(DEPTH, |number| Some(number.checked_sub(1).unwrap_or(DEPTH)))).expect("it can be read");
+        reader
+            .read(
+                "dump",
+                dump(DEPTH, |number| Some(number.checked_sub(1).unwrap_or(DEPTH))),
+            )
+            .expect("it can be read");
         let snapshot = reader.finish().expect("nothing is declared");
         let cluster = Cluster::new(KubernetesVersion::LATEST, snapshot, Assumptions::default());
         let pending = cluster.pending();
         assert_eq!(counts(pending), [("undecided", DEPTH)]);
         for fate in &pending.fates {
-            let Fate::Undecided { missing } = &fate.fate else { continue };
-            assert!(matches!(missing.as_slice(), [Missing::Owner { owner, .. }] if *owner.name == *"map-0020000"));
+            let Fate::Undecided { missing } = &fate.fate else {
+                continue;
+            };
+            assert!(
+                matches!(missing.as_slice(), [Missing::Owner { owner, .. }] if *owner.name == *"map-0020000")
+            );
         }
     });
 }
@@ -137,7 +168,10 @@ fn a_wide_fan_follows_its_owner_or_is_released() {
     for (policy, expected) in [
         (PropagationPolicy::Background, vec![("deleted", WIDTH + 1)]),
         (PropagationPolicy::Foreground, vec![("deleted", WIDTH + 1)]),
-        (PropagationPolicy::Orphan, vec![("deleted", 1), ("released", WIDTH)]),
+        (
+            PropagationPolicy::Orphan,
+            vec![("deleted", 1), ("released", WIDTH)],
+        ),
     ] {
         on_a_small_stack(move || {
             let cluster = cluster(dump(WIDTH + 1, |number| (number > 0).then_some(0)));
@@ -153,7 +187,11 @@ fn a_long_circle_goes_as_a_whole() {
             const LENGTH: usize = 2_000;
             let cluster = cluster(dump(LENGTH, |number| Some((number + LENGTH - 1) % LENGTH)));
             assert!(cluster.pending().timeline.is_empty());
-            assert_eq!(counts(&predict(&cluster, policy)), [("deleted", LENGTH)], "{policy}");
+            assert_eq!(
+                counts(&predict(&cluster, policy)),
+                [("deleted", LENGTH)],
+                "{policy}"
+            );
         });
     }
 }
@@ -161,12 +199,23 @@ fn a_long_circle_goes_as_a_whole() {
 #[test]
 fn one_uid_for_two_objects_is_told_and_harms_neither() {
     on_a_small_stack(|| {
-        let text = format!("{}\n{}\n{}", config_map(0, None), config_map(1, Some(0)), config_map(2, None));
+        let text = format!(
+            "{}\n{}\n{}",
+            config_map(0, None),
+            config_map(1, Some(0)),
+            config_map(2, None)
+        );
         let text = text.replace("uid-2", "uid-0");
         let cluster = cluster(text.as_bytes());
-        assert_eq!(cluster.snapshot().finding_counts.get(&Problem::SharedUid), Some(&1));
+        assert_eq!(
+            cluster.snapshot().finding_counts.get(&Problem::SharedUid),
+            Some(&1)
+        );
         // The dependent names the first of the two by name and uid; the other one's name is no owner of anything.
-        let forecast = cluster.predict(&[delete("shop/ConfigMap/map-0000002", PropagationPolicy::Background)]);
+        let forecast = cluster.predict(&[delete(
+            "shop/ConfigMap/map-0000002",
+            PropagationPolicy::Background,
+        )]);
         let forecast = forecast.expect("it is there");
         let word = |name: &str| {
             let fate = forecast.fates.iter().find(|fate| *fate.object.name == *name);
@@ -181,25 +230,40 @@ fn one_uid_for_two_objects_is_told_and_harms_neither() {
 #[test]
 fn an_object_without_uid_leaves_what_names_its_kind_open() {
     on_a_small_stack(|| {
-        let text = format!("{}\n{}", config_map(0, None).replace("uid-0", ""), config_map(1, Some(7)));
+        let text = format!(
+            "{}\n{}",
+            config_map(0, None).replace("uid-0", ""),
+            config_map(1, Some(7))
+        );
         let cluster = cluster(text.as_bytes());
         assert_eq!(cluster.snapshot().finding_counts.get(&Problem::NoUid), Some(&1));
         // Declared complete or not: the owner may be the one without uid, or it may not exist.
         assert_eq!(counts(cluster.pending()), [("undecided", 1)]);
         let forecast = predict(&cluster, PropagationPolicy::Background);
-        assert!(forecast.fates.iter().all(|fate| fate.fate.word() != "kept"), "{}", forecast.to_text(Default::default()));
+        assert!(
+            forecast.fates.iter().all(|fate| fate.fate.word() != "kept"),
+            "{}",
+            forecast.to_text(Default::default())
+        );
     });
 }
 
 #[test]
 fn kinds_that_nothing_explains_are_undecided() {
     on_a_small_stack(|| {
-        let gadget = config_map(1, Some(0)).replace(r#""apiVersion":"v1","kind":"ConfigMap","metadata""#, r#""apiVersion":"example.org/v1","kind":"Gadget","metadata""#);
+        let gadget = config_map(1, Some(0)).replace(
+            r#""apiVersion":"v1","kind":"ConfigMap","metadata""#,
+            r#""apiVersion":"example.org/v1","kind":"Gadget","metadata""#,
+        );
         let text = format!("{}\n{gadget}", config_map(0, None));
         let cluster = cluster(text.as_bytes());
         let forecast = predict(&cluster, PropagationPolicy::Background);
         assert_eq!(counts(&forecast), [("deleted", 1), ("undecided", 1)]);
-        assert!(cluster.predict(&[delete("shop/Gadget/map-0000001", PropagationPolicy::Background)]).is_err());
+        assert!(
+            cluster
+                .predict(&[delete("shop/Gadget/map-0000001", PropagationPolicy::Background)])
+                .is_err()
+        );
     });
 }
 
@@ -216,16 +280,28 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
         let whole = format!("{}\n{}", config_map(0, None), config_map(1, Some(0)));
         let cases: [(&str, Vec<u8>); 5] = [
             ("truncated", whole.as_bytes()[..whole.len() - 20].to_vec()),
-            ("YAML with a tab for indentation", b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: a\n".to_vec()),
-            ("YAML with two values", b"apiVersion: v1\nkind: ConfigMap: Secret: x\n".to_vec()),
+            (
+                "YAML with a tab for indentation",
+                b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: a\n".to_vec(),
+            ),
+            (
+                "YAML with two values",
+                b"apiVersion: v1\nkind: ConfigMap: Secret: x\n".to_vec(),
+            ),
             ("NUL bytes", vec![0; 10_000]),
-            ("no UTF-8", [&b"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"\xff\xfe\"}}"[..]].concat()),
+            (
+                "no UTF-8",
+                [&b"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"\xff\xfe\"}}"[..]]
+                    .concat(),
+            ),
         ];
         for (case, bytes) in cases {
             let error = refusal(&bytes[..]);
             assert!(error.to_string().starts_with("dump"), "{case}: {error}");
             // Read past it, everything counts as incomplete, and what came before is kept.
-            let mut reader = Reader::new(KubernetesVersion::LATEST).lenient(true).complete("all");
+            let mut reader = Reader::new(KubernetesVersion::LATEST)
+                .lenient(true)
+                .complete("all");
             reader.read("dump", &bytes[..]).expect("it is read past");
             let snapshot = reader.finish().expect("it is read past");
             assert!(!snapshot.completeness.of("", "ConfigMap").is_complete(), "{case}");
@@ -245,17 +321,32 @@ fn a_line_of_garbage_is_refused_before_it_fills_the_memory() {
             vec![b'x'; MEBIBYTE]
         });
         let mut reader = Reader::new(KubernetesVersion::LATEST).object_bytes_max(4 * MEBIBYTE);
-        reader.read("garbage", pieces(garbage)).expect_err("it is no dump");
+        reader
+            .read("garbage", pieces(garbage))
+            .expect_err("it is no dump");
         assert!(produced.load(std::sync::atomic::Ordering::Relaxed) <= 16 * MEBIBYTE);
     });
 }
 
 #[test]
 fn nesting_without_end_is_an_error() {
-    on_a_small_stack(|| {
-        for (open, head) in [("[", ""), ("{\"a\":", ""), ("- ", ""), ("[", "apiVersion: v1\nkind: ConfigMap\nmetadata: ")] {
-            let input = std::iter::once(head.as_bytes().to_vec()).chain((0..200_000).map(|_| open.as_bytes().to_vec()));
-            refusal(pieces(input));
-        }
-    });
+    for (name, head, open) in [
+        ("JSON arrays", "", "["),
+        ("JSON objects", "", "{\"a\":"),
+        ("YAML blocks", "", "- "),
+        ("YAML flows", "apiVersion: v1\nkind: ConfigMap\nmetadata: ", "["),
+    ] {
+        let case = move || {
+            let nested = (0..200_000).map(|_| open.as_bytes().to_vec());
+            refusal(pieces(std::iter::once(head.as_bytes().to_vec()).chain(nested)));
+        };
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(STACK_BYTES);
+        thread
+            .spawn(case)
+            .expect("threads can be had")
+            .join()
+            .expect("the case holds");
+    }
 }

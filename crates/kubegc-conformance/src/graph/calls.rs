@@ -18,7 +18,12 @@ pub(super) fn text_of_ask(catalog: &Catalog, ask: &Ask) -> String {
         Request::Patch { .. } => "patch".to_owned(),
         Request::Put { .. } => "put".to_owned(),
     };
-    push_address(&mut text, (&resource.group, &resource.version, &resource.resource), &target.namespace, &target.name);
+    push_address(
+        &mut text,
+        (&resource.group, &resource.version, &resource.resource),
+        &target.namespace,
+        &target.name,
+    );
     match &ask.request {
         Request::Get => {}
         Request::Delete { wire, propagation } => {
@@ -78,10 +83,16 @@ fn push_patch(text: &mut String, format: &str, body: &str) {
 
 /// The recorded answer.
 pub(super) fn answer(action: &Action) -> Result<Answer, Failure> {
-    let meta = action.obj.as_ref().map(|object| Arc::new(object.meta(&action.ns, &action.name)));
+    let meta = action
+        .obj
+        .as_ref()
+        .map(|object| Arc::new(object.meta(&action.ns, &action.name)));
     Ok(match (action.code, action.verb.as_str()) {
         (200..=299, "get") => Answer::Found(meta.ok_or_else(|| {
-            Failure::unreadable(format!("a successful get without an object: {}", text_of_action(action)))
+            Failure::unreadable(format!(
+                "a successful get without an object: {}",
+                text_of_action(action)
+            ))
         })?),
         (200..=299, _) => Answer::Applied(meta),
         (404, _) => Answer::NotFound,
@@ -103,7 +114,11 @@ pub(super) struct Script<'a> {
 
 impl<'a> Script<'a> {
     pub(super) fn new(actions: &'a [Action], grouped: bool) -> Self {
-        Self { actions, taken: vec![false; actions.len()], grouped }
+        Self {
+            actions,
+            taken: vec![false; actions.len()],
+            grouped,
+        }
     }
 
     /// Answers a request, if it is the next one recorded (of its object, where they are grouped).
@@ -135,8 +150,17 @@ impl<'a> Script<'a> {
 
     /// Whether everything recorded was asked for.
     pub(super) fn finish(&self) -> Result<(), Failure> {
-        let left: Vec<_> =
-            self.actions.iter().zip(&self.taken).filter(|(_, taken)| !**taken).map(|(action, _)| text_of_action(action)).collect();
-        if left.is_empty() { Ok(()) } else { Err(Failure::new("actions", left.join("\n"), "no further request")) }
+        let left: Vec<_> = self
+            .actions
+            .iter()
+            .zip(&self.taken)
+            .filter(|(_, taken)| !**taken)
+            .map(|(action, _)| text_of_action(action))
+            .collect();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::new("actions", left.join("\n"), "no further request"))
+        }
     }
 }

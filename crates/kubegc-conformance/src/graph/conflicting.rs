@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use kubegc_core::{Catalog, KubernetesVersion, ObjectRef, OwnerReference};
 use kubegc_objects::{
-    Graph, NodeId, Semantics,
-    absent_owners,
+    Graph, NodeId, Semantics, absent_owners,
     call::{Answer, Ask, Request},
     effect::InvalidNamespace,
     graph::{DeletionState, Event, Observed},
@@ -28,12 +27,26 @@ struct Case {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Step {
-    ServerCreate { res: Resource, #[serde(default)] ns: String, obj: Object },
-    ServerDelete { res: Resource, #[serde(default)] ns: String, name: String },
+    ServerCreate {
+        res: Resource,
+        #[serde(default)]
+        ns: String,
+        obj: Object,
+    },
+    ServerDelete {
+        res: Resource,
+        #[serde(default)]
+        ns: String,
+        name: String,
+    },
     ProcessEvent(PendingEvent),
     InsertEventFirst(PendingEvent),
-    ProcessPendingEvents { count: usize },
-    ProcessAttemptToDelete { count: usize },
+    ProcessPendingEvents {
+        count: usize,
+    },
+    ProcessAttemptToDelete {
+        count: usize,
+    },
     Expect(Box<Expected>),
 }
 
@@ -108,7 +121,9 @@ fn replay_as(case: &Case, semantics: Semantics) -> Result<(), Failure> {
         events: Vec::new(),
     };
     for (at, step) in case.steps.iter().enumerate() {
-        replay.step(step).map_err(|failure| failure.within(format_args!("step {at}")))?;
+        replay
+            .step(step)
+            .map_err(|failure| failure.within(format_args!("step {at}")))?;
     }
     Ok(())
 }
@@ -185,18 +200,25 @@ impl Replay<'_> {
         };
         let (server, actions) = (&mut self.server, &mut self.actions);
         let catalog = self.machine.catalog();
-        let seen = self.machine.attempt_delete(node, |ask| Ok(serve(catalog, server, actions, ask)))?;
+        let seen = self
+            .machine
+            .attempt_delete(node, |ask| Ok(serve(catalog, server, actions, ask)))?;
         self.note(seen);
         Ok(())
     }
 
     fn note(&mut self, seen: Seen) {
         self.events.extend(seen.warnings.iter().map(event_text));
-        self.pending.extend(seen.virtual_deletes.iter().map(|identity| PendingEvent {
-            r#type: EventType::Delete,
-            obj: Object { identity: Identity::of(identity), owners: Vec::new(), r#virtual: false },
-            r#virtual: true,
-        }));
+        self.pending
+            .extend(seen.virtual_deletes.iter().map(|identity| PendingEvent {
+                r#type: EventType::Delete,
+                obj: Object {
+                    identity: Identity::of(identity),
+                    owners: Vec::new(),
+                    r#virtual: false,
+                },
+                r#virtual: true,
+            }));
     }
 
     fn compare(&mut self, expected: &Expected) -> Result<(), Failure> {
@@ -206,15 +228,46 @@ impl Replay<'_> {
             lines
         };
         let objects = |objects: &[Object]| objects.iter().map(object_text).collect::<Vec<_>>();
-        let nodes = |nodes: &[NodeId]| nodes.iter().map(|&node| node_text(graph, node)).collect::<Vec<_>>();
-        equal_lines("graph", &sorted(objects(&expected.graph)), &sorted(nodes(&graph.nodes().collect::<Vec<_>>())))?;
+        let nodes = |nodes: &[NodeId]| {
+            nodes
+                .iter()
+                .map(|&node| node_text(graph, node))
+                .collect::<Vec<_>>()
+        };
+        equal_lines(
+            "graph",
+            &sorted(objects(&expected.graph)),
+            &sorted(nodes(&graph.nodes().collect::<Vec<_>>())),
+        )?;
         let items = |objects: &[Object]| objects.iter().map(item_text).collect::<Vec<_>>();
-        let queued = |nodes: &[NodeId]| nodes.iter().map(|&node| queued_text(graph, node)).collect::<Vec<_>>();
-        equal_lines("pending_delete", &items(&expected.pending_delete), &queued(&self.machine.delete))?;
-        equal_lines("pending_orphan", &items(&expected.pending_orphan), &queued(&self.machine.orphan))?;
-        let events = |events: &mut dyn Iterator<Item = &PendingEvent>| events.map(pending_text).collect::<Vec<_>>();
-        equal_lines("pending_events", &events(&mut expected.pending_events.iter()), &events(&mut self.pending.iter()))?;
-        let absent = expected.absent_owner_cache.iter().map(|id| id.object_ref().to_string()).collect();
+        let queued = |nodes: &[NodeId]| {
+            nodes
+                .iter()
+                .map(|&node| queued_text(graph, node))
+                .collect::<Vec<_>>()
+        };
+        equal_lines(
+            "pending_delete",
+            &items(&expected.pending_delete),
+            &queued(&self.machine.delete),
+        )?;
+        equal_lines(
+            "pending_orphan",
+            &items(&expected.pending_orphan),
+            &queued(&self.machine.orphan),
+        )?;
+        let events =
+            |events: &mut dyn Iterator<Item = &PendingEvent>| events.map(pending_text).collect::<Vec<_>>();
+        equal_lines(
+            "pending_events",
+            &events(&mut expected.pending_events.iter()),
+            &events(&mut self.pending.iter()),
+        )?;
+        let absent = expected
+            .absent_owner_cache
+            .iter()
+            .map(|id| id.object_ref().to_string())
+            .collect();
         let remembered = self.machine.absent.iter().map(ToString::to_string).collect();
         equal_lines("absent_owner_cache", &sorted(absent), &sorted(remembered))?;
         let actions: Vec<_> = expected.actions.iter().map(action_text).collect();
@@ -223,7 +276,12 @@ impl Replay<'_> {
     }
 }
 
-fn serve(catalog: &Catalog, server: &mut BTreeMap<Address, ServerObject>, actions: &mut Vec<String>, ask: &Ask) -> Answer {
+fn serve(
+    catalog: &Catalog,
+    server: &mut BTreeMap<Address, ServerObject>,
+    actions: &mut Vec<String>,
+    ask: &Ask,
+) -> Answer {
     let resource = &catalog[ask.kind];
     let (namespace, name) = (ask.target.namespace.to_string(), ask.target.name.to_string());
     let verb = match ask.request {
@@ -232,10 +290,16 @@ fn serve(catalog: &Catalog, server: &mut BTreeMap<Address, ServerObject>, action
         Request::Patch { .. } => "patch",
         Request::Put { .. } => "put",
     };
-    let (group, version, plural) = (resource.group.to_string(), resource.version.to_string(), resource.resource.to_string());
+    let (group, version, plural) = (
+        resource.group.to_string(),
+        resource.version.to_string(),
+        resource.resource.to_string(),
+    );
     actions.push(format!("{verb} {group}/{version}/{plural} {namespace}/{name}"));
     let address = ((group, version, plural), namespace, name);
-    let Some(found) = server.get(&address) else { return Answer::NotFound };
+    let Some(found) = server.get(&address) else {
+        return Answer::NotFound;
+    };
     let meta = found.meta(&address.1, &address.2);
     match ask.request {
         Request::Get => Answer::Found(meta.into()),
@@ -248,18 +312,33 @@ fn serve(catalog: &Catalog, server: &mut BTreeMap<Address, ServerObject>, action
 }
 
 fn action_text(action: &Action) -> String {
-    let Action { verb, group, version, resource, ns, name } = action;
+    let Action {
+        verb,
+        group,
+        version,
+        resource,
+        ns,
+        name,
+    } = action;
     format!("{verb} {group}/{version}/{resource} {ns}/{name}")
 }
 
 fn object_text(object: &Object) -> String {
     let owners = owners_text(object.owners.iter().map(Owner::reference));
-    format!("{} virtual={} owners:{owners}", object.identity.object_ref(), object.r#virtual)
+    format!(
+        "{} virtual={} owners:{owners}",
+        object.identity.object_ref(),
+        object.r#virtual
+    )
 }
 
 fn node_text(graph: &Graph, node: NodeId) -> String {
     let owners = owners_text(graph.owners(node));
-    format!("{} virtual={} owners:{owners}", graph.identity(node), graph.is_virtual(node))
+    format!(
+        "{} virtual={} owners:{owners}",
+        graph.identity(node),
+        graph.is_virtual(node)
+    )
 }
 
 /// A queued node: its owners are those of the same node in the graph, and not every recorded item repeats them.
@@ -281,7 +360,9 @@ fn pending_text(event: &PendingEvent) -> String {
 }
 
 fn event_text(warning: &InvalidNamespace) -> String {
-    let ObjectRef { api_version, kind, .. } = &warning.dependent;
+    let ObjectRef {
+        api_version, kind, ..
+    } = &warning.dependent;
     let reason = InvalidNamespace::REASON;
     format!("Warning {reason} {warning} involvedObject{{kind={kind},apiVersion={api_version}}}")
 }

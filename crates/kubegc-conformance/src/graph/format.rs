@@ -14,8 +14,15 @@ impl Identity {
     }
 
     pub(super) fn of(identity: &ObjectRef) -> Self {
-        let ObjectRef { kind, api_version, namespace, name, uid } = identity;
-        let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(|text| text.to_string());
+        let ObjectRef {
+            kind,
+            api_version,
+            namespace,
+            name,
+            uid,
+        } = identity;
+        let [api_version, kind, namespace, name] =
+            [api_version, kind, namespace, name].map(|text| text.to_string());
         Self(api_version, kind, namespace, name, uid.to_string())
     }
 }
@@ -126,7 +133,11 @@ pub(super) struct Object {
 impl Object {
     pub(super) fn deletion(&self) -> DeletionState {
         let has = |name: &str| self.finalizers.iter().any(|finalizer| finalizer == name);
-        DeletionState { deleting: self.deleting, orphan: has("orphan"), foreground: has("foregroundDeletion") }
+        DeletionState {
+            deleting: self.deleting,
+            orphan: has("orphan"),
+            foreground: has("foregroundDeletion"),
+        }
     }
 }
 

@@ -29,7 +29,13 @@ impl Serials {
     /// The node that a recorded item stands for.
     pub(super) fn node(&self, item: &Item) -> Result<NodeId, Failure> {
         let node = self.node_of.get(&item.0).copied();
-        node.ok_or_else(|| Failure::new("item", format!("{item:?}"), "no node has been queued under this serial"))
+        node.ok_or_else(|| {
+            Failure::new(
+                "item",
+                format!("{item:?}"),
+                "no node has been queued under this serial",
+            )
+        })
     }
 
     /// Compares what was recorded of a queue with nodes, each with the flag whether it was queued already, in any order.
@@ -41,11 +47,19 @@ impl Serials {
         graph: &Graph,
         ids: &[ObjectRef],
     ) -> Result<(), Failure> {
-        let mut left: Vec<_> = got.iter().map(|&(node, queued)| (node, describe(graph, node, queued))).collect();
+        let mut left: Vec<_> = got
+            .iter()
+            .map(|&(node, queued)| (node, describe(graph, node, queued)))
+            .collect();
         // Known serials first: they leave no choice.
-        let (known, new): (Vec<_>, Vec<_>) = expected.iter().partition(|item| self.node_of.contains_key(&item.0));
+        let (known, new): (Vec<_>, Vec<_>) = expected
+            .iter()
+            .partition(|item| self.node_of.contains_key(&item.0));
         let differs = || {
-            let mut texts: Vec<_> = got.iter().map(|&(node, queued)| self.text(graph, node, queued)).collect();
+            let mut texts: Vec<_> = got
+                .iter()
+                .map(|&(node, queued)| self.text(graph, node, queued))
+                .collect();
             texts.sort();
             let expected: Vec<_> = expected.iter().map(|item| text_of(item, ids)).collect();
             Failure::new(place, expected.join("\n"), texts.join("\n"))
@@ -65,7 +79,14 @@ impl Serials {
         for (serial, node) in found {
             self.node_of.insert(serial, node);
             if self.at.get(&node).is_none_or(|known| known.serial != serial) {
-                self.at.insert(node, Known { serial, identity: graph.identity(node), departed: false });
+                self.at.insert(
+                    node,
+                    Known {
+                        serial,
+                        identity: graph.identity(node),
+                        departed: false,
+                    },
+                );
             }
         }
         Ok(())
@@ -117,6 +138,8 @@ pub(super) fn describe(graph: &Graph, node: NodeId, queued: bool) -> (ObjectRef,
 }
 
 fn text_of(item: &Item, ids: &[ObjectRef]) -> String {
-    let identity = ids.get(item.1).map_or_else(|| format!("id {}", item.1), ToString::to_string);
+    let identity = ids
+        .get(item.1)
+        .map_or_else(|| format!("id {}", item.1), ToString::to_string);
     format!("{identity} {:?} #{}", item.2, item.0)
 }

@@ -145,7 +145,11 @@ impl<'a> Machine<'a> {
 
 fn seen_of(outcome: &Outcome, is_reported: fn(&kubegc_objects::call::AttemptError) -> bool) -> Seen {
     let handled_error = matches!(&outcome.conclusion, Conclusion::Failed(error) if is_reported(error));
-    Seen { requeued: outcome.requeue, handled_error, ..Seen::default() }
+    Seen {
+        requeued: outcome.requeue,
+        handled_error,
+        ..Seen::default()
+    }
 }
 
 /// The queue keeps one hold of each node in it.

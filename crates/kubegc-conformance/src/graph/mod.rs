@@ -14,7 +14,10 @@ use kubegc_objects::Semantics;
 
 use crate::Failure;
 
-pub(crate) use self::{conflicting::replay as replay_conflicting, patches::replay as replay_patch, sequence::replay as replay_sequence};
+pub(crate) use self::{
+    conflicting::replay as replay_conflicting, patches::replay as replay_patch,
+    sequence::replay as replay_sequence,
+};
 
 /// The behaviours that a recording names by release.
 fn semantics(name: &str) -> Result<Semantics, Failure> {
@@ -41,7 +44,11 @@ fn catalog() -> Result<Catalog, Failure> {
         ("example.com/v1", "ClusterWidget", "clusterwidgets", Cluster),
     ] {
         let resource = ApiResource::new(api_version, kind, resource, scope);
-        let resource = if api_version == "example.com/v1" { resource.custom() } else { resource };
+        let resource = if api_version == "example.com/v1" {
+            resource.custom()
+        } else {
+            resource
+        };
         catalog.add(resource).map_err(Failure::unreadable)?;
     }
     Ok(catalog)

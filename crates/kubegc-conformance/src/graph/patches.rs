@@ -43,12 +43,21 @@ pub(crate) fn replay(line: &str, semantics_by_name: &str) -> Result<(), Failure>
         "unblock_strategic" => Some(patch::unblock(&semantics, &uid, &node_owners)),
         "unblock_merge" => Some(patch::unblock_merge(&read_at, &node_owners)),
         "remove_finalizer" => {
-            let current: Vec<_> = case.latest.finalizers.iter().map(|name| name.as_str().into()).collect();
+            let current: Vec<_> = case
+                .latest
+                .finalizers
+                .iter()
+                .map(|name| name.as_str().into())
+                .collect();
             patch::remove_finalizer(&read_at, &current, &case.target_finalizer)
         }
         other => return Err(Failure::unreadable(format!("unknown kind of patch {other:?}"))),
     };
     let text = |body: Option<&str>| body.map_or_else(|| "no patch".to_owned(), ToOwned::to_owned);
     let got = body.map(|body| String::from_utf8_lossy(&body).into_owned());
-    equal(&case.kind, text((!case.no_patch).then_some(&case.body)), text(got.as_deref()))
+    equal(
+        &case.kind,
+        text((!case.no_patch).then_some(&case.body)),
+        text(got.as_deref()),
+    )
 }

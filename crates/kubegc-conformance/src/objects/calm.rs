@@ -4,7 +4,10 @@
 //! answer; silence is 1.6 s without a call of the collector. As in the recorded cluster most things are quick and few are slow: times are
 //! the least of several even draws. A read sees the state of the first third of its time, a write takes effect after the second.
 
-use std::{collections::{BTreeMap, BTreeSet}, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use kubegc_core::{PatchType, Timestamp};
 use kubegc_objects::{call::Request, collector::CallId};
@@ -34,7 +37,11 @@ pub(super) struct Seen {
 
 /// The writes that count when schedules are compared.
 pub(super) fn distinct<'a>(writes: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
-    writes.into_iter().filter(|write| !write.ends_with(" 404") && !write.ends_with(" 409")).cloned().collect()
+    writes
+        .into_iter()
+        .filter(|write| !write.ends_with(" 404") && !write.ends_with(" 409"))
+        .cloned()
+        .collect()
 }
 
 /// Something that happens at a time.
@@ -83,19 +90,34 @@ pub(super) fn play(start: &World<'_>, seed: u64) -> Result<Vec<Seen>, Failure> {
             return Err(Failure::new("calm run", "an end", "nothing happens any more"));
         }
     }
-    Err(Failure::new("calm run", "an end", format!("none after {STEPS_MAX} steps")))
+    Err(Failure::new(
+        "calm run",
+        "an end",
+        format!("none after {STEPS_MAX} steps"),
+    ))
 }
 
 impl Run<'_> {
     fn step(&mut self) -> Result<bool, Failure> {
         let next = self.due.first_key_value().map(|(&(at, _), _)| at);
         let by_itself = self.world.next_due();
-        let silent_at = (self.world.wants() == Wants::Checkpoint { after_silence: true } && self.world.calls.is_empty())
-            .then(|| self.world.last_call_at.max(self.waiting_since).max(self.world.client.ready_at).saturating_add(SILENCE));
-        let Some(at) = next.into_iter().chain(by_itself).chain(silent_at).min() else { return Ok(false) };
+        let silent_at = (self.world.wants() == Wants::Checkpoint { after_silence: true }
+            && self.world.calls.is_empty())
+        .then(|| {
+            self.world
+                .last_call_at
+                .max(self.waiting_since)
+                .max(self.world.client.ready_at)
+                .saturating_add(SILENCE)
+        });
+        let Some(at) = next.into_iter().chain(by_itself).chain(silent_at).min() else {
+            return Ok(false);
+        };
         self.world.pass_time(at)?;
         if next == Some(at) {
-            let Some((_, due)) = self.due.pop_first() else { return Ok(false) };
+            let Some((_, due)) = self.due.pop_first() else {
+                return Ok(false);
+            };
             self.carry_out(due)?;
         } else if silent_at == Some(at) && by_itself != Some(at) {
             self.checkpoint();
@@ -113,12 +135,17 @@ impl Run<'_> {
             if let Some(call) = self.world.calls.get(before) {
                 let is_custom = self.world.server.catalog()[call.call.ask.kind].custom;
                 let (call, request) = (call.call.id, call.call.ask.request.clone());
-                let third = self.millis(1, 5, V("D", 4.0) as u32) / 3;
+                let third = self.millis(1, 5, DRAWS) / 3;
                 let (there, back) = match request {
                     Request::Get => (third, third * 2),
                     // Refused by its media type, before anything is looked up.
-                    Request::Patch { format: PatchType::Strategic, .. } if is_custom => (third, Duration::ZERO),
-                    Request::Patch { .. } | Request::Delete { .. } | Request::Put { .. } => (third * 2, third),
+                    Request::Patch {
+                        format: PatchType::Strategic,
+                        ..
+                    } if is_custom => (third, Duration::ZERO),
+                    Request::Patch { .. } | Request::Delete { .. } | Request::Put { .. } => {
+                        (third * 2, third)
+                    }
                 };
                 self.schedule(self.world.now.saturating_add(there), Due::Commit(call, back));
             }
@@ -163,14 +190,19 @@ impl Run<'_> {
                 self.world.request();
                 self.notice_changes();
                 // The answer comes, and a millisecond later the next request leaves and takes its way.
-                let pause = self.millis(1, 5, V("C", 3.0) as u32) + Duration::from_millis(1);
-                let at = self.world.now.saturating_add(pause).max(self.world.client.ready_at);
+                let pause = self.millis(1, 5, DRAWS_CLIENT) + Duration::from_millis(1);
+                let at = self
+                    .world
+                    .now
+                    .saturating_add(pause)
+                    .max(self.world.client.ready_at);
                 self.waiting_since = at;
                 self.schedule(at, Due::Client);
             }
             Wants::StopGc => {
                 self.world.stop_gc();
-                self.due.retain(|_, due| matches!(due, Due::Client | Due::Namespaces));
+                self.due
+                    .retain(|_, due| matches!(due, Due::Client | Due::Namespaces));
                 self.scheduled.clear();
                 self.world.client.advance();
                 self.schedule(self.world.now, Due::Client);
@@ -179,18 +211,24 @@ impl Run<'_> {
                 self.world.start_gc()?;
                 self.scheduled = vec![(u64::MAX, self.world.now); self.world.lanes.len()];
                 for lane in 0..self.world.lanes.len() {
-                    let delay = self.millis(0, 5, V("E", 4.0) as u32);
+                    let delay = self.millis(0, 5, DRAWS);
                     self.scheduled[lane] = (0, self.world.now.saturating_add(delay));
                     self.schedule(self.world.now.saturating_add(delay), Due::Deliver(lane));
                 }
-                self.schedule(self.world.now.saturating_add(Duration::from_millis(1)), Due::Client);
+                self.schedule(
+                    self.world.now.saturating_add(Duration::from_millis(1)),
+                    Due::Client,
+                );
             }
             Wants::StartGc => {
                 if (0..self.world.lanes.len()).all(|lane| self.world.is_listed(lane)) {
                     self.world.client.advance();
                     self.waiting_since = self.world.now;
                 }
-                self.schedule(self.world.now.saturating_add(Duration::from_millis(1)), Due::Client);
+                self.schedule(
+                    self.world.now.saturating_add(Duration::from_millis(1)),
+                    Due::Client,
+                );
             }
             Wants::Checkpoint { after_silence: false } => self.checkpoint(),
             // Silence brings the client on.
@@ -203,7 +241,12 @@ impl Run<'_> {
     fn namespaces(&mut self) {
         self.world.namespaces.step(&mut self.world.server, self.world.now);
         self.notice_changes();
-        if self.world.namespaces.next_at().is_some_and(|at| at <= self.world.now) {
+        if self
+            .world
+            .namespaces
+            .next_at()
+            .is_some_and(|at| at <= self.world.now)
+        {
             let pause = self.millis(1, 5, DRAWS);
             self.schedule(self.world.now.saturating_add(pause), Due::Namespaces);
         }
@@ -216,7 +259,10 @@ impl Run<'_> {
             writes: distinct(writes.iter().map(|Write { text, .. }| text)),
         });
         self.world.client.advance();
-        self.schedule(self.world.now.saturating_add(Duration::from_millis(1)), Due::Client);
+        self.schedule(
+            self.world.now.saturating_add(Duration::from_millis(1)),
+            Due::Client,
+        );
     }
 
     /// Schedules the delivery of what was committed since the last look.
@@ -227,11 +273,13 @@ impl Run<'_> {
             }
             let (revision, last) = self.scheduled[lane];
             let kind = self.world.lanes[lane].kind;
-            let Ok(events) = self.world.server.events_since(kind, revision) else { continue };
+            let Ok(events) = self.world.server.events_since(kind, revision) else {
+                continue;
+            };
             let new: Vec<u64> = events.map(|event| event.revision).collect();
             let mut last = last;
             for revision in new {
-                let delay = self.millis(0, 5, V("E", 4.0) as u32);
+                let delay = self.millis(0, 5, DRAWS);
                 last = last.max(self.world.now.saturating_add(delay));
                 self.scheduled[lane] = (revision, last);
                 self.schedule(last, Due::Deliver(lane));
@@ -250,6 +298,3 @@ impl Run<'_> {
         self.due.insert((at, self.arrivals), due);
     }
 }
-
-#[allow(non_snake_case)]
-fn V(n: &str, d: f64) -> f64 { std::env::var(n).ok().and_then(|x| x.parse::<f64>().ok()).unwrap_or(d) }

@@ -6,7 +6,11 @@ use kubegc_core::{DeleteOptions, PatchType, ResourceVersion, Timestamp, deletion
 use kubegc_sim::{ApiServer, Manifest, Response};
 use serde_json::{Value, json};
 
-use super::{compare, format::{ClientCall, Step}, scene::{Placed, Scene}};
+use super::{
+    compare,
+    format::{ClientCall, Step},
+    scene::{Placed, Scene},
+};
 
 /// How often a read and patch is tried again on a conflict.
 const CONFLICTS_MAX: usize = 20;
@@ -34,7 +38,9 @@ pub(super) enum Wants {
     /// A request.
     Request,
     /// To record a checkpoint, after silence or at once.
-    Checkpoint { after_silence: bool },
+    Checkpoint {
+        after_silence: bool,
+    },
     StopGc,
     StartGc,
     /// Nothing any more.
@@ -67,7 +73,10 @@ impl Client {
     }
 
     pub(super) fn new(ready_at: Timestamp) -> Self {
-        Self { ready_at, ..Self::default() }
+        Self {
+            ready_at,
+            ..Self::default()
+        }
     }
 
     pub(super) fn wants(&self, scene: &Scene<'_>) -> Wants {
@@ -91,7 +100,12 @@ impl Client {
             | Step::RemoveFinalizer { alias, .. }
             | Step::Touch { alias }
             | Step::Patch { alias, .. } => Some(alias),
-            Step::Create { .. } | Step::DeleteNamespace { .. } | Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => None,
+            Step::Create { .. }
+            | Step::DeleteNamespace { .. }
+            | Step::StopGc
+            | Step::StartGc
+            | Step::Wait
+            | Step::Snapshot => None,
         }
     }
 
@@ -104,7 +118,12 @@ impl Client {
     }
 
     /// Performs the next request. Gives the namespace whose deletion was asked for, if it was that.
-    pub(super) fn request(&mut self, scene: &Scene<'_>, server: &mut ApiServer, now: Timestamp) -> Option<String> {
+    pub(super) fn request(
+        &mut self,
+        scene: &Scene<'_>,
+        server: &mut ApiServer,
+        now: Timestamp,
+    ) -> Option<String> {
         let step = scene.scenario.steps.get(self.step)?;
         match step {
             Step::Create { aliases } => {
@@ -112,9 +131,13 @@ impl Client {
                 if let Some(placed) = scene.placed(alias) {
                     let answer = create(placed, server);
                     if let Some(object) = answer.object().filter(|_| answer.is_success()) {
-                        self.versions.insert(alias.to_owned(), object.meta.resource_version.clone());
+                        self.versions
+                            .insert(alias.to_owned(), object.meta.resource_version.clone());
                     }
-                    let sent = (placed.object.finalizers.as_slice(), placed.object.owner_references.as_slice());
+                    let sent = (
+                        placed.object.finalizers.as_slice(),
+                        placed.object.owner_references.as_slice(),
+                    );
                     self.note("create", placed, server, &answer, Some(sent));
                 }
                 self.part += 1;
@@ -123,27 +146,56 @@ impl Client {
                 }
             }
             Step::Delete { alias, options } => self.delete(scene, server, alias, options),
-            Step::SetOwnerRefs { alias, owner_references } => {
-                self.merge("set_owner_refs", scene, server, alias, &json!({"ownerReferences": owner_references}));
+            Step::SetOwnerRefs {
+                alias,
+                owner_references,
+            } => {
+                self.merge(
+                    "set_owner_refs",
+                    scene,
+                    server,
+                    alias,
+                    &json!({"ownerReferences": owner_references}),
+                );
             }
             Step::SetFinalizers { alias, finalizers } => {
-                self.merge("set_finalizers", scene, server, alias, &json!({"finalizers": finalizers}));
+                self.merge(
+                    "set_finalizers",
+                    scene,
+                    server,
+                    alias,
+                    &json!({"finalizers": finalizers}),
+                );
             }
             Step::Touch { alias } => {
-                self.merge("touch", scene, server, alias, &json!({"labels": {"touched": "yes"}}));
+                self.merge(
+                    "touch",
+                    scene,
+                    server,
+                    alias,
+                    &json!({"labels": {"touched": "yes"}}),
+                );
             }
             Step::AddFinalizer { alias, finalizer } => {
-                self.read_and_patch("add_finalizer", scene, server, alias, |finalizers| finalizers.push(finalizer.as_str().into()));
+                self.read_and_patch("add_finalizer", scene, server, alias, |finalizers| {
+                    finalizers.push(finalizer.as_str().into())
+                });
             }
             Step::RemoveFinalizer { alias, finalizer } => {
                 self.read_and_patch("remove_finalizer", scene, server, alias, |finalizers| {
                     finalizers.retain(|known| **known != **finalizer);
                 });
             }
-            Step::Patch { alias, content_type, body } => {
+            Step::Patch {
+                alias,
+                content_type,
+                body,
+            } => {
                 if let Some(placed) = scene.placed(alias) {
                     let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
-                    let current = server.object(placed.kind, namespace, name).map(|object| object.meta.resource_version.to_string());
+                    let current = server
+                        .object(placed.kind, namespace, name)
+                        .map(|object| object.meta.resource_version.to_string());
                     let stale = self.versions.get(alias).map(ToString::to_string);
                     let body = body
                         .to_string()
@@ -154,7 +206,10 @@ impl Client {
                 }
                 self.advance();
             }
-            Step::DeleteNamespace { namespace, then_sleep } => {
+            Step::DeleteNamespace {
+                namespace,
+                then_sleep,
+            } => {
                 let kind = server.catalog().mapping("v1", "Namespace")?;
                 let answer = server.delete_with(kind, "", namespace, &DeleteOptions::default());
                 self.calls.push(ClientCall {
@@ -173,11 +228,22 @@ impl Client {
         None
     }
 
-    fn delete(&mut self, scene: &Scene<'_>, server: &mut ApiServer, alias: &str, options: &serde_json::Map<String, Value>) {
-        let Some(placed) = scene.placed(alias) else { return self.advance() };
+    fn delete(
+        &mut self,
+        scene: &Scene<'_>,
+        server: &mut ApiServer,
+        alias: &str,
+        options: &serde_json::Map<String, Value>,
+    ) {
+        let Some(placed) = scene.placed(alias) else {
+            return self.advance();
+        };
         let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
         let mut options = options.clone();
-        if let Some(version) = options.get_mut("preconditions").and_then(|preconditions| preconditions.get_mut("resourceVersion")) {
+        if let Some(version) = options
+            .get_mut("preconditions")
+            .and_then(|preconditions| preconditions.get_mut("resourceVersion"))
+        {
             let given = match version.as_str() {
                 Some("stale") => self.versions.get(alias).map(ToString::to_string),
                 Some("current") => {
@@ -202,11 +268,24 @@ impl Client {
         self.advance();
     }
 
-    fn merge(&mut self, verb: &str, scene: &Scene<'_>, server: &mut ApiServer, alias: &str, metadata: &Value) {
+    fn merge(
+        &mut self,
+        verb: &str,
+        scene: &Scene<'_>,
+        server: &mut ApiServer,
+        alias: &str,
+        metadata: &Value,
+    ) {
         if let Some(placed) = scene.placed(alias) {
             let body = json!({"metadata": metadata}).to_string();
             let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
-            let answer = server.patch(placed.kind, namespace, name, PatchType::Merge.content_type(), body.as_bytes());
+            let answer = server.patch(
+                placed.kind,
+                namespace,
+                name,
+                PatchType::Merge.content_type(),
+                body.as_bytes(),
+            );
             self.note(verb, placed, server, &answer, None);
         }
         self.advance();
@@ -220,12 +299,17 @@ impl Client {
         alias: &str,
         change: impl FnOnce(&mut Vec<std::sync::Arc<str>>),
     ) {
-        let Some(placed) = scene.placed(alias) else { return self.advance() };
+        let Some(placed) = scene.placed(alias) else {
+            return self.advance();
+        };
         let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
         let Some((version, mut finalizers)) = self.read.take() else {
             let answer = server.read(placed.kind, namespace, name);
             if let Some(object) = answer.object() {
-                self.read = Some((object.meta.resource_version.clone(), object.meta.finalizers.clone()));
+                self.read = Some((
+                    object.meta.resource_version.clone(),
+                    object.meta.finalizers.clone(),
+                ));
             } else {
                 self.note(verb, placed, server, &answer, None);
                 self.advance();
@@ -234,8 +318,15 @@ impl Client {
         };
         change(&mut finalizers);
         let finalizers: Vec<&str> = finalizers.iter().map(|name| &**name).collect();
-        let body = json!({"metadata": {"resourceVersion": version.as_str(), "finalizers": finalizers}}).to_string();
-        let answer = server.patch(placed.kind, namespace, name, PatchType::Merge.content_type(), body.as_bytes());
+        let body =
+            json!({"metadata": {"resourceVersion": version.as_str(), "finalizers": finalizers}}).to_string();
+        let answer = server.patch(
+            placed.kind,
+            namespace,
+            name,
+            PatchType::Merge.content_type(),
+            body.as_bytes(),
+        );
         if answer.code == 409 && self.conflicts < CONFLICTS_MAX {
             self.conflicts += 1;
             return;
@@ -244,7 +335,14 @@ impl Client {
         self.advance();
     }
 
-    fn note(&mut self, verb: &str, placed: &Placed<'_>, server: &ApiServer, answer: &Response, sent: Option<(&[Value], &[Value])>) {
+    fn note(
+        &mut self,
+        verb: &str,
+        placed: &Placed<'_>,
+        server: &ApiServer,
+        answer: &Response,
+        sent: Option<(&[Value], &[Value])>,
+    ) {
         self.calls.push(ClientCall {
             step: self.step,
             verb: verb.to_owned(),
@@ -266,7 +364,12 @@ fn create(placed: &Placed<'_>, server: &mut ApiServer) -> Response {
     }
     body.insert("metadata".to_owned(), metadata);
     match Manifest::read(Value::Object(body.clone())) {
-        Ok(manifest) => server.create_with_uid(placed.kind, &object.namespace, manifest.object, placed.uid.clone()),
+        Ok(manifest) => server.create_with_uid(
+            placed.kind,
+            &object.namespace,
+            manifest.object,
+            placed.uid.clone(),
+        ),
         // The server says what is wrong with it.
         Err(_) => server.create_json(placed.kind, &object.namespace, Value::Object(body)),
     }

@@ -13,14 +13,17 @@ pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
     for placed in &scene.objects {
         let object = server.object(placed.kind, &placed.object.namespace, &placed.object.name);
         let object = object.filter(|object| object.meta.uid == placed.uid);
-        let value = object.map_or_else(|| json!({"present": false}), |object| {
-            json!({
-                "present": true,
-                "deletionTimestamp": object.meta.is_deleting(),
-                "finalizers": finalizers(object),
-                "ownerReferences": owner_references(object),
-            })
-        });
+        let value = object.map_or_else(
+            || json!({"present": false}),
+            |object| {
+                json!({
+                    "present": true,
+                    "deletionTimestamp": object.meta.is_deleting(),
+                    "finalizers": finalizers(object),
+                    "ownerReferences": owner_references(object),
+                })
+            },
+        );
         state.insert(placed.object.alias.clone(), value);
     }
     Value::Object(state)
@@ -29,12 +32,19 @@ pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
 /// The aliases whose states differ, for a person.
 pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String) {
     let empty = Map::new();
-    let (expected, got) = (expected.as_object().unwrap_or(&empty), got.as_object().unwrap_or(&empty));
+    let (expected, got) = (
+        expected.as_object().unwrap_or(&empty),
+        got.as_object().unwrap_or(&empty),
+    );
     let mut sides = (String::new(), String::new());
-    for alias in expected.keys().chain(got.keys().filter(|alias| !expected.contains_key(*alias))) {
+    for alias in expected
+        .keys()
+        .chain(got.keys().filter(|alias| !expected.contains_key(*alias)))
+    {
         let (want, have) = (expected.get(alias), got.get(alias));
         if want != have {
-            let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+            let text =
+                |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
             sides.0 += &format!("{alias}: {}\n", text(want));
             sides.1 += &format!("{alias}: {}\n", text(have));
         }
@@ -43,7 +53,11 @@ pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String
 }
 
 /// An answer in the recorded form. `sent` are the finalizers and references of a create.
-pub(super) fn response(scene_catalog: &kubegc_core::ApiResource, answer: &Response, sent: Option<(&[Value], &[Value])>) -> Value {
+pub(super) fn response(
+    scene_catalog: &kubegc_core::ApiResource,
+    answer: &Response,
+    sent: Option<(&[Value], &[Value])>,
+) -> Value {
     let mut value = match &answer.body {
         ResponseBody::Object(object) => {
             let (finalizers, owner_references) = (finalizers(object), owner_references(object));
@@ -51,7 +65,9 @@ pub(super) fn response(scene_catalog: &kubegc_core::ApiResource, answer: &Respon
                 && answer.code == 201
                 && answer.warnings.is_empty()
                 && finalizers.as_array().is_some_and(|got| got == sent_finalizers)
-                && owner_references.as_array().is_some_and(|got| got == sent_references)
+                && owner_references
+                    .as_array()
+                    .is_some_and(|got| got == sent_references)
             {
                 return json!("as sent");
             }
@@ -73,7 +89,11 @@ pub(super) fn response(scene_catalog: &kubegc_core::ApiResource, answer: &Respon
                 for key in ["apiVersion", "metadata", "code"] {
                     fields.remove(key);
                 }
-                let details = if status.is_success() { None } else { fields.remove("details") };
+                let details = if status.is_success() {
+                    None
+                } else {
+                    fields.remove("details")
+                };
                 if let Some(causes) = details.as_ref().and_then(|details| details.get("causes")) {
                     fields.insert("causes".to_owned(), causes.clone());
                 }
@@ -139,7 +159,12 @@ fn without_versions(message: &str) -> String {
 }
 
 fn finalizers(object: &StoredObject) -> Value {
-    object.meta.finalizers.iter().map(|name| Value::from(&**name)).collect()
+    object
+        .meta
+        .finalizers
+        .iter()
+        .map(|name| Value::from(&**name))
+        .collect()
 }
 
 fn owner_references(object: &StoredObject) -> Value {

@@ -37,9 +37,17 @@ pub(super) enum Step {
     #[serde(rename = "create")]
     Create { aliases: Vec<String> },
     #[serde(rename = "delete")]
-    Delete { alias: String, #[serde(default)] options: Map<String, Value> },
+    Delete {
+        alias: String,
+        #[serde(default)]
+        options: Map<String, Value>,
+    },
     #[serde(rename = "set_owner_refs")]
-    SetOwnerRefs { alias: String, #[serde(rename = "ownerReferences")] owner_references: Value },
+    SetOwnerRefs {
+        alias: String,
+        #[serde(rename = "ownerReferences")]
+        owner_references: Value,
+    },
     #[serde(rename = "set_finalizers")]
     SetFinalizers { alias: String, finalizers: Value },
     #[serde(rename = "add_finalizer")]
@@ -49,9 +57,18 @@ pub(super) enum Step {
     #[serde(rename = "touch")]
     Touch { alias: String },
     #[serde(rename = "patch")]
-    Patch { alias: String, #[serde(rename = "contentType")] content_type: String, body: Value },
+    Patch {
+        alias: String,
+        #[serde(rename = "contentType")]
+        content_type: String,
+        body: Value,
+    },
     #[serde(rename = "delete_namespace")]
-    DeleteNamespace { namespace: String, #[serde(default)] then_sleep: f64 },
+    DeleteNamespace {
+        namespace: String,
+        #[serde(default)]
+        then_sleep: f64,
+    },
     #[serde(rename = "stop-gc")]
     StopGc,
     #[serde(rename = "start-gc")]
@@ -82,7 +99,10 @@ impl Outcome {
         if self.checkpoints.is_empty() {
             self.states.iter().collect()
         } else {
-            self.checkpoints.iter().map(|checkpoint| &checkpoint.state).collect()
+            self.checkpoints
+                .iter()
+                .map(|checkpoint| &checkpoint.state)
+                .collect()
         }
     }
 }

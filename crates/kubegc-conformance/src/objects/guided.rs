@@ -42,12 +42,23 @@ pub(super) struct Plan<'a> {
 impl<'a> Plan<'a> {
     pub(super) fn new(outcome: &'a Outcome, at: usize) -> Self {
         let first = (at == 0 && outcome.calls_by_client.is_some()).then_some(outcome);
-        Self { sequence: &outcome.write_sequences[at].seq, states: outcome.states(), first }
+        Self {
+            sequence: &outcome.write_sequences[at].seq,
+            states: outcome.states(),
+            first,
+        }
     }
 
     /// How many calls of the client were answered before this write, where that is known.
     fn client_calls_before(&self, level: usize, at: usize) -> Option<usize> {
-        Some(self.first?.checkpoints.get(level)?.gc_writes.get(at)?.after_client_call)
+        Some(
+            self.first?
+                .checkpoints
+                .get(level)?
+                .gc_writes
+                .get(at)?
+                .after_client_call,
+        )
     }
 }
 
@@ -55,14 +66,24 @@ impl<'a> Plan<'a> {
 pub(super) fn recorded_body(write: &format::Write) -> String {
     if write.verb == "patch" {
         let (content_type, body) = (write.content_type.as_deref(), write.body.as_deref());
-        return format!("{} {}", content_type.unwrap_or_default(), body.unwrap_or_default());
+        return format!(
+            "{} {}",
+            content_type.unwrap_or_default(),
+            body.unwrap_or_default()
+        );
     }
     let precondition = |key: &str| {
-        let value = write.preconditions.as_ref().and_then(|preconditions| preconditions.get(key));
+        let value = write
+            .preconditions
+            .as_ref()
+            .and_then(|preconditions| preconditions.get(key));
         value.and_then(Value::as_str).map(ToOwned::to_owned)
     };
     let (uid, version) = (precondition("uid"), precondition("resourceVersion"));
-    format!("{} uid={uid:?} resourceVersion={version:?}", write.propagation_policy.as_deref().unwrap_or_default())
+    format!(
+        "{} uid={uid:?} resourceVersion={version:?}",
+        write.propagation_policy.as_deref().unwrap_or_default()
+    )
 }
 
 /// A recorded write as `verb alias detail code`.
@@ -72,14 +93,23 @@ pub(super) fn recorded_text(write: &format::Write) -> String {
         Some("application/merge-patch+json") => "jmp",
         _ => write.propagation_policy.as_deref().unwrap_or("None"),
     };
-    format!("{} {} {detail} {}", write.verb, write.alias.as_deref().unwrap_or("None"), write.code)
+    format!(
+        "{} {} {detail} {}",
+        write.verb,
+        write.alias.as_deref().unwrap_or("None"),
+        write.code
+    )
 }
 
 /// Looks for a run.
 pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usize, Failure> {
     let mut rng = Rng::new(seed);
     let mut steps = 0;
-    let mut stack = vec![Stretch { from: start.clone(), events: Vec::new(), tries: 0 }];
+    let mut stack = vec![Stretch {
+        from: start.clone(),
+        events: Vec::new(),
+        tries: 0,
+    }];
     // The failure of the try that came furthest, and how many failed since.
     let mut furthest: Option<((usize, usize), Failure)> = None;
     let mut failures = 0;
@@ -105,7 +135,11 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
         stretch.tries += 1;
         match run.play(&mut rng, &mut steps) {
             Ok(true) => return Ok(steps),
-            Ok(false) => stack.push(Stretch { from: run.world, events: run.events, tries: 0 }),
+            Ok(false) => stack.push(Stretch {
+                from: run.world,
+                events: run.events,
+                tries: 0,
+            }),
             Err(failure) => {
                 failures += 1;
                 fruitless += 1;
@@ -113,7 +147,9 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
                 if furthest.as_ref().is_none_or(|(known, _)| reached > *known) {
                     failures = 0;
                     let (level, write) = reached;
-                    let place = format!("no run found in {STEPS_MAX} steps; the furthest ended at checkpoint {level}, write {write}");
+                    let place = format!(
+                        "no run found in {STEPS_MAX} steps; the furthest ended at checkpoint {level}, write {write}"
+                    );
                     let mut failure = failure.within(place);
                     failure.got = format!("{}\n{}", failure.got, run.world.describe());
                     furthest = Some((reached, failure));
@@ -121,7 +157,10 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
             }
         }
     }
-    Err(furthest.map_or_else(|| Failure::new("guided run", "a run", format!("none in {steps} steps")), |(_, failure)| failure))
+    Err(furthest.map_or_else(
+        || Failure::new("guided run", "a run", format!("none in {steps} steps")),
+        |(_, failure)| failure,
+    ))
 }
 
 /// A part of a run, up to the next write or checkpoint, to be played until it fits.
@@ -165,8 +204,28 @@ impl Mood {
         };
         let mut pick = |from: &[f64]| from[rng.below(from.len() as u64) as usize];
         match kind {
-            0 => Self { is_strict: true, read: 8.0, poll: 6.0, client: 4.0, time: 0.1, at_once: 9.0, later: 0.0, is_patient: false, lanes: vec![7.0; lanes] },
-            1 => Self { is_strict: true, read: 6.0, poll: 4.0, client: 8.0, time: 0.1, at_once: 9.0, later: 0.0, is_patient: false, lanes: vec![7.0; lanes] },
+            0 => Self {
+                is_strict: true,
+                read: 8.0,
+                poll: 6.0,
+                client: 4.0,
+                time: 0.1,
+                at_once: 9.0,
+                later: 0.0,
+                is_patient: false,
+                lanes: vec![7.0; lanes],
+            },
+            1 => Self {
+                is_strict: true,
+                read: 6.0,
+                poll: 4.0,
+                client: 8.0,
+                time: 0.1,
+                at_once: 9.0,
+                later: 0.0,
+                is_patient: false,
+                lanes: vec![7.0; lanes],
+            },
             _ => Self {
                 is_strict: false,
                 read: pick(&[0.1, 1.0, 4.0]),
@@ -208,13 +267,21 @@ impl Run<'_, '_> {
             }
             *steps += 1;
             if *steps >= STEPS_MAX {
-                return Err(Failure::new("guided run", "an end", format!("none after {STEPS_MAX} steps")));
+                return Err(Failure::new(
+                    "guided run",
+                    "an end",
+                    format!("none after {STEPS_MAX} steps"),
+                ));
             }
             let wants = self.world.wants();
             if wants == Wants::End && self.world.client.ready_at <= self.world.now {
                 return self.end().map(|()| true);
             }
-            let expected = self.plan.sequence.get(self.level).ok_or_else(|| Failure::new("checkpoints", "no further one", "one more"))?;
+            let expected = self
+                .plan
+                .sequence
+                .get(self.level)
+                .ok_or_else(|| Failure::new("checkpoints", "no further one", "one more"))?;
             let next = expected.get(self.world.writes.len());
             if let Wants::Checkpoint { after_silence } = wants
                 && next.is_none()
@@ -228,18 +295,29 @@ impl Run<'_, '_> {
             let moves = self.moves(next)?;
             let Some(step) = self.choose(&moves, rng) else {
                 let expected = next.map_or("silence", String::as_str);
-                return Err(Failure::new("next write", expected, "nothing is possible any more"));
+                return Err(Failure::new(
+                    "next write",
+                    expected,
+                    "nothing is possible any more",
+                ));
             };
             self.carry_out(step, rng)?;
             if self.world.now > patience {
-                return Err(Failure::new("next write", next.map_or("silence", String::as_str), format!("nothing for {STRETCH_MAX:?}")));
+                return Err(Failure::new(
+                    "next write",
+                    next.map_or("silence", String::as_str),
+                    format!("nothing for {STRETCH_MAX:?}"),
+                ));
             }
         }
     }
 
     fn choose(&self, moves: &[(Move, f64)], rng: &mut Rng) -> Option<Move> {
         if self.mood.is_strict {
-            let best = moves.iter().filter(|(_, weight)| *weight > 0.0).reduce(|best, step| if step.1 > best.1 { step } else { best });
+            let best = moves
+                .iter()
+                .filter(|(_, weight)| *weight > 0.0)
+                .reduce(|best, step| if step.1 > best.1 { step } else { best });
             return best.map(|(step, _)| *step);
         }
         let total: f64 = moves.iter().map(|(_, weight)| weight).sum();
@@ -250,7 +328,10 @@ impl Run<'_, '_> {
                 return Some(*step);
             }
         }
-        moves.iter().find(|(_, weight)| *weight > 0.0).map(|(step, _)| *step)
+        moves
+            .iter()
+            .find(|(_, weight)| *weight > 0.0)
+            .map(|(step, _)| *step)
     }
 
     fn moves(&self, next: Option<&String>) -> Result<Vec<(Move, f64)>, Failure> {
@@ -264,17 +345,30 @@ impl Run<'_, '_> {
                 // It takes effect when its recorded answer is what it would get.
                 Some(intent) if call.arrived.is_some() => {
                     let recorded = call.arrived.and_then(|at| self.plan.sequence[self.level].get(at));
-                    if recorded.is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call)))) {
-                        let is_early = self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
-                        moves.push((Move::Commit(at), if is_early { 0.02 } else { 2.0 * self.mood.read }));
+                    if recorded
+                        .is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call))))
+                    {
+                        let is_early =
+                            self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
+                        moves.push((
+                            Move::Commit(at),
+                            if is_early { 0.02 } else { 2.0 * self.mood.read },
+                        ));
                     }
                 }
                 Some(intent) => {
-                    let code = next.and_then(|next| next.strip_prefix(&*intent)).and_then(|code| code.strip_prefix(' '));
+                    let code = next
+                        .and_then(|next| next.strip_prefix(&*intent))
+                        .and_then(|code| code.strip_prefix(' '));
                     if let Some(code) = code {
-                        let is_early = self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
+                        let is_early =
+                            self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
                         let weight = if client_is_late { 0.05 } else { 1.0 };
-                        let (at_once, later) = if is_early { (0.1, 9.0) } else { (self.mood.at_once, self.mood.later) };
+                        let (at_once, later) = if is_early {
+                            (0.1, 9.0)
+                        } else {
+                            (self.mood.at_once, self.mood.later)
+                        };
                         if *code == world.code_of(call).to_string() {
                             moves.push((Move::Commit(at), weight * at_once));
                         }
@@ -292,7 +386,10 @@ impl Run<'_, '_> {
             if world.is_behind(lane) {
                 // Of equal lanes, the one with the oldest change.
                 let age = 1.0 / (2.0 + world.next_revision(lane) as f64);
-                moves.push((Move::Deliver(lane), self.mood.lanes.get(lane).copied().unwrap_or(1.0) * (1.0 + age / 10.0)));
+                moves.push((
+                    Move::Deliver(lane),
+                    self.mood.lanes.get(lane).copied().unwrap_or(1.0) * (1.0 + age / 10.0),
+                ));
             }
         }
         if world.may_poll {
@@ -319,7 +416,10 @@ impl Run<'_, '_> {
             }
         }
         if let Some(due) = world.next_due() {
-            moves.push((Move::Time(due), if moves.is_empty() { 1.0 } else { self.mood.time }));
+            moves.push((
+                Move::Time(due),
+                if moves.is_empty() { 1.0 } else { self.mood.time },
+            ));
         }
         Ok(moves)
     }
@@ -330,7 +430,11 @@ impl Run<'_, '_> {
         let own = self.world.writes.len();
         let left = self.plan.sequence[self.level].iter().enumerate().skip(own);
         let mut left = left.filter(|&(at, text)| at > own || !text.starts_with(intent));
-        self.world.client.next_alias(self.world.scene).map(ToOwned::to_owned) == alias(intent)
+        self.world
+            .client
+            .next_alias(self.world.scene)
+            .map(ToOwned::to_owned)
+            == alias(intent)
             || left.any(|(_, text)| text.ends_with(" 200") && alias(text) == alias(intent))
     }
 
@@ -411,11 +515,18 @@ impl Run<'_, '_> {
         };
         let left = || levels.iter().flatten().skip(world.writes.len());
         for (at, intent) in intents.iter().enumerate() {
-            let is_it = |text: &&String| text.strip_prefix(&**intent).is_some_and(|code| code.starts_with(' '));
+            let is_it = |text: &&String| {
+                text.strip_prefix(&**intent)
+                    .is_some_and(|code| code.starts_with(' '))
+            };
             let same_before = intents[..at].iter().filter(|other| *other == intent).count();
             if left().filter(is_it).count() <= same_before {
                 let expected: Vec<&str> = left().map(String::as_str).collect();
-                return Err(Failure::new("a write is in flight that the recording does not show", expected.join("\n"), intent.as_str()));
+                return Err(Failure::new(
+                    "a write is in flight that the recording does not show",
+                    expected.join("\n"),
+                    intent.as_str(),
+                ));
             }
         }
         Ok(())
@@ -423,10 +534,19 @@ impl Run<'_, '_> {
 
     /// The bodies of the first run are recorded.
     fn compare_body(&self, at: usize) -> Result<(), Failure> {
-        let Some(first) = self.plan.first else { return Ok(()) };
+        let Some(first) = self.plan.first else {
+            return Ok(());
+        };
         let Write { text, body, .. } = &self.world.writes[at];
-        let recorded = first.checkpoints.get(self.level).and_then(|checkpoint| checkpoint.gc_writes.get(at));
-        equal(&format!("body of {text}"), recorded.map(recorded_body).unwrap_or_default(), body.as_str())
+        let recorded = first
+            .checkpoints
+            .get(self.level)
+            .and_then(|checkpoint| checkpoint.gc_writes.get(at));
+        equal(
+            &format!("body of {text}"),
+            recorded.map(recorded_body).unwrap_or_default(),
+            body.as_str(),
+        )
     }
 
     fn checkpoint(&mut self) -> Result<(), Failure> {
@@ -455,22 +575,38 @@ impl Run<'_, '_> {
 
     /// Events so far must be those of one of the recorded variants.
     fn compare_events(&self) -> Result<(), Failure> {
-        let Some(first) = self.plan.first else { return Ok(()) };
+        let Some(first) = self.plan.first else {
+            return Ok(());
+        };
         let variants = event_variants(first);
-        let fits = |variant: &Vec<Vec<String>>| variant.len() >= self.events.len() && variant[..self.events.len()] == self.events;
+        let fits = |variant: &Vec<Vec<String>>| {
+            variant.len() >= self.events.len() && variant[..self.events.len()] == self.events
+        };
         if variants.iter().any(fits) {
             return Ok(());
         }
-        Err(Failure::new("events", format!("one of {variants:?}"), format!("{:?}", self.events)))
+        Err(Failure::new(
+            "events",
+            format!("one of {variants:?}"),
+            format!("{:?}", self.events),
+        ))
     }
 
     fn end(&self) -> Result<(), Failure> {
         let missing = self.plan.sequence.len().saturating_sub(self.level);
         if missing > 0 {
-            return Err(Failure::new("checkpoints", format!("{missing} more"), "the script is over"));
+            return Err(Failure::new(
+                "checkpoints",
+                format!("{missing} more"),
+                "the script is over",
+            ));
         }
         if let Some(calls) = self.plan.first.and_then(|first| first.calls_by_client.as_ref()) {
-            equal("calls of the client", calls.len().to_string(), self.world.client.calls.len().to_string())?;
+            equal(
+                "calls of the client",
+                calls.len().to_string(),
+                self.world.client.calls.len().to_string(),
+            )?;
         }
         Ok(())
     }
@@ -479,7 +615,11 @@ impl Run<'_, '_> {
 /// What was seen of events in the runs of an outcome, by checkpoint.
 fn event_variants(outcome: &Outcome) -> Vec<Vec<Vec<String>>> {
     if !outcome.event_variants.is_empty() {
-        return outcome.event_variants.iter().map(|variant| variant.events.clone()).collect();
+        return outcome
+            .event_variants
+            .iter()
+            .map(|variant| variant.events.clone())
+            .collect();
     }
     let of = |checkpoint: &format::Checkpoint| {
         let mut events: Vec<String> = checkpoint

@@ -61,7 +61,11 @@ fn replay_scenario(scenario: &Scenario, others: &[Outcome], workers: u32) -> Cas
     let mut notes = Vec::new();
     let result = Scene::new(scenario).and_then(|scene| {
         accepted(&scene)?;
-        if scenario.gc == "stopped" { Ok(()) } else { stable(&scene, others, workers, &mut notes) }
+        if scenario.gc == "stopped" {
+            Ok(())
+        } else {
+            stable(&scene, others, workers, &mut notes)
+        }
     });
     CaseReport { result, notes }
 }
@@ -74,10 +78,17 @@ fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {
     let start = World::new(scene, WORKERS_GUIDED)?;
     for (number, outcome) in outcomes.iter().enumerate() {
         let first = outcome.write_sequences.first().map(|sequence| &sequence.seq);
-        let shown: Vec<Vec<String>> =
-            outcome.checkpoints.iter().map(|checkpoint| checkpoint.gc_writes.iter().map(guided::recorded_text).collect()).collect();
+        let shown: Vec<Vec<String>> = outcome
+            .checkpoints
+            .iter()
+            .map(|checkpoint| checkpoint.gc_writes.iter().map(guided::recorded_text).collect())
+            .collect();
         if outcome.calls_by_client.is_some() && first != Some(&shown) {
-            return Err(Failure::new("details of an outcome", format!("{first:?}"), format!("{shown:?}")));
+            return Err(Failure::new(
+                "details of an outcome",
+                format!("{first:?}"),
+                format!("{shown:?}"),
+            ));
         }
         for at in 0..outcome.write_sequences.len() {
             let plan = Plan::new(outcome, at);
@@ -88,42 +99,74 @@ fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn stable(scene: &Scene<'_>, others: &[Outcome], workers: u32, notes: &mut Vec<String>) -> Result<(), Failure> {
+fn stable(
+    scene: &Scene<'_>,
+    others: &[Outcome],
+    workers: u32,
+    notes: &mut Vec<String>,
+) -> Result<(), Failure> {
     let start = World::new(scene, workers)?;
     let outcomes: Vec<&Outcome> = scene.scenario.outcomes.iter().chain(others).collect();
     let mut recorded = 0;
     for seed in 0..SCHEDULES {
-        let seen = calm::play(&start, seed).map_err(|failure| failure.within(format_args!("calm schedule {seed}")))?;
+        let seen = calm::play(&start, seed)
+            .map_err(|failure| failure.within(format_args!("calm schedule {seed}")))?;
         let states: Vec<_> = seen.iter().map(|seen| &seen.state).collect();
-        let matching: Vec<&Outcome> = outcomes.iter().copied().filter(|outcome| outcome.states() == states).collect();
+        let matching: Vec<&Outcome> = outcomes
+            .iter()
+            .copied()
+            .filter(|outcome| outcome.states() == states)
+            .collect();
         if matching.is_empty() {
             notes.push(unrecorded(seed, &states, &outcomes));
             continue;
         }
-        let sequences: Vec<_> = matching.iter().flat_map(|outcome| &outcome.write_sequences).collect();
+        let sequences: Vec<_> = matching
+            .iter()
+            .flat_map(|outcome| &outcome.write_sequences)
+            .collect();
         let is_recorded = |(checkpoint, seen): (usize, &calm::Seen)| {
-            let mut at_checkpoint = sequences.iter().filter_map(|sequence| sequence.seq.get(checkpoint));
+            let mut at_checkpoint = sequences
+                .iter()
+                .filter_map(|sequence| sequence.seq.get(checkpoint));
             at_checkpoint.any(|writes| calm::distinct(writes) == seen.writes)
         };
         if seen.iter().enumerate().all(is_recorded) {
             recorded += 1;
         } else {
             let got: Vec<&BTreeSet<String>> = seen.iter().map(|seen| &seen.writes).collect();
-            notes.push(format!("calm schedule {seed} made writes that were never recorded together: {got:?}"));
+            notes.push(format!(
+                "calm schedule {seed} made writes that were never recorded together: {got:?}"
+            ));
         }
     }
     if recorded * 2 < SCHEDULES {
         let expected = format!("at least {} of {SCHEDULES}", SCHEDULES / 2);
         let place = "calm schedules with recorded states and writes";
-        return Err(Failure::new(place, expected, format!("{recorded}\n{}", notes.join("\n"))));
+        return Err(Failure::new(
+            place,
+            expected,
+            format!("{recorded}\n{}", notes.join("\n")),
+        ));
     }
     Ok(())
 }
 
 /// Says which state a schedule came to that was never recorded.
 fn unrecorded(seed: u64, states: &[&serde_json::Value], outcomes: &[&Outcome]) -> String {
-    let recorded = outcomes.first().map(|outcome| outcome.states()).unwrap_or_default();
-    let at = states.iter().zip(&recorded).position(|(got, expected)| got != expected);
-    let difference = at.map(|at| compare::state_difference(recorded[at], states[at]).1).unwrap_or_default();
-    format!("calm schedule {seed} came to a state that was never recorded, first at checkpoint {at:?}: {}", difference.trim_end())
+    let recorded = outcomes
+        .first()
+        .map(|outcome| outcome.states())
+        .unwrap_or_default();
+    let at = states
+        .iter()
+        .zip(&recorded)
+        .position(|(got, expected)| got != expected);
+    let difference = at
+        .map(|at| compare::state_difference(recorded[at], states[at]).1)
+        .unwrap_or_default();
+    format!(
+        "calm schedule {seed} came to a state that was never recorded, first at checkpoint {at:?}: {}",
+        difference.trim_end()
+    )
 }

@@ -34,20 +34,35 @@ impl<'a> Scene<'a> {
         let mut objects = Vec::new();
         let mut kinds = Vec::new();
         for object in &scenario.objects {
-            let kind = catalog.mapping(&object.api_version, &object.kind).ok_or_else(|| {
-                Failure::unreadable(format!("{} is of unknown kind {}/{}", object.alias, object.api_version, object.kind))
-            })?;
+            let kind = catalog
+                .mapping(&object.api_version, &object.kind)
+                .ok_or_else(|| {
+                    Failure::unreadable(format!(
+                        "{} is of unknown kind {}/{}",
+                        object.alias, object.api_version, object.kind
+                    ))
+                })?;
             let resource = &catalog[kind];
             let monitored = catalog
                 .iter()
-                .find(|(_, other)| other.resource == resource.resource && other.group == resource.group && other.preferred)
+                .find(|(_, other)| {
+                    other.resource == resource.resource && other.group == resource.group && other.preferred
+                })
                 .map_or(kind, |(monitored, _)| monitored);
             if !kinds.contains(&monitored) {
                 kinds.push(monitored);
             }
-            objects.push(Placed { object, kind, uid: Uid::new(&format!("uid:{}", object.alias)) });
+            objects.push(Placed {
+                object,
+                kind,
+                uid: Uid::new(&format!("uid:{}", object.alias)),
+            });
         }
-        let scene = Self { scenario, objects, kinds };
+        let scene = Self {
+            scenario,
+            objects,
+            kinds,
+        };
         scene.check_aliases()?;
         Ok(scene)
     }
@@ -57,12 +72,21 @@ impl<'a> Scene<'a> {
     }
 
     /// The alias of a uid; else the alias of a coordinate, the later one where two objects share it.
-    pub(super) fn alias_of(&self, uid: &Uid, resource: (&str, &str), namespace: &str, name: &str, catalog: &Catalog) -> String {
+    pub(super) fn alias_of(
+        &self,
+        uid: &Uid,
+        resource: (&str, &str),
+        namespace: &str,
+        name: &str,
+        catalog: &Catalog,
+    ) -> String {
         let by_uid = self.objects.iter().find(|placed| placed.uid == *uid);
         let found = by_uid.or_else(|| {
             self.objects.iter().rev().find(|placed| {
                 let of = &catalog[placed.kind];
-                placed.object.name == name && placed.object.namespace == namespace && (&*of.group, &*of.resource) == resource
+                placed.object.name == name
+                    && placed.object.namespace == namespace
+                    && (&*of.group, &*of.resource) == resource
             })
         });
         found.map_or_else(|| "None".to_owned(), |placed| placed.object.alias.clone())
@@ -79,7 +103,9 @@ impl<'a> Scene<'a> {
                 | Step::RemoveFinalizer { alias, .. }
                 | Step::Touch { alias }
                 | Step::Patch { alias, .. } => std::slice::from_ref(alias),
-                Step::DeleteNamespace { .. } | Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => &[],
+                Step::DeleteNamespace { .. } | Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => {
+                    &[]
+                }
             };
             if let Some(unknown) = named.iter().find(|alias| self.placed(alias).is_none()) {
                 return Err(Failure::unreadable(format!("no object has the alias {unknown}")));
@@ -115,20 +141,36 @@ fn build_base() -> Result<Base, Failure> {
         ("ClusterParent", "clusterparents", Scope::Cluster),
         ("ClusterWidget", "clusterwidgets", Scope::Cluster),
     ] {
-        catalog.add(ApiResource::new("test.kubegc.dev/v1", name, resource, scope).custom()).map_err(Failure::unreadable)?;
+        catalog
+            .add(ApiResource::new("test.kubegc.dev/v1", name, resource, scope).custom())
+            .map_err(Failure::unreadable)?;
     }
     let older = ApiResource::new("test.kubegc.dev/v1beta1", "Widget", "widgets", Scope::Namespaced).custom();
-    catalog.add(ApiResource { preferred: false, ..older }).map_err(Failure::unreadable)?;
+    catalog
+        .add(ApiResource {
+            preferred: false,
+            ..older
+        })
+        .map_err(Failure::unreadable)?;
     let mut server = ApiServer::new(version, catalog.clone());
     server.set_now(Timestamp::from_secs(1_600_000_000));
-    let namespaces = catalog.mapping("v1", "Namespace").ok_or_else(|| Failure::unreadable("there is no kind Namespace"))?;
+    let namespaces = catalog
+        .mapping("v1", "Namespace")
+        .ok_or_else(|| Failure::unreadable("there is no kind Namespace"))?;
     for name in ["default", "ns1", "ns2"] {
         let answer = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
         if answer.code != 201 {
-            return Err(Failure::unreadable(format!("namespace {name} was answered {}", answer.code)));
+            return Err(Failure::unreadable(format!(
+                "namespace {name} was answered {}",
+                answer.code
+            )));
         }
     }
-    Ok(Base { catalog: Arc::new(catalog), server, version })
+    Ok(Base {
+        catalog: Arc::new(catalog),
+        server,
+        version,
+    })
 }
 
 /// A collector that knows the kinds; of those not listed in `kinds` it has seen that there are no objects. Gives the monitors of the listed ones.
@@ -149,7 +191,15 @@ pub(super) fn start_collector(
         match collector.poll_output() {
             Output::Discover => {
                 let catalog = Arc::clone(&base.catalog);
-                collector.handle(now, Input::Catalog { catalog, failed: Vec::new() }).map_err(misuse)?;
+                collector
+                    .handle(
+                        now,
+                        Input::Catalog {
+                            catalog,
+                            failed: Vec::new(),
+                        },
+                    )
+                    .map_err(misuse)?;
             }
             Output::Watch(monitor) => {
                 let kind = collector
@@ -161,7 +211,9 @@ pub(super) fn start_collector(
                     continue;
                 }
                 for event in [WatchEvent::Init, WatchEvent::InitDone] {
-                    collector.handle(now, Input::Watch { monitor, event }).map_err(misuse)?;
+                    collector
+                        .handle(now, Input::Watch { monitor, event })
+                        .map_err(misuse)?;
                 }
             }
             Output::Unwatch(_) | Output::Event(_) => {}

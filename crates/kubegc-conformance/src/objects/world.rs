@@ -5,7 +5,8 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    DeleteOptions, KindId, ObjectMeta, PatchType, Preconditions, PropagationPolicy, Timestamp, Uid, deletion::Propagation,
+    DeleteOptions, KindId, ObjectMeta, PatchType, Preconditions, PropagationPolicy, Timestamp, Uid,
+    deletion::Propagation,
 };
 use kubegc_lifecycle::namespace;
 use kubegc_objects::{
@@ -121,7 +122,13 @@ impl<'a> World<'a> {
     /// Starts a collector; its lists have yet to be delivered.
     pub(super) fn start_gc(&mut self) -> Result<(), Failure> {
         let (collector, monitored) = start_collector(base()?, self.workers, &self.scene.kinds, self.now)?;
-        let lane = |(monitor, kind)| Lane { kind, monitor, cursor: 0, listed: false, list: VecDeque::new() };
+        let lane = |(monitor, kind)| Lane {
+            kind,
+            monitor,
+            cursor: 0,
+            listed: false,
+            list: VecDeque::new(),
+        };
         self.lanes = monitored.into_iter().map(lane).collect();
         self.collector = Some(collector);
         self.may_poll = true;
@@ -144,7 +151,13 @@ impl<'a> World<'a> {
 
     /// Whether there is something to deliver.
     pub(super) fn is_behind(&self, lane: usize) -> bool {
-        let Lane { kind, cursor, listed, ref list, .. } = self.lanes[lane];
+        let Lane {
+            kind,
+            cursor,
+            listed,
+            ref list,
+            ..
+        } = self.lanes[lane];
         let mut events = self.server.events_since(kind, cursor).ok();
         !listed || !list.is_empty() || events.as_mut().is_some_and(|events| events.next().is_some())
     }
@@ -152,7 +165,11 @@ impl<'a> World<'a> {
     /// The revision of the next change that a lane delivers.
     pub(super) fn next_revision(&self, lane: usize) -> u64 {
         let Lane { kind, cursor, .. } = self.lanes[lane];
-        let next = self.server.events_since(kind, cursor).ok().and_then(|mut events| events.next());
+        let next = self
+            .server
+            .events_since(kind, cursor)
+            .ok()
+            .and_then(|mut events| events.next());
         next.map_or(0, |event| event.revision)
     }
 
@@ -164,7 +181,11 @@ impl<'a> World<'a> {
             lane.cursor = self.server.revision();
             lane.list.push_back(WatchEvent::Init);
             let objects = self.server.objects(lane.kind, None);
-            lane.list.extend(objects.iter().map(|object| WatchEvent::InitApply(meta(&object.meta))));
+            lane.list.extend(
+                objects
+                    .iter()
+                    .map(|object| WatchEvent::InitApply(meta(&object.meta))),
+            );
             lane.list.push_back(WatchEvent::InitDone);
         }
         let monitor = lane.monitor;
@@ -178,7 +199,11 @@ impl<'a> World<'a> {
             }
         }
         if ready.is_empty() {
-            let next = self.server.events_since(lane.kind, lane.cursor).ok().and_then(|mut events| events.next());
+            let next = self
+                .server
+                .events_since(lane.kind, lane.cursor)
+                .ok()
+                .and_then(|mut events| events.next());
             let Some(event) = next else { return Ok(()) };
             lane.cursor = event.revision;
             let meta = meta(&event.object.meta);
@@ -200,7 +225,11 @@ impl<'a> World<'a> {
             return;
         };
         match collector.poll_output() {
-            Output::Call(call) => self.calls.push(InFlight { call, arrived: None, removes: None }),
+            Output::Call(call) => self.calls.push(InFlight {
+                call,
+                arrived: None,
+                removes: None,
+            }),
             Output::Event(warning) => {
                 let InvalidNamespace { dependent, .. } = &*warning;
                 let catalog = self.server.catalog();
@@ -221,12 +250,29 @@ impl<'a> World<'a> {
         let catalog = self.server.catalog();
         let resource = &catalog[ask.kind];
         let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
-        let alias = |uid| self.scene.alias_of(uid, (&resource.group, &resource.resource), namespace, name, catalog);
+        let alias = |uid| {
+            self.scene.alias_of(
+                uid,
+                (&resource.group, &resource.resource),
+                namespace,
+                name,
+                catalog,
+            )
+        };
         match &ask.request {
             Request::Get => None,
-            Request::Delete { propagation, .. } => Some(format!("delete {} {propagation}", alias(&ask.target.uid))),
-            Request::Patch { format: PatchType::Merge, .. } | Request::Put { .. } => {
-                let stored = self.server.object(ask.kind, namespace, name).map(|object| &object.meta.uid);
+            Request::Delete { propagation, .. } => {
+                Some(format!("delete {} {propagation}", alias(&ask.target.uid)))
+            }
+            Request::Patch {
+                format: PatchType::Merge,
+                ..
+            }
+            | Request::Put { .. } => {
+                let stored = self
+                    .server
+                    .object(ask.kind, namespace, name)
+                    .map(|object| &object.meta.uid);
                 Some(format!("patch {} jmp", alias(stored.unwrap_or(&ask.target.uid))))
             }
             Request::Patch { .. } => Some(format!("patch {} smp", alias(&ask.target.uid))),
@@ -235,13 +281,21 @@ impl<'a> World<'a> {
 
     /// The code that a call would be answered with now.
     pub(super) fn code_of(&self, call: &InFlight) -> u16 {
-        if call.removes.is_some() { 200 } else { perform(&mut self.server.clone(), &call.call.ask).0 }
+        if call.removes.is_some() {
+            200
+        } else {
+            perform(&mut self.server.clone(), &call.call.ask).0
+        }
     }
 
     /// Whether a write would remove its object now: a delete, or a patch that takes the last finalizer.
     pub(super) fn would_remove(&self, call: &InFlight) -> bool {
         let ask = &call.call.ask;
-        let is_there = |server: &ApiServer| server.object(ask.kind, &ask.target.namespace, &ask.target.name).is_some();
+        let is_there = |server: &ApiServer| {
+            server
+                .object(ask.kind, &ask.target.namespace, &ask.target.name)
+                .is_some()
+        };
         let mut after = self.server.clone();
         call.removes.is_some()
             || is_there(&self.server) && perform(&mut after, ask).0 == 200 && !is_there(&after)
@@ -249,7 +303,9 @@ impl<'a> World<'a> {
 
     /// Whether a patch is to be checked before it removes its object.
     pub(super) fn is_checkable(&self, call: &InFlight) -> bool {
-        call.removes.is_none() && matches!(call.call.ask.request, Request::Patch { .. }) && self.would_remove(call)
+        call.removes.is_none()
+            && matches!(call.call.ask.request, Request::Patch { .. })
+            && self.would_remove(call)
     }
 
     /// Has a patch that takes the last finalizer from its object be checked. The object is removed later, whatever happens to it until then.
@@ -259,7 +315,9 @@ impl<'a> World<'a> {
     pub(super) fn check(&mut self, at: usize) {
         self.arrive(at);
         let target = &self.calls[at].call.ask;
-        let stored = self.server.object(target.kind, &target.target.namespace, &target.target.name);
+        let stored = self
+            .server
+            .object(target.kind, &target.target.namespace, &target.target.name);
         self.calls[at].removes = stored.map(|object| object.meta.uid.clone());
     }
 
@@ -269,14 +327,21 @@ impl<'a> World<'a> {
             && self.calls[at].arrived.is_none()
         {
             self.calls[at].arrived = Some(self.writes.len());
-            self.writes.push(Write { text: intent, body: body_of(&self.calls[at].call.ask) });
+            self.writes.push(Write {
+                text: intent,
+                body: body_of(&self.calls[at].call.ask),
+            });
         }
     }
 
     /// Has a call take effect.
     pub(super) fn commit(&mut self, at: usize) -> Committed {
         self.arrive(at);
-        let InFlight { call, arrived, removes } = self.calls.remove(at);
+        let InFlight {
+            call,
+            arrived,
+            removes,
+        } = self.calls.remove(at);
         let (code, answer) = match removes {
             None => perform(&mut self.server, &call.ask),
             Some(uid) => {
@@ -285,7 +350,12 @@ impl<'a> World<'a> {
                     preconditions: Preconditions::uid(uid),
                     ..DeleteOptions::policy(PropagationPolicy::Background)
                 };
-                let _gone = self.server.delete_with(call.ask.kind, &call.ask.target.namespace, &call.ask.target.name, &options);
+                let _gone = self.server.delete_with(
+                    call.ask.kind,
+                    &call.ask.target.namespace,
+                    &call.ask.target.name,
+                    &options,
+                );
                 (200, Answer::Applied(None))
             }
         };
@@ -293,7 +363,10 @@ impl<'a> World<'a> {
             write.text = format!("{} {code}", write.text);
         }
         self.last_call_at = self.now;
-        Committed { call: call.id, answer }
+        Committed {
+            call: call.id,
+            answer,
+        }
     }
 
     /// Tells the collector.
@@ -329,13 +402,23 @@ impl<'a> World<'a> {
         let later = |at: &Timestamp| *at > self.now;
         let client = Some(self.client.ready_at).filter(later);
         let namespaces = self.namespaces.next_at().filter(later);
-        self.collector_due.into_iter().chain(client).chain(namespaces).min()
+        self.collector_due
+            .into_iter()
+            .chain(client)
+            .chain(namespaces)
+            .min()
     }
 
     /// Whether only time can bring anything more from the collector, and not before a silence is over.
     pub(super) fn is_silent(&self) -> bool {
-        let settled = !self.may_poll && self.calls.is_empty() && (0..self.lanes.len()).all(|lane| !self.is_behind(lane));
-        settled && self.client.ready_at <= self.now && self.collector_due.is_none_or(|due| due.since(self.last_call_at) > SILENCE)
+        let settled = !self.may_poll
+            && self.calls.is_empty()
+            && (0..self.lanes.len()).all(|lane| !self.is_behind(lane));
+        settled
+            && self.client.ready_at <= self.now
+            && self
+                .collector_due
+                .is_none_or(|due| due.since(self.last_call_at) > SILENCE)
     }
 
     /// What is under way, for a person.
@@ -343,21 +426,30 @@ impl<'a> World<'a> {
         let calls = self.calls.iter().map(|call| {
             let target = call.call.ask.target.short();
             let read = || format!("get {target} ({})", call.call.ask.reason.name());
-            format!("{}{}", self.intent(call).unwrap_or_else(read), if call.arrived.is_some() { " (arrived)" } else { "" })
+            format!(
+                "{}{}",
+                self.intent(call).unwrap_or_else(read),
+                if call.arrived.is_some() { " (arrived)" } else { "" }
+            )
         });
         let behind = (0..self.lanes.len()).filter(|&lane| self.is_behind(lane));
         let behind = behind.map(|lane| self.server.catalog()[self.lanes[lane].kind].resource.to_string());
         format!(
             "{} calls of the client answered; writes: {:?}; in flight: {:?}; undelivered: {:?}",
             self.client.calls.len(),
-            self.writes.iter().map(|write| write.text.as_str()).collect::<Vec<_>>(),
+            self.writes
+                .iter()
+                .map(|write| write.text.as_str())
+                .collect::<Vec<_>>(),
             calls.collect::<Vec<_>>(),
             behind.collect::<Vec<_>>(),
         )
     }
 
     fn handle(&mut self, input: Input) -> Result<(), Failure> {
-        let Some(collector) = &mut self.collector else { return Ok(()) };
+        let Some(collector) = &mut self.collector else {
+            return Ok(());
+        };
         self.may_poll = true;
         collector.handle(self.now, input).map_err(Failure::unreadable)
     }
@@ -405,7 +497,10 @@ fn perform(server: &mut ApiServer, ask: &Ask) -> (u16, Answer) {
 fn body_of(ask: &Ask) -> String {
     match &ask.request {
         Request::Patch { format, body } => {
-            format!("{format} {}", body_without_version(&String::from_utf8_lossy(body)))
+            format!(
+                "{format} {}",
+                body_without_version(&String::from_utf8_lossy(body))
+            )
         }
         Request::Delete { wire, propagation } => {
             let uid = wire.uid.as_ref().map(ToString::to_string);

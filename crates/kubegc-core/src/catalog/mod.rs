@@ -387,9 +387,7 @@ impl Catalog {
             return None;
         }
         let is_it = |resource: &ApiResource| {
-            *resource.version == *version
-                && *resource.group == *group
-                && resource.kind.to_lowercase() == kind
+            *resource.version == *version && *resource.group == *group && resource.kind.to_lowercase() == kind
         };
         self.iter()
             .find_map(|(id, resource)| is_it(resource).then_some(id))

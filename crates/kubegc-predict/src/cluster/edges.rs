@@ -78,7 +78,11 @@ impl Edges {
             edges.facts.push(facts(&object));
             edges.uids.push(object.uid().clone());
             let uids = &edges.uids;
-            edges.by_uid.insert_unique(hash(object.uid()), position as u32, |&at| hash(&uids[at as usize]));
+            edges
+                .by_uid
+                .insert_unique(hash(object.uid()), position as u32, |&at| {
+                    hash(&uids[at as usize])
+                });
         }
         // By uid: the graph's edges. By address: what lookups find.
         let mut pairs: Vec<(u32, u32)> = Vec::new();
@@ -152,12 +156,21 @@ impl Edges {
         if let Some(at) = self.positions_of(&reference.uid).find(is_named) {
             return Owner::At(at);
         }
-        if snapshot.position(&resource.group, &resource.kind, namespace, &reference.name).is_some() {
+        if snapshot
+            .position(&resource.group, &resource.kind, namespace, &reference.name)
+            .is_some()
+        {
             // The name belongs to another object: that is proof, complete or not.
             return Owner::Absent;
         }
-        let coverage = snapshot.completeness.in_namespace(&resource.group, &resource.kind, namespace);
-        if coverage.is_complete() { Owner::Absent } else { Owner::Unknown }
+        let coverage = snapshot
+            .completeness
+            .in_namespace(&resource.group, &resource.kind, namespace);
+        if coverage.is_complete() {
+            Owner::Absent
+        } else {
+            Owner::Unknown
+        }
     }
 }
 
@@ -166,11 +179,22 @@ impl Edges {
 /// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions.
 pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) -> bool {
     let (group, _) = split_api_version(api_version);
-    let mut in_group = snapshot.catalog.iter().map(|(_, resource)| resource).filter(|resource| *resource.group == *group);
+    let mut in_group = snapshot
+        .catalog
+        .iter()
+        .map(|(_, resource)| resource)
+        .filter(|resource| *resource.group == *group);
     in_group.any(|resource| {
         let is_defined = || {
             let definition = resource.qualified_resource();
-            snapshot.position("apiextensions.k8s.io", "CustomResourceDefinition", "", &definition).is_some()
+            snapshot
+                .position(
+                    "apiextensions.k8s.io",
+                    "CustomResourceDefinition",
+                    "",
+                    &definition,
+                )
+                .is_some()
         };
         !resource.custom || (*resource.kind == *kind && is_defined())
     })
@@ -180,7 +204,10 @@ fn facts(object: &ObjectView<'_>) -> u8 {
     let mut facts = 0;
     for finalizer in object.finalizers() {
         facts |= HAS_FINALIZERS;
-        if matches!(&**finalizer, metadata::FINALIZER_ORPHAN | metadata::FINALIZER_FOREGROUND) {
+        if matches!(
+            &**finalizer,
+            metadata::FINALIZER_ORPHAN | metadata::FINALIZER_FOREGROUND
+        ) {
             facts |= HAS_COLLECTOR_FINALIZER;
         }
     }

@@ -118,9 +118,7 @@ impl Cluster {
                             && selector.matches(&object.meta)
                     })
                 };
-                let all = self
-                    .snapshot
-                    .positions_of_kind(&resource.group, &resource.kind);
+                let all = self.snapshot.positions_of_kind(&resource.group, &resource.kind);
                 Ok(all.filter(is_meant).map(|position| position as u32).collect())
             }
         }
@@ -132,12 +130,9 @@ impl Cluster {
     /// The kind is unknown or ambiguous, or there is no such object.
     pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
-        let found = self.snapshot.position(
-            &resource.group,
-            &resource.kind,
-            &name.namespace,
-            &name.name,
-        );
+        let found = self
+            .snapshot
+            .position(&resource.group, &resource.kind, &name.namespace, &name.name);
         found
             .map(|at| at as u32)
             .ok_or_else(|| PredictError::UnknownObject {

@@ -19,8 +19,14 @@ pub(crate) enum Kind {
     ClusterRole,
 }
 
-pub(crate) const KINDS: [Kind; 6] =
-    [Kind::ConfigMap, Kind::Secret, Kind::ReplicaSet, Kind::Pod, Kind::Widget, Kind::ClusterRole];
+pub(crate) const KINDS: [Kind; 6] = [
+    Kind::ConfigMap,
+    Kind::Secret,
+    Kind::ReplicaSet,
+    Kind::Pod,
+    Kind::Widget,
+    Kind::ClusterRole,
+];
 
 impl Kind {
     pub(crate) const fn api_version(self) -> &'static str {
@@ -79,7 +85,11 @@ pub(crate) struct Shape {
 pub(crate) fn clusters(shape: Shape) -> impl Strategy<Value = Vec<Object>> {
     (1..=shape.objects_max).prop_flat_map(move |count| {
         let reference = (0..count, any::<bool>(), prop::bool::weighted(0.12));
-        let reference = reference.prop_map(|(to, blocking, dangling)| Reference { to, blocking, dangling });
+        let reference = reference.prop_map(|(to, blocking, dangling)| Reference {
+            to,
+            blocking,
+            dangling,
+        });
         let finalizers = if shape.deletions {
             prop_oneof![
                 6 => Just(vec![]),
@@ -199,7 +209,8 @@ pub(crate) fn widget_definition() -> Value {
 
 /// A list of items as one document.
 pub(crate) fn list(items: &[Value]) -> Vec<u8> {
-    serde_json::to_vec(&json!({ "apiVersion": "v1", "kind": "List", "items": items })).expect("values are JSON")
+    serde_json::to_vec(&json!({ "apiVersion": "v1", "kind": "List", "items": items }))
+        .expect("values are JSON")
 }
 
 /// Reads documents, all kinds complete that are named.
@@ -210,9 +221,15 @@ pub(crate) fn read(documents: &[Vec<u8>], complete: &[&str], assumptions: Assump
         reader = reader.complete(kind);
     }
     for (at, document) in documents.iter().enumerate() {
-        reader.read(&format!("document-{at}"), &document[..]).expect("the document is a list");
+        reader
+            .read(&format!("document-{at}"), &document[..])
+            .expect("the document is a list");
     }
-    Cluster::new(version, reader.finish().expect("the kinds are known"), assumptions)
+    Cluster::new(
+        version,
+        reader.finish().expect("the kinds are known"),
+        assumptions,
+    )
 }
 
 /// A cluster of which everything is known.
@@ -229,19 +246,32 @@ pub(crate) fn delete(objects: &[Object], number: usize, policy: PropagationPolic
         let _written = write!(text, "{}/", object.namespace);
     }
     let _written = write!(text, "{}/{}", object.kind.name(), name(number));
-    let options = DeleteOptions { propagation: Some(Propagation::Policy(policy)), ..DeleteOptions::default() };
+    let options = DeleteOptions {
+        propagation: Some(Propagation::Policy(policy)),
+        ..DeleteOptions::default()
+    };
     Intent::delete(text.parse().expect("a name in two or three parts"), options)
 }
 
 pub(crate) fn policies() -> impl Strategy<Value = PropagationPolicy> {
     prop::sample::select(
-        &[PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan][..],
+        &[
+            PropagationPolicy::Background,
+            PropagationPolicy::Foreground,
+            PropagationPolicy::Orphan,
+        ][..],
     )
 }
 
 /// The word for what becomes of an object after what is pending and the intent: both forecasts read together.
 pub(crate) fn word(cluster: &Cluster, forecast: &Forecast, uid: &str) -> &'static str {
-    let of = |forecast: &Forecast| forecast.fates.iter().find(|fate| *fate.object.uid.text() == *uid).cloned();
+    let of = |forecast: &Forecast| {
+        forecast
+            .fates
+            .iter()
+            .find(|fate| *fate.object.uid.text() == *uid)
+            .cloned()
+    };
     let (before, after) = (of(cluster.pending()), of(forecast));
     let is_released = |fate: &Option<kubegc_predict::ObjectFate>| {
         fate.as_ref().is_some_and(|fate| fate.fate.word() == "released")

@@ -8,7 +8,10 @@ use proptest::prelude::*;
 
 use crate::common::{self, Object, Shape};
 
-const SHAPE: Shape = Shape { objects_max: 10, deletions: false };
+const SHAPE: Shape = Shape {
+    objects_max: 10,
+    deletions: false,
+};
 
 /// What each object has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]

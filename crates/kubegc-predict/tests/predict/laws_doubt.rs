@@ -7,7 +7,10 @@ use serde_json::Value;
 
 use crate::common::{self, KINDS, Shape};
 
-const SHAPE: Shape = Shape { objects_max: 9, deletions: true };
+const SHAPE: Shape = Shape {
+    objects_max: 9,
+    deletions: true,
+};
 
 /// How a kind is declared.
 const fn declaration(kind: common::Kind) -> &'static str {
@@ -84,14 +87,18 @@ fn generated_dumps_have_fates_of_every_sort() {
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeMap::new();
     for _ in 0..200 {
-        let objects = common::clusters(SHAPE).new_tree(&mut runner).expect("the strategy gives values").current();
+        let objects = common::clusters(SHAPE)
+            .new_tree(&mut runner)
+            .expect("the strategy gives values")
+            .current();
         let cluster = common::read(
             &[common::list(&common::items(&objects))],
             &["configmaps", "pods", "replicasets.apps"],
             Assumptions::default(),
         );
-        let forecast =
-            cluster.predict(&[common::delete(&objects, 0, PropagationPolicy::Foreground)]).expect("the root is there");
+        let forecast = cluster
+            .predict(&[common::delete(&objects, 0, PropagationPolicy::Foreground)])
+            .expect("the root is there");
         for fate in &forecast.fates {
             *seen.entry(fate.fate.word()).or_insert(0) += 1;
         }

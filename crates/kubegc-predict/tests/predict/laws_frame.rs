@@ -7,13 +7,18 @@ use serde_json::{Value, json};
 
 use crate::common::{self, Shape};
 
-const SHAPE: Shape = Shape { objects_max: 9, deletions: true };
+const SHAPE: Shape = Shape {
+    objects_max: 9,
+    deletions: true,
+};
 
 fn words(forecast: &Forecast) -> Vec<(String, &'static str)> {
     // What only could have been reached may be listed or not.
     let is_changed = |fate: &&ObjectFate| fate.after.as_deref().map(stable) != Some(stable(&fate.before));
     let fates = forecast.fates.iter().filter(is_changed);
-    fates.map(|fate| (fate.object.short(), fate.fate.word())).collect()
+    fates
+        .map(|fate| (fate.object.short(), fate.fate.word()))
+        .collect()
 }
 
 /// The items as they are once what is pending has happened.

@@ -10,12 +10,17 @@ use proptest::prelude::*;
 
 use crate::common::{self, Shape};
 
-const SHAPE: Shape = Shape { objects_max: 9, deletions: true };
+const SHAPE: Shape = Shape {
+    objects_max: 9,
+    deletions: true,
+};
 
 /// The facts about owners that stand right below a statement.
 fn cited(statements: &[Statement], at: usize) -> Vec<Resolved> {
     let depth = statements[at].depth;
-    let below = statements[at + 1..].iter().take_while(|statement| statement.depth > depth);
+    let below = statements[at + 1..]
+        .iter()
+        .take_while(|statement| statement.depth > depth);
     below
         .filter(|statement| statement.depth == depth + 1)
         .filter_map(|statement| match &statement.fact {
@@ -27,7 +32,9 @@ fn cited(statements: &[Statement], at: usize) -> Vec<Resolved> {
 
 /// Whether the cited owners lead to what the step did.
 fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Forecast) -> Result<(), String> {
-    let Why::Collector(reason) = &step.why else { return Err("not the collector's".to_owned()) };
+    let Why::Collector(reason) = &step.why else {
+        return Err("not the collector's".to_owned());
+    };
     // Whether it had dependents is the part of the reason that its name tells.
     let has_dependents = matches!(reason, Reason::OwnerWaits(_) | Reason::BreakCycle(_));
     let verdict = decide(&fate.before, owners, has_dependents);
@@ -41,20 +48,35 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
         (Reason::BreakCycle(_), Act::Patch { .. }) => verdict == Verdict::DeleteBeforeOwner,
         (Reason::SomeOwnersGone(_), Act::Patch { .. }) => matches!(verdict, Verdict::Release(_)),
         (Reason::OwnerOrphans(owner), Act::Patch { .. }) => {
-            let is_owner = fate.before.owner_references.iter().any(|reference| reference.uid == owner.uid);
+            let is_owner = fate
+                .before
+                .owner_references
+                .iter()
+                .any(|reference| reference.uid == owner.uid);
             // The owner was told to orphan: by a step before this one, or before anything happened.
             let was_asked = forecast.timeline.iter().any(|step| {
-                step.changes.iter().any(|change| change.object.uid == owner.uid && change.outcome == Outcome::Terminating)
+                step.changes
+                    .iter()
+                    .any(|change| change.object.uid == owner.uid && change.outcome == Outcome::Terminating)
             });
             let was_so = forecast.fates.iter().any(|other| {
-                other.object.uid == owner.uid && other.before.has_finalizer("orphan") && other.before.is_deleting()
+                other.object.uid == owner.uid
+                    && other.before.has_finalizer("orphan")
+                    && other.before.is_deleting()
             });
             is_owner && (was_asked || was_so)
         }
         (Reason::NothingBlocks | Reason::DependentsReleased, Act::Patch { .. }) => true,
         _ => false,
     };
-    if fits { Ok(()) } else { Err(format!("{verdict:?} against {:?} because of {reason:?}", step.act)) }
+    if fits {
+        Ok(())
+    } else {
+        Err(format!(
+            "{verdict:?} against {:?} because of {reason:?}",
+            step.act
+        ))
+    }
 }
 
 fn explained(forecast: &Forecast) -> Result<usize, String> {
@@ -63,15 +85,25 @@ fn explained(forecast: &Forecast) -> Result<usize, String> {
         let explanation = forecast.explain(&fate.object);
         let statements = &explanation.statements;
         let first = statements.first().ok_or("nothing is said")?;
-        if first.fact != (Fact::Fate { object: fate.object.clone(), fate: fate.fate.clone() }) {
+        if first.fact
+            != (Fact::Fate {
+                object: fate.object.clone(),
+                fate: fate.fate.clone(),
+            })
+        {
             return Err(format!("{}: begins with {:?}", fate.object.short(), first.fact));
         }
         let is_changed = forecast.timeline.iter().any(|step| {
-            step.changes.iter().any(|change| change.object.uid == fate.object.uid)
+            step.changes
+                .iter()
+                .any(|change| change.object.uid == fate.object.uid)
         });
         let Some(Fact::Step { index, step }) = statements.get(1).map(|statement| &statement.fact) else {
             if is_changed {
-                return Err(format!("{}: a write changed it, and none is told", fate.object.short()));
+                return Err(format!(
+                    "{}: a write changed it, and none is told",
+                    fate.object.short()
+                ));
             }
             continue;
         };
@@ -113,11 +145,15 @@ fn generated_clusters_have_decisions_to_explain() {
     let mut runner = TestRunner::deterministic();
     let mut checked = 0;
     for _ in 0..100 {
-        let objects = common::clusters(SHAPE).new_tree(&mut runner).expect("the strategy gives values").current();
+        let objects = common::clusters(SHAPE)
+            .new_tree(&mut runner)
+            .expect("the strategy gives values")
+            .current();
         let cluster = common::complete(&common::items(&objects));
         let intents = [common::delete(&objects, 0, PropagationPolicy::Foreground)];
         let forecast = cluster.predict(&intents).expect("it is there");
-        checked += explained(cluster.pending()).expect("it is explained") + explained(&forecast).expect("it is explained");
+        checked += explained(cluster.pending()).expect("it is explained")
+            + explained(&forecast).expect("it is explained");
     }
     assert!(checked > 100, "{checked}");
 }

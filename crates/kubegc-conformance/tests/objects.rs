@@ -1,0 +1,87 @@
+//! The repository's choice of recorded scenarios matches, and a recording that is not true does not.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use kubegc_conformance::runner::{FileReport, Options, replay};
+
+fn recording(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("vectors/objects")
+        .join(name)
+}
+
+fn replay_file(path: &Path) -> FileReport {
+    replay(path, &Options::default()).expect("the vectors can be read")
+}
+
+fn assert_matches(name: &str, cases_min: usize) {
+    let report = replay_file(&recording(name));
+    let failed: Vec<_> = report
+        .failed
+        .iter()
+        .map(|case| format!("{}\n{}", case.name, case.failure))
+        .collect();
+    assert!(failed.is_empty(), "{name}: {}", failed.join("\n"));
+    assert!(
+        report.passed >= cases_min,
+        "{name} has only {} cases",
+        report.passed
+    );
+}
+
+#[test]
+fn the_api_server_answers_as_recorded() {
+    assert_matches("api-delete-semantics.jsonl", 12);
+}
+
+#[test]
+fn the_collector_writes_as_recorded() {
+    assert_matches("handwritten.jsonl", 30);
+    assert_matches("random.jsonl", 20);
+}
+
+#[test]
+fn the_collector_writes_as_recorded_with_one_worker() {
+    assert_matches("handwritten-1worker.jsonl", 20);
+}
+
+#[test]
+fn the_collector_writes_as_recorded_after_a_restart() {
+    assert_matches("restart.jsonl", 10);
+}
+
+#[test]
+fn a_changed_recording_fails() {
+    let text = fs::read_to_string(recording("handwritten.jsonl")).expect("in the repository");
+    let line = text
+        .lines()
+        .find(|line| line.contains("delete b Background 200"))
+        .expect("some dependent is deleted");
+    for (from, to) in [
+        // A write that the collector does not make.
+        ("delete b Background 200", "delete b Orphan 200"),
+        // An answer that the server does not give.
+        (r#""code":201"#, r#""code":409"#),
+        // A body that differs from what is sent.
+        (
+            r#""uid":"uid:b"},"propagationPolicy""#,
+            r#""uid":"uid:x"},"propagationPolicy""#,
+        ),
+        // A state that is not reached.
+        (r#""state":{"a":{"#, r#""state":{"z":{"present":true},"a":{"#),
+    ] {
+        let line = line.replace(": ", ":").replace(", \"", ",\"");
+        assert!(line.contains(from), "{from} is in the recording");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.jsonl");
+        fs::write(&path, line.replace(from, to)).expect("writable");
+        let report = replay_file(&path);
+        assert_eq!(
+            (report.passed, report.failed.len()),
+            (0, 1),
+            "{from} changed to {to}"
+        );
+    }
+}
