@@ -22,13 +22,11 @@ use super::{
 use crate::{Failure, failure::equal};
 
 /// So many steps of the world are tried for one recorded sequence.
-pub(super) const STEPS_MAX: usize = 400_000;
+pub(super) const STEPS_MAX: usize = 1_000_000;
 /// After so many tries of a stretch, the one before it is played again.
-const TRIES_MAX: usize = 12;
+const TRIES_MAX: usize = 8;
 /// From one write to the next, no more time than this passes.
 const STRETCH_MAX: Duration = Duration::from_secs(120);
-/// After so many failures without progress, twice as many stretches are played again.
-const PATIENCE: usize = 24;
 
 /// What a run must show.
 pub(super) struct Plan<'a> {
@@ -110,23 +108,24 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
         events: Vec::new(),
         tries: 0,
     }];
-    // The failure of the try that came furthest, and how many failed since.
+    // The failure of the try that came furthest.
     let mut furthest: Option<((usize, usize), Failure)> = None;
-    let mut failures = 0;
-    let mut fruitless = 0;
+    let (mut failures, mut retreats) = (0, 0_u32);
     while steps < STEPS_MAX {
         let height = stack.len();
         let Some(stretch) = stack.last_mut() else { break };
         if stretch.tries >= TRIES_MAX && height > 1 {
-            let back = 1_usize << (failures / PATIENCE).min(16);
+            // 1, 2, 1, 4, 1, 2, 1, 8 … stretches: mostly the last ones, all of them now and then.
+            retreats += 1;
+            let back = 1_usize << retreats.trailing_zeros().min(16);
             stack.truncate(height.saturating_sub(back).max(1));
-            if let Some(stretch) = stack.last_mut().filter(|_| back > 1) {
+            if let Some(stretch) = stack.last_mut() {
                 stretch.tries = 0;
             }
             continue;
         }
         let mut run = Run {
-            mood: Mood::draw(&mut rng, fruitless, stretch.from.lanes.len()),
+            mood: Mood::draw(&mut rng, failures, stretch.from.lanes.len()),
             world: stretch.from.clone(),
             level: stretch.events.len(),
             events: stretch.events.clone(),
@@ -142,10 +141,8 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
             }),
             Err(failure) => {
                 failures += 1;
-                fruitless += 1;
                 let reached = (run.level, run.world.writes.len());
                 if furthest.as_ref().is_none_or(|(known, _)| reached > *known) {
-                    failures = 0;
                     let (level, write) = reached;
                     let place = format!(
                         "no run found in {STEPS_MAX} steps; the furthest ended at checkpoint {level}, write {write}"

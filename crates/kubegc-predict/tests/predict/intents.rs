@@ -1,1 +1,227 @@
-//! t
+//! Each kind of question, on a cluster written for it, with the answer as a person reads it.
+
+use kubegc_core::{DeleteOptions, Preconditions, PropagationPolicy, deletion::Propagation};
+use kubegc_predict::{Assumptions, Cluster, Detail, Fate, Finding, Intent, KindName, PredictError, Target};
+use serde_json::{Value, json};
+
+use crate::common;
+
+/// An object: `namespace/Kind/name`, and its owners in the same form.
+fn object(api_version: &str, name: &str, owners: &[(&str, &str)]) -> Value {
+    let parts: Vec<&str> = name.split('/').collect();
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|(api_version, owner)| {
+            let parts: Vec<&str> = owner.split('/').collect();
+            json!({
+                "apiVersion": api_version, "kind": parts[1], "name": parts[2], "uid": uid(owner),
+                "controller": true, "blockOwnerDeletion": true,
+            })
+        })
+        .collect();
+    let mut item = json!({
+        "apiVersion": api_version,
+        "kind": parts[1],
+        "metadata": { "name": parts[2], "uid": uid(name), "resourceVersion": "5", "ownerReferences": owners },
+    });
+    if !parts[0].is_empty() {
+        item["metadata"]["namespace"] = parts[0].into();
+    }
+    match parts[1] {
+        "Pod" => {
+            item["spec"] = json!({ "nodeName": "node-1", "terminationGracePeriodSeconds": 30 });
+            item["status"] = json!({ "phase": "Running" });
+        }
+        "Namespace" => {
+            item["spec"] = json!({ "finalizers": ["kubernetes"] });
+            item["status"] = json!({ "phase": "Active" });
+        }
+        _ => {}
+    }
+    item
+}
+
+fn uid(name: &str) -> String {
+    format!("uid-of-{name}")
+}
+
+fn with(mut item: Value, field: &str, value: Value) -> Value {
+    item["metadata"][field] = value;
+    item
+}
+
+/// A Deployment with its ReplicaSet and two Pods.
+fn web() -> Vec<Value> {
+    let deployment = ("apps/v1", "shop/Deployment/web");
+    let set = ("apps/v1", "shop/ReplicaSet/web-1");
+    vec![
+        with(object(deployment.0, deployment.1, &[]), "labels", json!({ "app": "web" })),
+        object(set.0, set.1, &[deployment]),
+        with(object("v1", "shop/Pod/web-1-a", &[set]), "labels", json!({ "app": "web" })),
+        with(object("v1", "shop/Pod/web-1-b", &[set]), "labels", json!({ "app": "web", "tier": "canary" })),
+    ]
+}
+
+fn options(policy: PropagationPolicy) -> DeleteOptions {
+    DeleteOptions { propagation: Some(Propagation::Policy(policy)), ..DeleteOptions::default() }
+}
+
+fn delete(name: &str, options: DeleteOptions) -> Intent {
+    Intent::delete(name.parse().expect("a name in two or three parts"), options)
+}
+
+fn labelled(kind: &str, namespace: Option<&str>, selector: &str) -> Intent {
+    let selector = selector.parse().expect("a selector");
+    let target =
+        Target::Labelled { kind: KindName::new(kind), namespace: namespace.map(Into::into), selector };
+    Intent { target, options: DeleteOptions::default() }
+}
+
+fn text(cluster: &Cluster, intents: &[Intent]) -> String {
+    let forecast = cluster.predict(intents).expect("the question can be understood");
+    forecast.to_text(Detail { timeline: true, ..Detail::default() })
+}
+
+fn check(items: &[Value], assumptions: Assumptions, intents: &[Intent], expected: &str) {
+    let cluster = common::read(&[common::list(items)], &["all"], assumptions);
+    assert_eq!(text(&cluster, intents), expected);
+}
+
+const BACKGROUND: PropagationPolicy = PropagationPolicy::Background;
+const FOREGROUND: PropagationPolicy = PropagationPolicy::Foreground;
+const ORPHAN: PropagationPolicy = PropagationPolicy::Orphan;
+
+#[test]
+fn one_object_in_the_background() {
+    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(BACKGROUND))], "A");
+}
+
+#[test]
+fn one_object_in_the_foreground() {
+    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(FOREGROUND))], "B");
+}
+
+#[test]
+fn one_object_without_its_dependents() {
+    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(ORPHAN))], "C");
+}
+
+#[test]
+fn objects_by_their_labels() {
+    check(&web(), Assumptions::default(), &[labelled("pods", Some("shop"), "app=web,tier!=canary")], "D");
+    check(&web(), Assumptions::default(), &[labelled("pods", Some("other"), "app=web")], "D2");
+}
+
+#[test]
+fn pods_that_never_end_stay_terminating() {
+    let assumptions = Assumptions { pods_end: false, ..Assumptions::default() };
+    check(&web(), assumptions, &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))], "E");
+}
+
+#[test]
+fn a_held_object_goes_once_its_finalizer_is_released() {
+    let items = [with(object("v1", "shop/ConfigMap/a", &[]), "finalizers", json!(["example.com/held"]))];
+    let intents = [delete("shop/ConfigMap/a", DeleteOptions::default())];
+    check(&items, Assumptions::default(), &intents, "F");
+    let assumptions = Assumptions { finalizers_released: vec!["example.com/held".into()], ..Assumptions::default() };
+    check(&items, assumptions, &intents, "F2");
+}
+
+#[test]
+fn several_deletes_come_one_after_another() {
+    let intents = [
+        delete("shop/Deployment/web", options(ORPHAN)),
+        delete("shop/ReplicaSet/web-1", options(ORPHAN)),
+        delete("shop/Pod/web-1-a", DeleteOptions::default()),
+    ];
+    check(&web(), Assumptions::default(), &intents, "G");
+}
+
+#[test]
+fn a_namespace_goes_with_its_content_pods_first() {
+    let mut items = web();
+    items.push(object("v1", "/Namespace/shop", &[]));
+    items.push(object("v1", "/Namespace/other", &[]));
+    items.push(object("v1", "other/ConfigMap/b", &[]));
+    items.push(object("v1", "shop/ConfigMap/a", &[]));
+    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], "H");
+}
+
+#[test]
+fn a_namespace_waits_for_content_that_is_held() {
+    let items = [
+        object("v1", "/Namespace/shop", &[]),
+        with(object("v1", "shop/ConfigMap/a", &[]), "finalizers", json!(["example.com/held"])),
+        object("v1", "shop/Secret/b", &[]),
+    ];
+    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], "I");
+}
+
+#[test]
+fn a_definition_goes_with_its_objects_and_their_dependents() {
+    let items = [
+        common::widget_definition(),
+        object("example.com/v1", "shop/Widget/a", &[]),
+        object("v1", "shop/ConfigMap/of-a", &[("example.com/v1", "shop/Widget/a")]),
+    ];
+    let intents = [delete("CustomResourceDefinition/widgets.example.com", DeleteOptions::default())];
+    check(&items, Assumptions::default(), &intents, "J");
+}
+
+#[test]
+fn a_definition_waits_for_an_object_that_is_held() {
+    let items = [
+        common::widget_definition(),
+        with(object("example.com/v1", "shop/Widget/a", &[]), "finalizers", json!(["example.com/held"])),
+    ];
+    let intents = [delete("CustomResourceDefinition/widgets.example.com", DeleteOptions::default())];
+    check(&items, Assumptions::default(), &intents, "K");
+}
+
+#[test]
+fn a_precondition_that_does_not_hold_is_refused() {
+    let cluster = common::complete(&web());
+    for (preconditions, refused) in [
+        (Preconditions::uid("another".into()), true),
+        (Preconditions { uid: None, resource_version: Some("4".into()) }, true),
+        (Preconditions::uid(uid("shop/Deployment/web").as_str().into()), false),
+    ] {
+        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+        let forecast = cluster.predict(&[delete("shop/Deployment/web", options.clone())]).expect("it is there");
+        let refusals: Vec<_> = forecast
+            .findings
+            .iter()
+            .filter_map(|finding| match finding {
+                Finding::Refused { object, code, .. } => Some((object.short(), *code)),
+                _ => None,
+            })
+            .collect();
+        if refused {
+            assert_eq!(refusals, [("shop/Deployment/web".to_owned(), 409)], "{options:?}");
+            assert!(forecast.fates.iter().all(|fate| fate.fate == Fate::Kept), "{options:?}");
+        } else {
+            assert!(refusals.is_empty());
+            assert_eq!(forecast.counts().get("deleted"), Some(&4));
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_goes_below_a_controller_that_stays_may_come_again() {
+    let cluster = common::complete(&web());
+    let forecast = cluster.predict(&[delete("shop/Pod/web-1-a", DeleteOptions::default())]).expect("it is there");
+    let findings: Vec<String> = forecast.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(findings, ["shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew"]);
+}
+
+#[test]
+fn what_is_not_there_cannot_be_deleted() {
+    let cluster = common::complete(&web());
+    let ask = |name: &str| cluster.predict(&[delete(name, DeleteOptions::default())]).map(|_| ()).map_err(|error| error.to_string());
+    assert_eq!(ask("shop/Deployment/api"), Err("no object shop/Deployment/api in the dump".to_owned()));
+    assert_eq!(ask("shop/Gadget/api"), Err("no kind \"Gadget\": neither built in nor defined in the dump".to_owned()));
+    assert_eq!(ask("shop/deployments.apps/web"), Ok(()));
+    assert_eq!(ask("other/Deployment/web"), Err("no object other/Deployment/web in the dump".to_owned()));
+    let unknown = cluster.predict(&[labelled("gadgets", None, "a=b")]).map(|_| ());
+    assert_eq!(unknown, Err(PredictError::UnknownKind { name: "gadgets".to_owned() }));
+}

@@ -1,1 +1,142 @@
-//! t
+//! The two worlds that a dump with gaps allows, and what is said where they differ.
+
+use kubegc_core::PropagationPolicy;
+use kubegc_predict::{Assumptions, Cluster, Fate, Finding, Forecast, Missing};
+use serde_json::{Value, json};
+
+use crate::common;
+
+fn config_map(name: &str, owners: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "namespace": "shop", "name": name, "uid": name, "resourceVersion": "1", "ownerReferences": owners },
+    })
+}
+
+fn owner(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": name })
+}
+
+fn cluster(items: &[Value], complete: &[&str]) -> Cluster {
+    common::read(&[common::list(items)], complete, Assumptions::default())
+}
+
+fn root_deleted(cluster: &Cluster) -> Forecast {
+    let options = kubegc_core::DeleteOptions::policy(PropagationPolicy::Background);
+    let name = "shop/ConfigMap/root".parse().expect("three parts");
+    cluster.predict(&[kubegc_predict::Intent::delete(name, options)]).expect("it is there")
+}
+
+fn fate<'a>(forecast: &'a Forecast, name: &str) -> &'a Fate {
+    &forecast.fates.iter().find(|fate| *fate.object.name == *name).expect("it is reached").fate
+}
+
+fn missing(fate: &Fate) -> Vec<String> {
+    match fate {
+        Fate::Undecided { missing } => missing.iter().map(ToString::to_string).collect(),
+        other => vec![other.word().to_owned()],
+    }
+}
+
+#[test]
+fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
+    let root = owner("v1", "ConfigMap", "root");
+    for (kind, expected) in [
+        (
+            owner("apps/v1", "Deployment", "web"),
+            "whether shop/Deployment/web exists: dump all deployments.apps and declare them complete",
+        ),
+        (owner("v1", "Node", "one"), "whether Node/one exists: dump all nodes and declare them complete"),
+        (
+            owner("example.org/v1", "Gadget", "g"),
+            "what example.org/v1/Gadget is: add the output of `kubectl api-resources`",
+        ),
+        // The group has a definition in the dump, and may have others that are not there.
+        (
+            owner("example.com/v1", "Gadget", "g"),
+            "what example.com/v1/Gadget is: add the output of `kubectl api-resources`",
+        ),
+        // A built-in group has no kinds but the known ones, and a defined kind no versions but its definition's: nothing is decided, for ever.
+        (owner("apps/v1", "Gadget", "g"), "kept"),
+        (owner("example.com/v7", "Widget", "w"), "kept"),
+        // Declared complete, and not there.
+        (owner("v1", "ConfigMap", "gone"), "deleted"),
+    ] {
+        let items =
+            [config_map("root", json!([])), config_map("below", json!([root, kind])), common::widget_definition()];
+        let cluster = cluster(&items, &["configmaps", "customresourcedefinitions"]);
+        let forecast = root_deleted(&cluster);
+        assert_eq!(missing(fate(&forecast, "below")), [expected], "{kind}");
+    }
+}
+
+#[test]
+fn each_fate_names_only_what_it_hangs_on() {
+    let root = owner("v1", "ConfigMap", "root");
+    let items = [
+        config_map("root", json!([])),
+        config_map("a", json!([root, owner("v1", "Secret", "one")])),
+        config_map("b", json!([root, owner("v1", "Secret", "two")])),
+        config_map("below-a", json!([owner("v1", "ConfigMap", "a")])),
+        config_map("c", json!([root])),
+    ];
+    let cluster = cluster(&items, &["configmaps"]);
+    let forecast = root_deleted(&cluster);
+    let one = "whether shop/Secret/one exists: dump all secrets and declare them complete";
+    let two = "whether shop/Secret/two exists: dump all secrets and declare them complete";
+    for (name, expected) in [("root", "deleted"), ("a", one), ("b", two), ("below-a", one), ("c", "deleted")] {
+        assert_eq!(missing(fate(&forecast, name)), [expected], "{name}");
+    }
+}
+
+#[test]
+fn two_owners_that_claim_one_name_are_both_unknown() {
+    let claim = |uid: &str| json!({ "apiVersion": "v1", "kind": "Secret", "name": "s", "uid": uid });
+    let items = [config_map("a", json!([claim("1")])), config_map("b", json!([claim("2")]))];
+    let cluster = cluster(&items, &["configmaps"]);
+    assert_eq!(cluster.pending().counts().into_iter().collect::<Vec<_>>(), [("undecided", 2)]);
+}
+
+#[test]
+fn what_depends_on_an_object_that_could_not_be_read_is_undecided() {
+    let mut flawed = config_map("flawed", json!([owner("v1", "ConfigMap", "root")]));
+    flawed["metadata"]["finalizers"] = json!(7);
+    let items = [
+        config_map("root", json!([])),
+        flawed,
+        config_map("below", json!([owner("v1", "ConfigMap", "flawed")])),
+        config_map("beside", json!([owner("v1", "ConfigMap", "root")])),
+    ];
+    let cluster = cluster(&items, &["configmaps"]);
+    let forecast = root_deleted(&cluster);
+    for name in ["flawed", "below"] {
+        let Fate::Undecided { missing } = fate(&forecast, name) else { panic!("{name} is decided") };
+        assert!(matches!(missing.as_slice(), [Missing::Flawed { object }] if *object.name == *"flawed"), "{name}");
+    }
+    assert_eq!(fate(&forecast, "beside").word(), "deleted");
+}
+
+#[test]
+fn kinds_that_were_not_dumped_may_hold_up_what_goes() {
+    let cluster = cluster(&[config_map("root", json!([]))], &["configmaps"]);
+    let forecast = root_deleted(&cluster);
+    let [Finding::UnseenDependents { kinds }] = forecast.findings.as_slice() else { panic!("{:?}", forecast.findings) };
+    assert!(kinds.iter().any(|kind| kind == "secrets") && !kinds.iter().any(|kind| kind == "configmaps"));
+}
+
+/// A dump as public ones are: a few kinds of one namespace, Pods and ReplicaSets without the objects that own them.
+#[test]
+fn owners_that_a_partial_dump_lacks_are_unknown_and_never_absent() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/partial");
+    let version = kubegc_core::KubernetesVersion::LATEST;
+    let mut reader = kubegc_snapshot::Reader::new(version);
+    reader.read_path(path.as_ref()).expect("the files are in the repository");
+    let cluster = Cluster::new(version, reader.finish().expect("nothing is declared"), Assumptions::default());
+    let open: Vec<String> = cluster
+        .pending()
+        .fates
+        .iter()
+        .map(|fate| format!("{}: {}", fate.object.short(), missing(&fate.fate).join("; ")))
+        .collect();
+    assert_eq!(open, ["?"]);
+}
