@@ -61,6 +61,8 @@ pub(crate) struct Pending {
     pub(crate) forecast: Forecast,
     /// What changed, by position; `None` where the object is gone.
     pub(crate) changes: BTreeMap<u32, Option<Arc<ObjectMeta>>>,
+    /// What cannot be said to stay: whoever depends on it is in doubt as well.
+    pub(crate) undecided: BTreeSet<u32>,
 }
 
 impl Default for Pending {
@@ -68,6 +70,7 @@ impl Default for Pending {
         Self {
             forecast: Forecast::empty(Assumptions::default()),
             changes: BTreeMap::new(),
+            undecided: BTreeSet::new(),
         }
     }
 }
@@ -119,17 +122,24 @@ pub(crate) fn pending(cluster: &Cluster) -> Pending {
     let scope = Scope::of(cluster, seeds);
     let forecast = run(cluster, &scope, &[]);
     let mut changes = BTreeMap::new();
+    let mut undecided = BTreeSet::new();
     for (position, fate) in scope.affected().zip(&forecast.fates) {
         match (&fate.fate, &fate.after) {
             // What is not certain is left as it is.
-            (Fate::Undecided { .. }, _) => {}
+            (Fate::Undecided { .. }, _) => {
+                undecided.insert(position);
+            }
             (_, after) if after.as_ref() == Some(&fate.before) => {}
             (_, after) => {
                 changes.insert(position, after.clone());
             }
         }
     }
-    Pending { forecast, changes }
+    Pending {
+        forecast,
+        changes,
+        undecided,
+    }
 }
 
 /// Predicts what intents do, whose targets are resolved.
@@ -349,7 +359,6 @@ fn build(
         if scope.members[position] == Member::Context {
             stored.meta.owner_references.clear();
         }
-        stored.meta.resource_version = "".into();
         // The kind is the server's, and the name was read.
         let stored = server.insert(kind, stored);
         debug_assert!(stored.is_ok(), "{stored:?}");
@@ -533,9 +542,11 @@ fn fate(
         } else {
             Vec::new()
         };
-        let in_grace = end.finalizers.is_empty() && !cluster.assumptions.pods_end;
+        let mut finalizers = end.finalizers.clone();
+        finalizers.extend(namespace_finalizers(world, object));
+        let in_grace = finalizers.is_empty() && !cluster.assumptions.pods_end;
         return Fate::Stuck {
-            finalizers: end.finalizers.clone(),
+            finalizers,
             blocked_by,
             in_grace,
         };
@@ -556,6 +567,22 @@ fn fate(
     } else {
         Fate::Released { owners: lost }
     }
+}
+
+/// The finalizers of a namespace's spec that are left: they hold it until its content is gone.
+fn namespace_finalizers(world: &World, object: &SnapshotObject) -> Vec<Arc<str>> {
+    let is_namespace = *object.kind == *"Namespace" && *object.api_version == *"v1";
+    let Some(kind) = object.kind_id.filter(|_| is_namespace) else {
+        return Vec::new();
+    };
+    let stored = world.server.object(kind, "", &object.meta.name);
+    let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
+    listed
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .map(Arc::from)
+        .collect()
 }
 
 /// What else is worth knowing.

@@ -113,7 +113,7 @@ pub(super) fn response(
     value
 }
 
-/// Compares a call of the client with the recorded one. A cause counts once, however often the server lists it.
+/// Compares a call of the client with the recorded one.
 pub(super) fn client_call(expected: Option<&ClientCall>, got: &ClientCall) -> Result<(), Failure> {
     if expected == Some(got) {
         return Ok(());

@@ -9,6 +9,7 @@ mod compare;
 mod format;
 mod guided;
 mod namespace_controller;
+mod plan;
 mod scene;
 mod world;
 
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 
 use self::{
     format::{Outcome, Scenario},
-    guided::Plan,
+    plan::Plan,
     scene::Scene,
     world::World,
 };
@@ -81,7 +82,7 @@ fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {
         let shown: Vec<Vec<String>> = outcome
             .checkpoints
             .iter()
-            .map(|checkpoint| checkpoint.gc_writes.iter().map(guided::recorded_text).collect())
+            .map(|checkpoint| checkpoint.gc_writes.iter().map(plan::recorded_text).collect())
             .collect();
         if outcome.calls_by_client.is_some() && first != Some(&shown) {
             return Err(Failure::new(

@@ -6,7 +6,7 @@
 //! 2. Perform what was pulled. Calls may run side by side.
 //! 3. Hand in whatever happens, an answer, a watch event, the passing of time, with [`Collector::handle`]. Go to 1.
 //!
-//! Decisions are not made here: [`Graph`](crate::Graph) says what to look at, [`delete::Attempt`](crate::delete::Attempt) and [`orphan::Attempt`](crate::orphan::Attempt)
+//! Decisions are not made here: [`Graph`] says what to look at, [`delete::Attempt`](crate::delete::Attempt) and [`orphan::Attempt`](crate::orphan::Attempt)
 //! say what to ask and do. The collector keeps the queues, the workers, the timers and the monitors.
 
 mod explain;

@@ -76,8 +76,8 @@ impl Scope {
                     &reference,
                 ));
                 for owner in named {
-                    // An owner that waits for its dependents can go when they do.
-                    if waits(cluster, owner) {
+                    // An owner that waits for its dependents can go when they do, and one that may be gone hangs on owners of its own.
+                    if waits(cluster, owner) || cluster.pending.undecided.contains(&owner) {
                         pending.push_back(owner);
                     } else {
                         scope.members.entry(owner).or_insert(Member::Context);

@@ -218,7 +218,10 @@ impl Environment {
         steps: &mut Vec<Step>,
         began: Timestamp,
     ) -> bool {
-        if self.definitions_deleting.is_empty() || self.definitions_at.is_none_or(|at| at > now) {
+        if self.definitions_deleting.is_empty() {
+            self.definitions_at = None;
+        }
+        if self.definitions_at.is_none_or(|at| at > now) {
             return false;
         }
         match self.definitions.step(server) {

@@ -193,6 +193,7 @@ pub(crate) fn widget_definition() -> Value {
             "name": "widgets.example.com",
             "uid": "00000000-0000-4000-8000-000000000999",
             "resourceVersion": "999",
+            "finalizers": ["customresourcecleanup.apiextensions.k8s.io"],
         },
         "spec": {
             "group": "example.com",

@@ -93,38 +93,143 @@ const ORPHAN: PropagationPolicy = PropagationPolicy::Orphan;
 
 #[test]
 fn one_object_in_the_background() {
-    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(BACKGROUND))], "A");
+    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(BACKGROUND))], r#"4 deleted
+
+deleted:
+  shop/Pod/web-1-a
+  shop/Pod/web-1-b
+  shop/Deployment/web
+  shop/ReplicaSet/web-1
+
+timeline:
+    1.   0.000s  you delete shop/Deployment/web (Background)
+    2.   0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Background): no owner of it is left
+    3.   0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): no owner of it is left
+    4.   0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): no owner of it is left
+    5.  30.000s  shop/Pod/web-1-a has ended
+    6.  30.000s  shop/Pod/web-1-b has ended
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
 fn one_object_in_the_foreground() {
-    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(FOREGROUND))], "B");
+    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(FOREGROUND))], r#"4 deleted
+
+deleted:
+  shop/Pod/web-1-a
+  shop/Pod/web-1-b
+  shop/Deployment/web
+  shop/ReplicaSet/web-1
+
+timeline:
+    1.   0.000s  you delete shop/Deployment/web (Foreground)
+    2.   0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Foreground): an owner waits for it, and it has dependents itself
+    3.   0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other is there
+    4.   0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other is there
+    5.  30.000s  shop/Pod/web-1-a has ended
+    6.  30.000s  shop/Pod/web-1-b has ended
+    7.  30.000s  the garbage collector patches shop/ReplicaSet/web-1: no dependent blocks its deletion any longer
+    8.  30.000s  the garbage collector patches shop/Deployment/web: no dependent blocks its deletion any longer
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
 fn one_object_without_its_dependents() {
-    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(ORPHAN))], "C");
+    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(ORPHAN))], r#"1 deleted, 1 released, 2 kept
+
+deleted:
+  shop/Deployment/web
+
+released:
+  shop/ReplicaSet/web-1 stays and is released from Deployment web
+
+kept:
+  shop/Pod/web-1-a
+  shop/Pod/web-1-b
+
+timeline:
+    1.   0.000s  you delete shop/Deployment/web (Orphan)
+    2.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
+    3.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
 fn objects_by_their_labels() {
-    check(&web(), Assumptions::default(), &[labelled("pods", Some("shop"), "app=web,tier!=canary")], "D");
-    check(&web(), Assumptions::default(), &[labelled("pods", Some("other"), "app=web")], "D2");
+    check(&web(), Assumptions::default(), &[labelled("pods", Some("shop"), "app=web,tier!=canary")], r#"1 deleted
+
+deleted:
+  shop/Pod/web-1-a
+
+timeline:
+    1.   0.000s  you delete shop/Pod/web-1-a
+    2.  30.000s  shop/Pod/web-1-a has ended
+
+worth knowing:
+  shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
+    check(&web(), Assumptions::default(), &[labelled("pods", Some("other"), "app=web")], r#"nothing happens
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
 fn pods_that_never_end_stay_terminating() {
     let assumptions = Assumptions { pods_end: false, ..Assumptions::default() };
-    check(&web(), assumptions, &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))], "E");
+    check(&web(), assumptions, &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))], r#"3 stuck
+
+stuck:
+  shop/Pod/web-1-a is stuck terminating, waiting for its end
+  shop/Pod/web-1-b is stuck terminating, waiting for its end
+  shop/ReplicaSet/web-1 is stuck terminating, held by foregroundDeletion, waiting for shop/Pod/web-1-a, shop/Pod/web-1-b
+
+timeline:
+    1.   0.000s  you delete shop/ReplicaSet/web-1 (Foreground)
+    2.   0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other is there
+    3.   0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other is there
+
+worth knowing:
+  shop/ReplicaSet/web-1 goes, but its controller shop/Deployment/web stays and may create it anew
+
+assumed: pods never end; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
 fn a_held_object_goes_once_its_finalizer_is_released() {
     let items = [with(object("v1", "shop/ConfigMap/a", &[]), "finalizers", json!(["example.com/held"]))];
     let intents = [delete("shop/ConfigMap/a", DeleteOptions::default())];
-    check(&items, Assumptions::default(), &intents, "F");
+    check(&items, Assumptions::default(), &intents, r#"1 stuck
+
+stuck:
+  shop/ConfigMap/a is stuck terminating, held by example.com/held
+
+timeline:
+    1.   0.000s  you delete shop/ConfigMap/a
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
     let assumptions = Assumptions { finalizers_released: vec!["example.com/held".into()], ..Assumptions::default() };
-    check(&items, assumptions, &intents, "F2");
+    check(&items, assumptions, &intents, r#"1 deleted
+
+deleted:
+  shop/ConfigMap/a
+
+timeline:
+    1.   0.000s  you delete shop/ConfigMap/a
+    2.   0.000s  finalizer example.com/held of shop/ConfigMap/a is assumed to be released
+
+assumed: pods end after their grace period; somebody removes the finalizers example.com/held, others are held; no other controller creates objects anew
+"#);
 }
 
 #[test]
@@ -134,7 +239,29 @@ fn several_deletes_come_one_after_another() {
         delete("shop/ReplicaSet/web-1", options(ORPHAN)),
         delete("shop/Pod/web-1-a", DeleteOptions::default()),
     ];
-    check(&web(), Assumptions::default(), &intents, "G");
+    check(&web(), Assumptions::default(), &intents, r#"3 deleted, 1 released
+
+deleted:
+  shop/Pod/web-1-a
+  shop/Deployment/web
+  shop/ReplicaSet/web-1
+
+released:
+  shop/Pod/web-1-b stays and is released from ReplicaSet web-1
+
+timeline:
+    1.   0.000s  you delete shop/Deployment/web (Orphan)
+    2.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
+    3.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
+    4.   0.000s  you delete shop/ReplicaSet/web-1 (Orphan)
+    5.   0.000s  the garbage collector patches shop/Pod/web-1-a: its owner shop/ReplicaSet/web-1 is deleted without its dependents
+    6.   0.000s  the garbage collector patches shop/Pod/web-1-b: its owner shop/ReplicaSet/web-1 is deleted without its dependents
+    7.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: all its dependents are released
+    8.   0.000s  you delete shop/Pod/web-1-a
+    9.  30.000s  shop/Pod/web-1-a has ended
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
@@ -144,7 +271,28 @@ fn a_namespace_goes_with_its_content_pods_first() {
     items.push(object("v1", "/Namespace/other", &[]));
     items.push(object("v1", "other/ConfigMap/b", &[]));
     items.push(object("v1", "shop/ConfigMap/a", &[]));
-    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], "H");
+    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], r#"6 deleted
+
+deleted:
+  shop/ConfigMap/a
+  Namespace/shop
+  shop/Pod/web-1-a
+  shop/Pod/web-1-b
+  shop/Deployment/web
+  shop/ReplicaSet/web-1
+
+timeline:
+    1.   0.000s  you delete Namespace/shop
+    2.   5.000s  the namespace controller empties namespace shop
+    3.  35.000s  shop/Pod/web-1-a has ended
+    4.  35.000s  shop/Pod/web-1-b has ended
+    5.  37.000s  the namespace controller empties namespace shop
+    6.  37.000s  the namespace controller empties namespace shop
+    7.  37.000s  the namespace controller empties namespace shop
+    8.  37.000s  the namespace controller empties namespace shop
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
@@ -154,7 +302,22 @@ fn a_namespace_waits_for_content_that_is_held() {
         with(object("v1", "shop/ConfigMap/a", &[]), "finalizers", json!(["example.com/held"])),
         object("v1", "shop/Secret/b", &[]),
     ];
-    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], "I");
+    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], r#"1 deleted, 2 stuck
+
+deleted:
+  shop/Secret/b
+
+stuck:
+  shop/ConfigMap/a is stuck terminating, held by example.com/held
+  Namespace/shop is stuck terminating, held by kubernetes
+
+timeline:
+    1.   0.000s  you delete Namespace/shop
+    2.   5.000s  the namespace controller empties namespace shop
+    3.   5.000s  the namespace controller empties namespace shop
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
@@ -165,7 +328,22 @@ fn a_definition_goes_with_its_objects_and_their_dependents() {
         object("v1", "shop/ConfigMap/of-a", &[("example.com/v1", "shop/Widget/a")]),
     ];
     let intents = [delete("CustomResourceDefinition/widgets.example.com", DeleteOptions::default())];
-    check(&items, Assumptions::default(), &intents, "J");
+    check(&items, Assumptions::default(), &intents, r#"3 deleted
+
+deleted:
+  shop/ConfigMap/of-a
+  CustomResourceDefinition/widgets.example.com
+  shop/Widget/a
+
+timeline:
+    1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
+    2.   0.000s  the objects of widgets.example.com go with its definition
+    3.   0.000s  the objects of widgets.example.com go with its definition
+    4.   0.000s  the garbage collector deletes shop/ConfigMap/of-a (Background): no owner of it is left
+    5.   0.000s  the objects of widgets.example.com go with its definition
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]
@@ -175,7 +353,26 @@ fn a_definition_waits_for_an_object_that_is_held() {
         with(object("example.com/v1", "shop/Widget/a", &[]), "finalizers", json!(["example.com/held"])),
     ];
     let intents = [delete("CustomResourceDefinition/widgets.example.com", DeleteOptions::default())];
-    check(&items, Assumptions::default(), &intents, "K");
+    check(&items, Assumptions::default(), &intents, r#"2 stuck
+
+stuck:
+  CustomResourceDefinition/widgets.example.com is stuck terminating, held by customresourcecleanup.apiextensions.k8s.io
+  shop/Widget/a is stuck terminating, held by example.com/held
+
+timeline:
+    1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
+    2.   0.000s  the objects of widgets.example.com go with its definition
+    3.   0.000s  the objects of widgets.example.com go with its definition
+    4.   0.000s  the objects of widgets.example.com go with its definition
+    5.   5.000s  the objects of widgets.example.com go with its definition
+    6.  10.000s  the objects of widgets.example.com go with its definition
+    7.  15.000s  the objects of widgets.example.com go with its definition
+    8.  20.000s  the objects of widgets.example.com go with its definition
+    9.  25.000s  the objects of widgets.example.com go with its definition
+   10.  30.000s  the objects of widgets.example.com go with its definition
+
+assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+"#);
 }
 
 #[test]

@@ -25,7 +25,7 @@ const fn declaration(kind: common::Kind) -> &'static str {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn completing_a_dump_contradicts_no_decided_fate(
@@ -37,6 +37,18 @@ proptest! {
         no_definition in prop::bool::weighted(0.2),
     ) {
         let root = root.index(objects.len());
+        // An owner that releases its dependents while they are deleted because it is not in their namespace: which comes first is a matter
+        // of timing, not of what is known.
+        let orphans = |number: usize| {
+            objects[number].finalizers.contains(&"orphan") || (number == root && policy == PropagationPolicy::Orphan)
+        };
+        let is_elsewhere = |owner: &common::Object, dependent: &common::Object| {
+            !owner.namespace.is_empty() && owner.namespace != dependent.namespace
+        };
+        let is_race = objects.iter().any(|object| {
+            object.owners.iter().any(|owner| orphans(owner.to) && is_elsewhere(&objects[owner.to], object))
+        });
+        prop_assume!(!is_race);
         let is_open = |kind| KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at]);
         let is_kept = |number: usize| number == root || !is_open(objects[number].kind) || !dropped[number];
         let no_definition = no_definition && is_open(common::Kind::Widget) && objects[root].kind != common::Kind::Widget;
