@@ -52,16 +52,21 @@ pub(crate) fn spread(
     }
     for &position in &scope.flawed {
         let object = cluster.object_ref(position);
-        sources.insert(Missing::Flawed { object }, vec![position]);
+        let is_known = cluster.kind_id(&object.api_version, &object.kind).is_some();
+        let missing = if is_known {
+            Missing::Flawed { object }
+        } else {
+            Missing::Kind { owner: object }
+        };
+        apart.insert(missing.clone());
+        sources.entry(missing).or_default().push(position);
     }
     let mut reached: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let contested = contested(sources.keys());
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // What could not be read is the same in both worlds, of several owners that claim one name only one is in either, and
         // what no lookup follows is in neither.
-        let everywhere = matches!(missing, Missing::Flawed { .. })
-            || contested.contains(&place(missing))
-            || apart.contains(missing);
+        let everywhere = apart.contains(missing) || contested.contains(&place(missing));
         let mut pending = starts.clone();
         while let Some(position) = pending.pop() {
             let in_doubt = |stance: &Stance| everywhere || stance.differs;

@@ -65,7 +65,7 @@ pub enum Missing {
     },
     /// A kind that neither the built-in kinds, the definitions in the dump nor discovery output explain.
     Kind {
-        /// The owner, as the reference names it.
+        /// The owner, as the reference names it, or the object itself.
         owner: ObjectRef,
     },
     /// A part of the object itself that could not be read.

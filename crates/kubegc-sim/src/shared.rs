@@ -148,6 +148,10 @@ impl ObjectStore for SharedApiServer {
     }
 
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        if address.resource.is_namespaced() == address.namespace.is_empty() {
+            // There is no such URL.
+            return Err(StoreError::NotFound);
+        }
         self.on(address.resource, |server, kind| {
             meta(server.read(kind, address.namespace, address.name))
         })

@@ -60,11 +60,13 @@ impl Scope {
                 .object(position as usize)
                 .map(|original| original.meta.owner_references.into_iter().zip(owners).collect())
                 .unwrap_or_default();
+            // Where one owner keeps the collector from ever deciding, the others do not matter to it either.
+            let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
                 if !object.meta.owner_references.contains(&reference) {
                     continue;
                 }
-                if owner == Owner::Never && may_orphan(cluster, &reference) {
+                if owner == Owner::Never && may_orphan(cluster, &reference) || owner == Owner::Unknown && never {
                     scope.out_of_reach.push((position, reference.clone()));
                 }
                 if owner == Owner::Unknown {
