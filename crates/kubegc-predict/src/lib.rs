@@ -17,6 +17,7 @@ mod fate;
 mod forecast;
 mod intent;
 mod report;
+mod simulation;
 mod timeline;
 mod world;
 

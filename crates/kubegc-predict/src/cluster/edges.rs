@@ -163,6 +163,18 @@ impl Edges {
             // The name belongs to another object: that is proof, complete or not.
             return Owner::Absent;
         }
+        // So is a uid that belongs to another object: it is given once. One kind may be served by several groups, under one uid.
+        let mut listed = self.positions_of(&reference.uid);
+        if let (Some(at), None) = (listed.next(), listed.next()) {
+            let may_be_the_same = snapshot.view(at as usize).is_none_or(|other| {
+                **other.kind() == *reference.kind
+                    && **other.name() == *reference.name
+                    && **other.namespace() == *namespace
+            });
+            if !reference.uid.is_empty() && !may_be_the_same {
+                return Owner::Absent;
+            }
+        }
         let coverage = snapshot
             .completeness
             .in_namespace(&resource.group, &resource.kind, namespace);

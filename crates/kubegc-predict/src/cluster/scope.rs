@@ -66,7 +66,9 @@ impl Scope {
                 if !object.meta.owner_references.contains(&reference) {
                     continue;
                 }
-                if owner == Owner::Never && may_orphan(cluster, &reference) || owner == Owner::Unknown && never {
+                if owner == Owner::Never && may_orphan(cluster, &reference)
+                    || owner == Owner::Unknown && never
+                {
                     scope.out_of_reach.push((position, reference.clone()));
                 }
                 if owner == Owner::Unknown {

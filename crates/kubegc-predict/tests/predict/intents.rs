@@ -55,15 +55,30 @@ fn web() -> Vec<Value> {
     let deployment = ("apps/v1", "shop/Deployment/web");
     let set = ("apps/v1", "shop/ReplicaSet/web-1");
     vec![
-        with(object(deployment.0, deployment.1, &[]), "labels", json!({ "app": "web" })),
+        with(
+            object(deployment.0, deployment.1, &[]),
+            "labels",
+            json!({ "app": "web" }),
+        ),
         object(set.0, set.1, &[deployment]),
-        with(object("v1", "shop/Pod/web-1-a", &[set]), "labels", json!({ "app": "web" })),
-        with(object("v1", "shop/Pod/web-1-b", &[set]), "labels", json!({ "app": "web", "tier": "canary" })),
+        with(
+            object("v1", "shop/Pod/web-1-a", &[set]),
+            "labels",
+            json!({ "app": "web" }),
+        ),
+        with(
+            object("v1", "shop/Pod/web-1-b", &[set]),
+            "labels",
+            json!({ "app": "web", "tier": "canary" }),
+        ),
     ]
 }
 
 fn options(policy: PropagationPolicy) -> DeleteOptions {
-    DeleteOptions { propagation: Some(Propagation::Policy(policy)), ..DeleteOptions::default() }
+    DeleteOptions {
+        propagation: Some(Propagation::Policy(policy)),
+        ..DeleteOptions::default()
+    }
 }
 
 fn delete(name: &str, options: DeleteOptions) -> Intent {
@@ -72,14 +87,23 @@ fn delete(name: &str, options: DeleteOptions) -> Intent {
 
 fn labelled(kind: &str, namespace: Option<&str>, selector: &str) -> Intent {
     let selector = selector.parse().expect("a selector");
-    let target =
-        Target::Labelled { kind: KindName::new(kind), namespace: namespace.map(Into::into), selector };
-    Intent { target, options: DeleteOptions::default() }
+    let target = Target::Labelled {
+        kind: KindName::new(kind),
+        namespace: namespace.map(Into::into),
+        selector,
+    };
+    Intent {
+        target,
+        options: DeleteOptions::default(),
+    }
 }
 
 fn text(cluster: &Cluster, intents: &[Intent]) -> String {
     let forecast = cluster.predict(intents).expect("the question can be understood");
-    forecast.to_text(Detail { timeline: true, ..Detail::default() })
+    forecast.to_text(Detail {
+        timeline: true,
+        ..Detail::default()
+    })
 }
 
 fn check(items: &[Value], assumptions: Assumptions, intents: &[Intent], expected: &str) {
@@ -93,7 +117,11 @@ const ORPHAN: PropagationPolicy = PropagationPolicy::Orphan;
 
 #[test]
 fn one_object_in_the_background() {
-    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(BACKGROUND))], r#"4 deleted
+    check(
+        &web(),
+        Assumptions::default(),
+        &[delete("shop/Deployment/web", options(BACKGROUND))],
+        r#"4 deleted
 
 deleted:
   shop/Pod/web-1-a
@@ -110,12 +138,17 @@ timeline:
     6.  30.000s  shop/Pod/web-1-b has ended
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn one_object_in_the_foreground() {
-    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(FOREGROUND))], r#"4 deleted
+    check(
+        &web(),
+        Assumptions::default(),
+        &[delete("shop/Deployment/web", options(FOREGROUND))],
+        r#"4 deleted
 
 deleted:
   shop/Pod/web-1-a
@@ -134,12 +167,17 @@ timeline:
     8.  30.000s  the garbage collector patches shop/Deployment/web: no dependent blocks its deletion any longer
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn one_object_without_its_dependents() {
-    check(&web(), Assumptions::default(), &[delete("shop/Deployment/web", options(ORPHAN))], r#"1 deleted, 1 released, 2 kept
+    check(
+        &web(),
+        Assumptions::default(),
+        &[delete("shop/Deployment/web", options(ORPHAN))],
+        r#"1 deleted, 1 released, 2 kept
 
 deleted:
   shop/Deployment/web
@@ -157,12 +195,17 @@ timeline:
     3.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn objects_by_their_labels() {
-    check(&web(), Assumptions::default(), &[labelled("pods", Some("shop"), "app=web,tier!=canary")], r#"1 deleted
+    check(
+        &web(),
+        Assumptions::default(),
+        &[labelled("pods", Some("shop"), "app=web,tier!=canary")],
+        r#"1 deleted
 
 deleted:
   shop/Pod/web-1-a
@@ -175,17 +218,30 @@ worth knowing:
   shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
-    check(&web(), Assumptions::default(), &[labelled("pods", Some("other"), "app=web")], r#"nothing happens
+"#,
+    );
+    check(
+        &web(),
+        Assumptions::default(),
+        &[labelled("pods", Some("other"), "app=web")],
+        r#"nothing happens
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn pods_that_never_end_stay_terminating() {
-    let assumptions = Assumptions { pods_end: false, ..Assumptions::default() };
-    check(&web(), assumptions, &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))], r#"3 stuck
+    let assumptions = Assumptions {
+        pods_end: false,
+        ..Assumptions::default()
+    };
+    check(
+        &web(),
+        assumptions,
+        &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))],
+        r#"3 stuck
 
 stuck:
   shop/Pod/web-1-a is stuck terminating, waiting for its end
@@ -201,14 +257,23 @@ worth knowing:
   shop/ReplicaSet/web-1 goes, but its controller shop/Deployment/web stays and may create it anew
 
 assumed: pods never end; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn a_held_object_goes_once_its_finalizer_is_released() {
-    let items = [with(object("v1", "shop/ConfigMap/a", &[]), "finalizers", json!(["example.com/held"]))];
+    let items = [with(
+        object("v1", "shop/ConfigMap/a", &[]),
+        "finalizers",
+        json!(["example.com/held"]),
+    )];
     let intents = [delete("shop/ConfigMap/a", DeleteOptions::default())];
-    check(&items, Assumptions::default(), &intents, r#"1 stuck
+    check(
+        &items,
+        Assumptions::default(),
+        &intents,
+        r#"1 stuck
 
 stuck:
   shop/ConfigMap/a is stuck terminating, held by example.com/held
@@ -217,9 +282,17 @@ timeline:
     1.   0.000s  you delete shop/ConfigMap/a
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
-    let assumptions = Assumptions { finalizers_released: vec!["example.com/held".into()], ..Assumptions::default() };
-    check(&items, assumptions, &intents, r#"1 deleted
+"#,
+    );
+    let assumptions = Assumptions {
+        finalizers_released: vec!["example.com/held".into()],
+        ..Assumptions::default()
+    };
+    check(
+        &items,
+        assumptions,
+        &intents,
+        r#"1 deleted
 
 deleted:
   shop/ConfigMap/a
@@ -229,7 +302,8 @@ timeline:
     2.   0.000s  finalizer example.com/held of shop/ConfigMap/a is assumed to be released
 
 assumed: pods end after their grace period; somebody removes the finalizers example.com/held, others are held; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
@@ -239,7 +313,11 @@ fn several_deletes_come_one_after_another() {
         delete("shop/ReplicaSet/web-1", options(ORPHAN)),
         delete("shop/Pod/web-1-a", DeleteOptions::default()),
     ];
-    check(&web(), Assumptions::default(), &intents, r#"3 deleted, 1 released
+    check(
+        &web(),
+        Assumptions::default(),
+        &intents,
+        r#"3 deleted, 1 released
 
 deleted:
   shop/Pod/web-1-a
@@ -261,7 +339,8 @@ timeline:
     9.  30.000s  shop/Pod/web-1-a has ended
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
@@ -271,7 +350,11 @@ fn a_namespace_goes_with_its_content_pods_first() {
     items.push(object("v1", "/Namespace/other", &[]));
     items.push(object("v1", "other/ConfigMap/b", &[]));
     items.push(object("v1", "shop/ConfigMap/a", &[]));
-    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], r#"6 deleted
+    check(
+        &items,
+        Assumptions::default(),
+        &[delete("Namespace/shop", DeleteOptions::default())],
+        r#"6 deleted
 
 deleted:
   shop/ConfigMap/a
@@ -292,17 +375,26 @@ timeline:
     8.  37.000s  the namespace controller empties namespace shop
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn a_namespace_waits_for_content_that_is_held() {
     let items = [
         object("v1", "/Namespace/shop", &[]),
-        with(object("v1", "shop/ConfigMap/a", &[]), "finalizers", json!(["example.com/held"])),
+        with(
+            object("v1", "shop/ConfigMap/a", &[]),
+            "finalizers",
+            json!(["example.com/held"]),
+        ),
         object("v1", "shop/Secret/b", &[]),
     ];
-    check(&items, Assumptions::default(), &[delete("Namespace/shop", DeleteOptions::default())], r#"1 deleted, 2 stuck
+    check(
+        &items,
+        Assumptions::default(),
+        &[delete("Namespace/shop", DeleteOptions::default())],
+        r#"1 deleted, 2 stuck
 
 deleted:
   shop/Secret/b
@@ -317,7 +409,8 @@ timeline:
     3.   5.000s  the namespace controller empties namespace shop
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
@@ -325,10 +418,21 @@ fn a_definition_goes_with_its_objects_and_their_dependents() {
     let items = [
         common::widget_definition(),
         object("example.com/v1", "shop/Widget/a", &[]),
-        object("v1", "shop/ConfigMap/of-a", &[("example.com/v1", "shop/Widget/a")]),
+        object(
+            "v1",
+            "shop/ConfigMap/of-a",
+            &[("example.com/v1", "shop/Widget/a")],
+        ),
     ];
-    let intents = [delete("CustomResourceDefinition/widgets.example.com", DeleteOptions::default())];
-    check(&items, Assumptions::default(), &intents, r#"3 deleted
+    let intents = [delete(
+        "CustomResourceDefinition/widgets.example.com",
+        DeleteOptions::default(),
+    )];
+    check(
+        &items,
+        Assumptions::default(),
+        &intents,
+        r#"3 deleted
 
 deleted:
   shop/ConfigMap/of-a
@@ -343,17 +447,29 @@ timeline:
     5.   0.000s  the objects of widgets.example.com go with its definition
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
 fn a_definition_waits_for_an_object_that_is_held() {
     let items = [
         common::widget_definition(),
-        with(object("example.com/v1", "shop/Widget/a", &[]), "finalizers", json!(["example.com/held"])),
+        with(
+            object("example.com/v1", "shop/Widget/a", &[]),
+            "finalizers",
+            json!(["example.com/held"]),
+        ),
     ];
-    let intents = [delete("CustomResourceDefinition/widgets.example.com", DeleteOptions::default())];
-    check(&items, Assumptions::default(), &intents, r#"2 stuck
+    let intents = [delete(
+        "CustomResourceDefinition/widgets.example.com",
+        DeleteOptions::default(),
+    )];
+    check(
+        &items,
+        Assumptions::default(),
+        &intents,
+        r#"2 stuck
 
 stuck:
   CustomResourceDefinition/widgets.example.com is stuck terminating, held by customresourcecleanup.apiextensions.k8s.io
@@ -372,7 +488,8 @@ timeline:
    10.  30.000s  the objects of widgets.example.com go with its definition
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
-"#);
+"#,
+    );
 }
 
 #[test]
@@ -380,11 +497,25 @@ fn a_precondition_that_does_not_hold_is_refused() {
     let cluster = common::complete(&web());
     for (preconditions, refused) in [
         (Preconditions::uid("another".into()), true),
-        (Preconditions { uid: None, resource_version: Some("4".into()) }, true),
-        (Preconditions::uid(uid("shop/Deployment/web").as_str().into()), false),
+        (
+            Preconditions {
+                uid: None,
+                resource_version: Some("4".into()),
+            },
+            true,
+        ),
+        (
+            Preconditions::uid(uid("shop/Deployment/web").as_str().into()),
+            false,
+        ),
     ] {
-        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        let forecast = cluster.predict(&[delete("shop/Deployment/web", options.clone())]).expect("it is there");
+        let options = DeleteOptions {
+            preconditions,
+            ..DeleteOptions::default()
+        };
+        let forecast = cluster
+            .predict(&[delete("shop/Deployment/web", options.clone())])
+            .expect("it is there");
         let refusals: Vec<_> = forecast
             .findings
             .iter()
@@ -395,7 +526,10 @@ fn a_precondition_that_does_not_hold_is_refused() {
             .collect();
         if refused {
             assert_eq!(refusals, [("shop/Deployment/web".to_owned(), 409)], "{options:?}");
-            assert!(forecast.fates.iter().all(|fate| fate.fate == Fate::Kept), "{options:?}");
+            assert!(
+                forecast.fates.iter().all(|fate| fate.fate == Fate::Kept),
+                "{options:?}"
+            );
         } else {
             assert!(refusals.is_empty());
             assert_eq!(forecast.counts().get("deleted"), Some(&4));
@@ -406,19 +540,43 @@ fn a_precondition_that_does_not_hold_is_refused() {
 #[test]
 fn a_pod_that_goes_below_a_controller_that_stays_may_come_again() {
     let cluster = common::complete(&web());
-    let forecast = cluster.predict(&[delete("shop/Pod/web-1-a", DeleteOptions::default())]).expect("it is there");
+    let forecast = cluster
+        .predict(&[delete("shop/Pod/web-1-a", DeleteOptions::default())])
+        .expect("it is there");
     let findings: Vec<String> = forecast.findings.iter().map(ToString::to_string).collect();
-    assert_eq!(findings, ["shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew"]);
+    assert_eq!(
+        findings,
+        ["shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew"]
+    );
 }
 
 #[test]
 fn what_is_not_there_cannot_be_deleted() {
     let cluster = common::complete(&web());
-    let ask = |name: &str| cluster.predict(&[delete(name, DeleteOptions::default())]).map(|_| ()).map_err(|error| error.to_string());
-    assert_eq!(ask("shop/Deployment/api"), Err("no object shop/Deployment/api in the dump".to_owned()));
-    assert_eq!(ask("shop/Gadget/api"), Err("no kind \"Gadget\": neither built in nor defined in the dump".to_owned()));
+    let ask = |name: &str| {
+        cluster
+            .predict(&[delete(name, DeleteOptions::default())])
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        ask("shop/Deployment/api"),
+        Err("no object shop/Deployment/api in the dump".to_owned())
+    );
+    assert_eq!(
+        ask("shop/Gadget/api"),
+        Err("no kind \"Gadget\": neither built in nor defined in the dump".to_owned())
+    );
     assert_eq!(ask("shop/deployments.apps/web"), Ok(()));
-    assert_eq!(ask("other/Deployment/web"), Err("no object other/Deployment/web in the dump".to_owned()));
+    assert_eq!(
+        ask("other/Deployment/web"),
+        Err("no object other/Deployment/web in the dump".to_owned())
+    );
     let unknown = cluster.predict(&[labelled("gadgets", None, "a=b")]).map(|_| ());
-    assert_eq!(unknown, Err(PredictError::UnknownKind { name: "gadgets".to_owned() }));
+    assert_eq!(
+        unknown,
+        Err(PredictError::UnknownKind {
+            name: "gadgets".to_owned()
+        })
+    );
 }

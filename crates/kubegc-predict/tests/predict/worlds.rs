@@ -24,11 +24,18 @@ fn cluster(items: &[Value], complete: &[&str]) -> Cluster {
 fn root_deleted(cluster: &Cluster) -> Forecast {
     let options = kubegc_core::DeleteOptions::policy(PropagationPolicy::Background);
     let name = "shop/ConfigMap/root".parse().expect("three parts");
-    cluster.predict(&[kubegc_predict::Intent::delete(name, options)]).expect("it is there")
+    cluster
+        .predict(&[kubegc_predict::Intent::delete(name, options)])
+        .expect("it is there")
 }
 
 fn fate<'a>(forecast: &'a Forecast, name: &str) -> &'a Fate {
-    &forecast.fates.iter().find(|fate| *fate.object.name == *name).expect("it is reached").fate
+    &forecast
+        .fates
+        .iter()
+        .find(|fate| *fate.object.name == *name)
+        .expect("it is reached")
+        .fate
 }
 
 fn missing(fate: &Fate) -> Vec<String> {
@@ -46,7 +53,10 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
             owner("apps/v1", "Deployment", "web"),
             "whether shop/Deployment/web exists: dump all deployments.apps and declare them complete",
         ),
-        (owner("v1", "Node", "one"), "whether Node/one exists: dump all nodes and declare them complete"),
+        (
+            owner("v1", "Node", "one"),
+            "whether Node/one exists: dump all nodes and declare them complete",
+        ),
         (
             owner("example.org/v1", "Gadget", "g"),
             "what example.org/v1/Gadget is: add the output of `kubectl api-resources`",
@@ -62,8 +72,11 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
         // Declared complete, and not there.
         (owner("v1", "ConfigMap", "gone"), "deleted"),
     ] {
-        let items =
-            [config_map("root", json!([])), config_map("below", json!([root, kind])), common::widget_definition()];
+        let items = [
+            config_map("root", json!([])),
+            config_map("below", json!([root, kind])),
+            common::widget_definition(),
+        ];
         let cluster = cluster(&items, &["configmaps", "customresourcedefinitions"]);
         let forecast = root_deleted(&cluster);
         assert_eq!(missing(fate(&forecast, "below")), [expected], "{kind}");
@@ -84,7 +97,13 @@ fn each_fate_names_only_what_it_hangs_on() {
     let forecast = root_deleted(&cluster);
     let one = "whether shop/Secret/one exists: dump all secrets and declare them complete";
     let two = "whether shop/Secret/two exists: dump all secrets and declare them complete";
-    for (name, expected) in [("root", "deleted"), ("a", one), ("b", two), ("below-a", one), ("c", "deleted")] {
+    for (name, expected) in [
+        ("root", "deleted"),
+        ("a", one),
+        ("b", two),
+        ("below-a", one),
+        ("c", "deleted"),
+    ] {
         assert_eq!(missing(fate(&forecast, name)), [expected], "{name}");
     }
 }
@@ -92,9 +111,15 @@ fn each_fate_names_only_what_it_hangs_on() {
 #[test]
 fn two_owners_that_claim_one_name_are_both_unknown() {
     let claim = |uid: &str| json!({ "apiVersion": "v1", "kind": "Secret", "name": "s", "uid": uid });
-    let items = [config_map("a", json!([claim("1")])), config_map("b", json!([claim("2")]))];
+    let items = [
+        config_map("a", json!([claim("1")])),
+        config_map("b", json!([claim("2")])),
+    ];
     let cluster = cluster(&items, &["configmaps"]);
-    assert_eq!(cluster.pending().counts().into_iter().collect::<Vec<_>>(), [("undecided", 2)]);
+    assert_eq!(
+        cluster.pending().counts().into_iter().collect::<Vec<_>>(),
+        [("undecided", 2)]
+    );
 }
 
 #[test]
@@ -110,8 +135,13 @@ fn what_depends_on_an_object_that_could_not_be_read_is_undecided() {
     let cluster = cluster(&items, &["configmaps"]);
     let forecast = root_deleted(&cluster);
     for name in ["flawed", "below"] {
-        let Fate::Undecided { missing } = fate(&forecast, name) else { panic!("{name} is decided") };
-        assert!(matches!(missing.as_slice(), [Missing::Flawed { object }] if *object.name == *"flawed"), "{name}");
+        let Fate::Undecided { missing } = fate(&forecast, name) else {
+            panic!("{name} is decided")
+        };
+        assert!(
+            matches!(missing.as_slice(), [Missing::Flawed { object }] if *object.name == *"flawed"),
+            "{name}"
+        );
     }
     assert_eq!(fate(&forecast, "beside").word(), "deleted");
 }
@@ -120,7 +150,9 @@ fn what_depends_on_an_object_that_could_not_be_read_is_undecided() {
 fn kinds_that_were_not_dumped_may_hold_up_what_goes() {
     let cluster = cluster(&[config_map("root", json!([]))], &["configmaps"]);
     let forecast = root_deleted(&cluster);
-    let [Finding::UnseenDependents { kinds }] = forecast.findings.as_slice() else { panic!("{:?}", forecast.findings) };
+    let [Finding::UnseenDependents { kinds }] = forecast.findings.as_slice() else {
+        panic!("{:?}", forecast.findings)
+    };
     assert!(kinds.iter().any(|kind| kind == "secrets") && !kinds.iter().any(|kind| kind == "configmaps"));
 }
 
@@ -130,8 +162,14 @@ fn owners_that_a_partial_dump_lacks_are_unknown_and_never_absent() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/partial");
     let version = kubegc_core::KubernetesVersion::LATEST;
     let mut reader = kubegc_snapshot::Reader::new(version);
-    reader.read_path(path.as_ref()).expect("the files are in the repository");
-    let cluster = Cluster::new(version, reader.finish().expect("nothing is declared"), Assumptions::default());
+    reader
+        .read_path(path.as_ref())
+        .expect("the files are in the repository");
+    let cluster = Cluster::new(
+        version,
+        reader.finish().expect("nothing is declared"),
+        Assumptions::default(),
+    );
     let open: Vec<String> = cluster
         .pending()
         .fates
