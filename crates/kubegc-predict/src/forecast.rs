@@ -1,4 +1,4 @@
-//! Runs an intent on the part of the cluster that it can reach, in both worlds that the dump allows, and compares beginning and end.
+//! Runs an intent on the part of the cluster that it can reach, in each world that the dump allows, and compares beginning and end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -234,16 +234,11 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
         Unlisted::Present,
         &mut forecast.findings,
     );
-    let other = (!scope.unknown.is_empty()).then(|| {
-        simulate(
-            cluster,
-            scope,
-            &objects,
-            targets,
-            Unlisted::Absent,
-            &mut Vec::new(),
-        )
-    });
+    let others: Vec<World> = [Unlisted::Absent, Unlisted::Waiting]
+        .into_iter()
+        .filter(|_| !scope.unknown.is_empty())
+        .map(|unlisted| simulate(cluster, scope, &objects, targets, unlisted, &mut Vec::new()))
+        .collect();
     let makers = makers(&world.steps);
     let terminating = terminating(&world.steps);
     let is_target: BTreeSet<u32> = targets
@@ -254,16 +249,16 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
     for position in scope.affected() {
         let object = &objects[&position];
         let end = end(&world, object);
-        let other_end = other.as_ref().map(|other| self::end(other, object));
-        let differs = other_end
-            .as_ref()
-            .is_some_and(|other| !alike(end.as_deref(), other.as_deref()));
+        let other_ends: Vec<_> = others.iter().map(|other| self::end(other, object)).collect();
+        let differs = other_ends
+            .iter()
+            .any(|other| !alike(end.as_deref(), other.as_deref()));
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
         let stance = Stance {
             differs,
             waits: terminating.contains(&object.meta.uid)
                 || waited(end.as_deref())
-                || waited(other_end.flatten().as_deref()),
+                || other_ends.iter().any(|other| waited(other.as_deref())),
             is_target: is_target.contains(&position),
         };
         stances.insert(position, stance);

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, KindId, ObjectMeta, OwnerReference, Scope as KindScope, Timestamp};
+use kubegc_core::{
+    ApiResource, KindId, ObjectMeta, OwnerReference, Scope as KindScope, Timestamp,
+    metadata::FINALIZER_FOREGROUND,
+};
 use kubegc_sim::StoredObject;
 use kubegc_snapshot::{Details, SnapshotObject};
 
@@ -16,8 +19,12 @@ use crate::{
 /// What an owner that is not in the dump is taken to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unlisted {
+    /// It exists, and nobody deletes it.
     Present,
+    /// It does not exist.
     Absent,
+    /// It is being deleted and waits for dependents, some of which are not in the dump either.
+    Waiting,
 }
 
 /// Builds the world, lets it come to rest, and carries the intents out one after another.
@@ -83,7 +90,7 @@ pub(crate) fn build(
     }
     for (position, reference) in &scope.unknown {
         let kind = unlisted_kind(cluster, &mut server, reference);
-        let Some(kind) = kind.filter(|_| unlisted == Unlisted::Present) else {
+        let Some(kind) = kind.filter(|_| unlisted != Unlisted::Absent) else {
             continue;
         };
         let resource = &server.catalog()[kind];
@@ -94,6 +101,18 @@ pub(crate) fn build(
         };
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
+        if unlisted == Unlisted::Waiting {
+            // What blocks itself waits for ever, as for a dependent that is never seen.
+            meta.deletion_timestamp = Some(Timestamp::EPOCH);
+            meta.deletion_grace_period_seconds = Some(0);
+            meta.finalizers = vec![FINALIZER_FOREGROUND.into()];
+            let itself = OwnerReference {
+                block_owner_deletion: Some(true),
+                controller: None,
+                ..reference.clone()
+            };
+            meta.owner_references.push(itself);
+        }
         if server.object(kind, &namespace, &reference.name).is_none() {
             let stored = server.insert_meta(kind, meta);
             debug_assert!(stored.is_ok(), "{stored:?}");

@@ -123,8 +123,9 @@ pub mod predicting {
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
-    //! A forecast is one simulation of the part of the cluster that the delete can reach, in each of two worlds: in one every owner that is not in the
-    //! dump exists, in the other none does. What ends alike in both is decided. What does not names what to dump.
+    //! A forecast is one simulation of the part of the cluster that the delete can reach, in each of three worlds: in one every owner that is not in the
+    //! dump exists, in another none does, in the third each is being deleted and waits for its dependents. What ends alike in all of them is decided.
+    //! What does not names what to dump.
     //!
     //! It takes for granted what its [`Assumptions`](crate::predict::Assumptions) say, and that nobody else acts. Where the order of things matters,
     //! [`Cluster::explore`](crate::predict::Cluster::explore) tries many; where only the end matters and the cluster is very large,

@@ -81,7 +81,11 @@ impl Collector {
             self.work_digest(work, seen).hash(hasher);
         }
         format!("{:?}", self.control).hash(hasher);
-        self.running.hash(hasher);
+        (self.running, self.pausing).hash(hasher);
+        for &(node, orphan) in &self.held {
+            orphan.hash(hasher);
+            self.digest_node(node, hasher);
+        }
         let both = !self.attempt_to_delete.items.is_empty() && !self.attempt_to_orphan.items.is_empty();
         (both && self.orphan_next).hash(hasher);
         self.start_deadline.map(|at| at.since(self.now)).hash(hasher);

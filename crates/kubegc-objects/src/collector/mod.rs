@@ -78,6 +78,10 @@ pub struct Collector {
     /// Which queue a free worker of both looks into first.
     orphan_next: bool,
     running: bool,
+    /// Whether workers that had started wait for new monitors to sync, which releases up to 1.31 make them do (G-20).
+    pausing: bool,
+    /// Items that workers took before they noticed the pause, each with whether it is to be orphaned.
+    held: VecDeque<(NodeId, bool)>,
     start_deadline: Option<Timestamp>,
     discover_at: Option<Timestamp>,
 }
@@ -108,6 +112,8 @@ impl Collector {
             calls_made: 0,
             orphan_next: false,
             running: false,
+            pausing: false,
+            held: VecDeque::new(),
             start_deadline: None,
             discover_at: None,
         }
@@ -245,6 +251,7 @@ impl Collector {
         self.control
             .extend(changes.stopped.into_iter().map(Output::Unwatch));
         if !changes.started.is_empty() && !self.settings.semantics.start_without_full_sync {
+            self.pausing |= self.running;
             self.running = false;
         }
         self.control
@@ -260,6 +267,7 @@ impl Collector {
         if !self.running {
             let late = self.start_deadline.is_some_and(|deadline| self.now >= deadline);
             self.running = self.monitors.all_synced() || late;
+            self.pausing &= !self.running;
         }
     }
 

@@ -55,7 +55,13 @@ pub(super) enum Lane {
 impl Collector {
     /// Takes an item from a queue that has one and a worker free for it. Answers whether there was one.
     pub(super) fn start_work(&mut self) -> bool {
-        if !self.running {
+        if self.running
+            && let Some((node, orphan)) = self.held.pop_front()
+        {
+            self.begin(node, orphan);
+            return true;
+        }
+        if !self.running && !self.pausing {
             return false;
         }
         let [first, second] = if self.orphan_next {
@@ -86,6 +92,17 @@ impl Collector {
         let Some(node) = queue.items.pop() else {
             return false;
         };
+        if self.running {
+            self.begin(node, orphan);
+        } else {
+            // A worker takes its item first and finds out then that it has to wait (G-23).
+            self.held.push_back((node, orphan));
+        }
+        true
+    }
+
+    /// Begins with an item that a worker has taken.
+    fn begin(&mut self, node: NodeId, orphan: bool) {
         let work = if orphan {
             Work::Orphan(Box::new(orphan::Attempt::new(node)))
         } else {
@@ -101,7 +118,6 @@ impl Collector {
         } else {
             self.advance(at, None);
         }
-        true
     }
 
     /// Hands an answer to the work that asked.
