@@ -100,13 +100,14 @@ pub fn cluster(objects: usize) -> Vec<(Kind, Arc<ObjectMeta>)> {
         all.push((DEPLOYMENT, Arc::new(deployment)));
         all.push((REPLICA_SET, Arc::new(replica_set)));
         all.extend(maps.into_iter().map(|map| (CONFIG_MAP, Arc::new(map))));
-        for _ in 0..11 {
+        for at in 0..11 {
             pods += 1;
             let mut owners = vec![set_owner.clone()];
             if pods % 10 == 0 {
                 owners.push(map_owner.clone());
             }
-            let suffix = random.below(36u64.pow(4));
+            // Different in one unit whatever is drawn: two pods of one name would be one object.
+            let suffix = random.below(36u64.pow(4) / 11) * 11 + at;
             let name = format!("app-{unit:06}-7d9f8b6c5d-{suffix:05x}");
             all.push((POD, Arc::new(object(name, random.uid(), owners))));
         }
