@@ -57,17 +57,6 @@ impl WorkQueue {
         Some(node)
     }
 
-    /// Takes a certain queued node for a worker, whatever its place.
-    pub fn pop_node(&mut self, node: NodeId) -> bool {
-        let Some(at) = self.order.iter().position(|&queued| queued == node) else {
-            return false;
-        };
-        self.order.remove(at);
-        *self.state_of(node) = PROCESSING;
-        self.processing += 1;
-        true
-    }
-
     /// Says that the worker is done with the node: where it was added meanwhile, it is queued now.
     pub fn done(&mut self, node: NodeId) {
         let state = self.state_of(node);

@@ -1,6 +1,6 @@
 //! What would decide the fates that are in doubt: unknown owners, and objects of which a part could not be read.
 //!
-//! An owner that is not in the dump puts its dependent in doubt where the two worlds differ, and an object that could not be read is in doubt itself.
+//! An owner that is not in the dump puts its dependent in doubt where the worlds differ, and an object that could not be read is in doubt itself.
 //! Doubt spreads: down to the dependents of what is in doubt, and up to an owner that waits for a dependent in doubt.
 
 use std::{
@@ -22,7 +22,7 @@ pub(crate) const MISSING_LISTED_MAX: usize = 100;
 /// How an object takes doubt on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stance {
-    /// Whether the two worlds end differently for it.
+    /// Whether the worlds end differently for it.
     pub(crate) differs: bool,
     /// Whether it was ever being deleted, so that it may wait for its dependents.
     pub(crate) waits: bool,
@@ -64,7 +64,7 @@ pub(crate) fn spread(
     let mut reached: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let contested = contested(sources.keys());
     for (number, (missing, starts)) in sources.iter().enumerate() {
-        // What could not be read is the same in both worlds, of several owners that claim one name only one is in either, and
+        // What could not be read is the same in all worlds, of several owners that claim one name only one is in any, and
         // what no lookup follows is in neither.
         let everywhere = apart.contains(missing) || contested.contains(&place(missing));
         let mut pending = starts.clone();

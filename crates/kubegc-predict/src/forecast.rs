@@ -26,7 +26,7 @@ use crate::{
 pub struct Forecast {
     /// The fates of all objects that could be affected, in the order of the dump. What is not here is not reached and stays.
     pub fates: Vec<ObjectFate>,
-    /// The writes, in order. Where the dump leaves two possibilities, those of the world in which unlisted owners exist.
+    /// The writes, in order. Where the dump leaves several possibilities, those of the world in which unlisted owners exist.
     pub timeline: Vec<Step>,
     /// The warnings that the collector publishes.
     pub warnings: Vec<InvalidNamespace>,

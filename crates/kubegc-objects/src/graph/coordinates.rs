@@ -90,21 +90,7 @@ impl CoordinateTable {
                     uses: 1,
                     kind_flags: kind.0 | u32::from(flag) << 24,
                 };
-                let at = match self.free.pop() {
-                    Some(at) => {
-                        self.entries[at as usize] = fresh;
-                        at
-                    }
-                    None => {
-                        let at = self.entries.len();
-                        assert!(
-                            at < COORDINATES_MAX,
-                            "a graph holds fewer than 2^28 distinct coordinates"
-                        );
-                        self.entries.push(fresh);
-                        at as u32
-                    }
-                };
+                let at = place(&mut self.entries, &mut self.free, fresh);
                 vacant.insert(at);
                 return Coordinates(at);
             }
@@ -134,21 +120,7 @@ impl CoordinateTable {
             uses: 1,
             kind_flags: kind.0 | u32::from(owner.text_flag() | CHAINED) << 24,
         };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.entries[at as usize] = fresh;
-                at
-            }
-            None => {
-                let at = self.entries.len();
-                assert!(
-                    at < COORDINATES_MAX,
-                    "a graph holds fewer than 2^28 distinct coordinates"
-                );
-                self.entries.push(fresh);
-                at as u32
-            }
-        };
+        let at = place(&mut self.entries, &mut self.free, fresh);
         self.chains.entry(head).or_default().push(at);
         self.head_of.insert(at, head);
         Coordinates(at)
@@ -298,6 +270,21 @@ impl CoordinateTable {
         }
         self.names = fresh;
     }
+}
+
+/// Puts an entry into a free slot, or behind the last.
+fn place(entries: &mut Vec<Entry32>, free: &mut Vec<u32>, fresh: Entry32) -> u32 {
+    if let Some(at) = free.pop() {
+        entries[at as usize] = fresh;
+        return at;
+    }
+    let at = entries.len();
+    assert!(
+        at < COORDINATES_MAX,
+        "a graph holds fewer than 2^28 distinct coordinates"
+    );
+    entries.push(fresh);
+    at as u32
 }
 
 fn text_key(at: u32) -> [u8; 16] {

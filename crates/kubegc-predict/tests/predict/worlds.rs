@@ -1,4 +1,4 @@
-//! The two worlds that a dump with gaps allows, and what is said where they differ.
+//! The worlds that a dump with gaps allows, and what is said where they differ.
 
 use kubegc_core::PropagationPolicy;
 use kubegc_predict::{Assumptions, Cluster, Fate, Finding, Forecast, Missing};
