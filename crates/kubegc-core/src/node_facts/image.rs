@@ -1,0 +1,29 @@
+//! Images as a runtime lists them.
+
+use std::sync::Arc;
+
+/// One image on the node.
+#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Image {
+    /// Id in the runtime, such as `sha256:…`.
+    pub id: Arc<str>,
+    /// Handler that the image was pulled for; empty where the runtime does not say.
+    pub runtime_handler: Arc<str>,
+    /// Size that the runtime reports. Shared layers count in every image that has them.
+    pub size_bytes: u64,
+    /// Whether the runtime wants it kept.
+    pub pinned: bool,
+    /// Tags, such as `registry.example/shop/web:1.4`.
+    pub tags: Vec<Arc<str>>,
+    /// Digests, such as `registry.example/shop/web@sha256:…`.
+    pub digests: Vec<Arc<str>>,
+}
+
+impl Image {
+    /// The name that a person knows it by: its first tag, else its first digest, else its id.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.tags.first().or(self.digests.first()).unwrap_or(&self.id)
+    }
+}

@@ -1,0 +1,28 @@
+//! Log files on the node: links to the logs of containers.
+
+use std::sync::Arc;
+
+/// What following a link found.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "there, gone, or not known: there is no fourth"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LogTarget {
+    /// The file exists.
+    Exists,
+    /// The file does not exist: the link dangles.
+    Missing,
+    /// Asking failed in some other way.
+    Unknown,
+}
+
+/// One entry of `/var/log/containers` that ends in `.log`.
+#[expect(clippy::exhaustive_structs, reason = "a fact that adapters build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LogLink {
+    /// Whole path of the link.
+    pub path: Arc<str>,
+    /// What it leads to.
+    pub target: LogTarget,
+}

@@ -1,0 +1,164 @@
+//! Containers and sandboxes as a runtime lists them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::PodIdentity;
+use crate::{Timestamp, Uid};
+
+/// Labels by which containers and sandboxes say what they belong to.
+pub mod label {
+    /// Name of the pod.
+    pub const POD_NAME: &str = "io.kubernetes.pod.name";
+    /// Namespace of the pod.
+    pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+    /// Uid of the pod: with the container's name, the evict unit.
+    pub const POD_UID: &str = "io.kubernetes.pod.uid";
+    /// Name of the container; containers only.
+    pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+}
+
+/// Annotations of a container that are read when it is stopped.
+pub mod annotation {
+    /// Grace in seconds that the pod's deletion asked for.
+    pub const DELETION_GRACE_PERIOD: &str = "io.kubernetes.pod.deletionGracePeriod";
+    /// Grace in seconds that the pod's spec asks for.
+    pub const TERMINATION_GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
+}
+
+/// State of a container.
+///
+/// A state that the reader does not know is read as [`Unknown`](Self::Unknown), so that the container is stopped before it is removed.
+#[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these four")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ContainerState {
+    /// Created, never started.
+    Created,
+    /// Running.
+    Running,
+    /// Ended.
+    Exited,
+    /// The runtime does not know.
+    Unknown,
+}
+
+/// What a container was made from, in the words of the runtime.
+#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ContainerImage {
+    /// `image_ref`: an id, or with some runtimes a digest.
+    pub reference: Arc<str>,
+    /// `image_id`, told since CRI of 1.30; empty where the runtime does not say.
+    pub id: Arc<str>,
+    /// `image.runtime_handler`; empty where the runtime does not say.
+    pub runtime_handler: Arc<str>,
+}
+
+/// One container, in any state.
+#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Container {
+    /// Id in the runtime.
+    pub id: Arc<str>,
+    /// Id of the sandbox that it runs in.
+    pub sandbox_id: Arc<str>,
+    /// Name in the pod, from CRI metadata; `None` where the runtime gave no metadata.
+    pub name: Option<Arc<str>>,
+    /// How many containers of that name came before in this pod.
+    pub attempt: u32,
+    /// The pod, from the labels.
+    pub pod: PodIdentity,
+    /// State.
+    pub state: ContainerState,
+    /// When it was created. The kubelet's collector never looks at when it ended.
+    pub created_at: Timestamp,
+    /// What it was made from.
+    pub image: ContainerImage,
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Annotations.
+    pub annotations: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl Container {
+    /// A container of which no more is known than this; its labels say the pod.
+    #[must_use]
+    pub fn new(id: &str, pod: PodIdentity, name: &str, state: ContainerState, created_at: Timestamp) -> Self {
+        let uid = pod.uid.text();
+        let labels = [
+            (label::POD_UID, uid.as_str()),
+            (label::POD_NAMESPACE, &pod.namespace),
+            (label::POD_NAME, &pod.name),
+            (label::CONTAINER_NAME, name),
+        ];
+        let labels = labels
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(key, value)| (Arc::from(key), Arc::from(value)))
+            .collect();
+        Self {
+            id: id.into(),
+            sandbox_id: Arc::default(),
+            name: Some(name.into()),
+            attempt: 0,
+            pod,
+            state,
+            created_at,
+            image: ContainerImage::default(),
+            labels,
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+impl PodIdentity {
+    /// The pod that these labels name. Missing labels leave empty fields.
+    #[must_use]
+    pub fn from_labels(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Self {
+        let text = |key: &str| labels.get(key).cloned().unwrap_or_default();
+        Self {
+            uid: Uid::new(&text(label::POD_UID)),
+            namespace: text(label::POD_NAMESPACE),
+            name: text(label::POD_NAME),
+        }
+    }
+}
+
+/// What the runtime says of one container when asked for it alone.
+#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContainerStatus {
+    /// State.
+    pub state: ContainerState,
+    /// Path of its log file; empty where there is none.
+    pub log_path: Arc<str>,
+    /// Ids of the images that are mounted into it as volumes.
+    pub image_volumes: Vec<Arc<str>>,
+}
+
+/// State of a sandbox.
+#[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these two")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SandboxState {
+    /// Ready.
+    Ready,
+    /// Not ready.
+    NotReady,
+}
+
+/// One pod sandbox.
+#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sandbox {
+    /// Id in the runtime.
+    pub id: Arc<str>,
+    /// The pod, from CRI metadata.
+    pub pod: PodIdentity,
+    /// How many sandboxes came before in this pod.
+    pub attempt: u32,
+    /// State.
+    pub state: SandboxState,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
