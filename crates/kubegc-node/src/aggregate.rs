@@ -1,0 +1,57 @@
+//! Decides how several error messages become one: upstream's text of an aggregate.
+
+use std::collections::BTreeSet;
+
+/// Joins messages: none gives none, one distinct message stands alone, several become `[a, b]` in the order in which each came first.
+///
+/// The list is flat: messages of an aggregate within an aggregate are handed in one by one. *O*(n log n) for n messages.
+///
+/// # Upstream
+/// `utilerrors.NewAggregate`, 1.20 to 1.36.
+///
+/// # Examples
+/// ```
+/// use kubegc_node::aggregate;
+/// assert_eq!(aggregate(["disk", "disk", "runtime"]).as_deref(), Some("[disk, runtime]"));
+/// assert_eq!(aggregate(["disk", "disk"]).as_deref(), Some("disk"));
+/// assert_eq!(aggregate([""; 0]), None);
+/// ```
+#[must_use]
+pub fn aggregate<I>(messages: I) -> Option<String>
+where
+    I: IntoIterator,
+    I::Item: AsRef<str>,
+{
+    let messages: Vec<I::Item> = messages.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    let distinct: Vec<&str> = messages
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|message| seen.insert(*message))
+        .collect();
+    match distinct.as_slice() {
+        [] => None,
+        [only] => Some((*only).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n3_50_messages_are_joined_once_each_in_first_order() {
+        for (messages, expected) in [
+            (&[][..], None),
+            (&["e1"], Some("e1")),
+            (&["e1", "e1"], Some("e1")),
+            (&["e1", "e1", "e2"], Some("[e1, e2]")),
+            (&["e2", "e1", "e2", "e3"], Some("[e2, e1, e3]")),
+            (&[""], Some("")),
+            (&["", "e1"], Some("[, e1]")),
+        ] {
+            assert_eq!(aggregate(messages).as_deref(), expected, "{messages:?}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The limits, in upstream's order: pods that are gone, the limit of each unit, equal shares of the node's limit, the oldest of the node.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Kept, Plan, PlanOf, Planner, Timestamp,
+    node_facts::{Container, ContainerState, PodState, annotation},
+};
+
+use super::{
+    Action, Occasion, Policy, Reason, RemovedBecause, Subject, Summary,
+    units::{Dead, Units, about, newest_first, sort},
+};
+use crate::{
+    Inventory, Order,
+    pod::{PodGone, content_gone_at, runtime_gone_at},
+};
+
+/// Grace in seconds for a container whose annotations say nothing, and the least that is ever given.
+const GRACE_SECONDS_MIN: u32 = 2;
+
+impl Planner for Policy {
+    type Facts = Inventory;
+    type Action = Action;
+    type Object = Subject;
+    type Reason = Reason;
+    type Summary = Summary;
+
+    fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
+        let listing = match &inventory.containers {
+            Ok(listing) => listing.as_slice(),
+            Err(why) => {
+                let reason = Reason::Unlisted(why.to_string().into());
+                return Plan {
+                    findings: vec![node(reason)],
+                    ..Plan::default()
+                };
+            }
+        };
+        let sorted = sort(self, listing, now);
+        let mut plan: PlanOf<Self> = Plan {
+            kept: sorted.kept,
+            findings: sorted.findings,
+            next_at: sorted.next_at,
+            ..Plan::default()
+        };
+        let mut choice = Choice {
+            policy: self,
+            inventory,
+            listing,
+            units: sorted.units,
+            actions: Vec::new(),
+            unready: Vec::new(),
+        };
+        plan.summary.candidates = choice.units.total();
+        plan.summary.units = count(choice.units.units.len());
+        plan.summary.pod_gone = choice.pods_gone();
+        if let Some(max) = self.limits.per_unit_max {
+            let reason = RemovedBecause::UnitLimit { per_unit_max: max };
+            plan.summary.unit_limit = choice.per_unit(max, reason);
+        }
+        if let Some(max) = self.limits.node_max {
+            choice.node(max, &mut plan.summary, &mut plan.findings);
+        }
+        choice.explain(&mut plan.kept);
+        plan.actions = choice.actions;
+        plan
+    }
+}
+
+/// A choice under way.
+struct Choice<'a> {
+    policy: &'a Policy,
+    inventory: &'a Inventory,
+    listing: &'a [Arc<Container>],
+    units: Units,
+    actions: Vec<Action>,
+    /// Units, ascending, whose pod is gone as far as is known, while not all sources have spoken.
+    unready: Vec<usize>,
+}
+
+impl Choice<'_> {
+    /// N2.21: all of a unit goes with its pod.
+    fn pods_gone(&mut self) -> u32 {
+        let before = self.actions.len();
+        let pods = &self.inventory.pods;
+        let uids = std::mem::take(&mut self.units.pods);
+        // Units and known pods both stand in the order of uids.
+        let mut known = pods.known.iter().peekable();
+        for (at, uid) in uids.iter().enumerate() {
+            while known.next_if(|(known, _)| *known < uid).is_some() {}
+            let state = known.peek().filter(|(known, _)| *known == uid);
+            let Some(gone) = self.pod_gone(state.map(|(_, state)| **state)) else {
+                continue;
+            };
+            if pods.sources_ready {
+                self.remove_beyond(at, 0, RemovedBecause::PodGone(gone));
+            } else {
+                self.unready.push(at);
+            }
+        }
+        // Units of pods that are gone are no units any more; N2.23 divides by the others.
+        self.units.units.retain(|unit| unit.len > 0);
+        count(self.actions.len() - before)
+    }
+
+    fn pod_gone(&self, state: Option<PodState>) -> Option<PodGone> {
+        let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
+        content_gone_at(pods, state, semantics).or_else(|| match self.policy.occasion {
+            Occasion::Periodic => None,
+            Occasion::Forced => runtime_gone_at(pods, state, semantics),
+        })
+    }
+
+    /// N2.22: each unit keeps its newest.
+    fn per_unit(&mut self, max: u32, reason: RemovedBecause) -> u32 {
+        let before = self.actions.len();
+        for at in 0..self.units.units.len() {
+            if self.units.units[at].len > max {
+                self.remove_beyond(at, max, reason);
+            }
+        }
+        count(self.actions.len() - before)
+    }
+
+    /// N2.23: equal shares of the node's limit, at least one for each unit; then the oldest of all.
+    fn node(&mut self, max: u32, summary: &mut Summary, findings: &mut Vec<Kept<Subject, Reason>>) {
+        let total = self.units.total();
+        if total <= max {
+            return;
+        }
+        let units = count(self.units.units.len());
+        let share = max.checked_div(units).unwrap_or(0).max(1);
+        findings.push(node(Reason::LimitsConflict {
+            per_unit_max: self.policy.limits.per_unit_max,
+            node_max: max,
+            units,
+            share,
+        }));
+        let reason = RemovedBecause::EvenShare { share, node_max: max };
+        summary.even_share = self.per_unit(share, reason);
+        let remaining = self.units.total();
+        if remaining > max {
+            summary.node_limit = self.oldest(remaining - max, RemovedBecause::NodeLimit { node_max: max });
+        } else if remaining < max {
+            findings.push(node(Reason::MoreThanAsked {
+                remaining,
+                node_max: max,
+            }));
+        }
+    }
+
+    /// Removes the oldest of the node, so many of them.
+    fn oldest(&mut self, excess: u32, reason: RemovedBecause) -> u32 {
+        let mut all: Vec<Dead> = Vec::with_capacity(self.units.total() as usize);
+        for &unit in &self.units.units {
+            all.extend_from_slice(self.units.staying(unit));
+        }
+        let keep = all.len() - excess as usize;
+        // Sorted even where all go: upstream sorts the node's list before it cuts it.
+        newest_first(&mut all, self.listing, self.policy.order);
+        for dead in all[keep..].iter().rev() {
+            self.actions.push(remove(self.listing, *dead, reason));
+        }
+        // What stays is told by unit: mark what goes.
+        let mut goes = vec![false; self.listing.len()];
+        for dead in &all[keep..] {
+            goes[dead.at as usize] = true;
+        }
+        for unit in &mut self.units.units {
+            let range = unit.start as usize..(unit.start + unit.len) as usize;
+            let staying = &mut self.units.dead[range];
+            // Stable: those that stay come first, in their order.
+            staying.sort_by_key(|dead| goes[dead.at as usize]);
+            unit.len = count(staying.partition_point(|dead| !goes[dead.at as usize]));
+        }
+        excess
+    }
+
+    /// N2.14 to N2.16: a unit keeps its newest; the others go, the oldest first.
+    fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovedBecause) {
+        let unit = self.units.units[at];
+        let range = unit.start as usize..(unit.start + unit.len) as usize;
+        let dead = &mut self.units.dead[range];
+        if keep > 0 || self.policy.order == Order::Total {
+            newest_first(dead, self.listing, self.policy.order);
+        }
+        for dead in dead[keep as usize..].iter().rev() {
+            self.actions.push(remove(self.listing, *dead, reason));
+        }
+        self.units.units[at].len = keep;
+    }
+
+    /// Says why the others stay, units in their order, the newest first.
+    fn explain(&mut self, kept: &mut Vec<Kept<Subject, Reason>>) {
+        kept.reserve(self.units.total() as usize);
+        for at in 0..self.units.units.len() {
+            let unit = self.units.units[at];
+            let range = unit.start as usize..(unit.start + unit.len) as usize;
+            let staying = &mut self.units.dead[range];
+            if staying.len() > 1 {
+                newest_first(staying, self.listing, self.policy.order);
+            }
+            // While sources are missing nothing was removed with its pod, so positions of units have not moved.
+            let unready = self.unready.binary_search(&at).is_ok();
+            for (newer, dead) in staying.iter().enumerate() {
+                let reason = if unready {
+                    Reason::SourcesNotReady
+                } else {
+                    Reason::WithinLimits { newer: count(newer) }
+                };
+                kept.push(about(&self.listing[dead.at as usize], reason));
+            }
+        }
+    }
+}
+
+fn remove(listing: &[Arc<Container>], dead: Dead, reason: RemovedBecause) -> Action {
+    let container = &listing[dead.at as usize];
+    Action::Remove {
+        container: Arc::clone(container),
+        stop_first: (container.state == ContainerState::Unknown).then(|| grace_seconds(container)),
+        reason,
+    }
+}
+
+/// N2.50, N2.51: the grace that a container gets which may still run.
+fn grace_seconds(container: &Container) -> u32 {
+    let grace = |key: &str| container.annotations.get(key)?.parse::<i64>().ok();
+    let seconds = grace(annotation::DELETION_GRACE_PERIOD)
+        .or_else(|| grace(annotation::TERMINATION_GRACE_PERIOD))
+        .unwrap_or(0)
+        .max(i64::from(GRACE_SECONDS_MIN));
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+const fn node(reason: Reason) -> Kept<Subject, Reason> {
+    Kept {
+        object: Subject::Node,
+        reason,
+    }
+}
+
+/// Positions were counted in 32 bits when the listing was sorted.
+fn count(many: usize) -> u32 {
+    u32::try_from(many).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,181 @@
+//! One pass over dead containers, then sandboxes, then logs.
+
+use kubegc_core::{Planner, RuntimeError, node_facts::Container};
+
+use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
+use crate::{
+    Unlisted, container,
+    container::Occasion,
+    event::{self, Event},
+    log, sandbox,
+};
+
+/// Upstream's message where a container may still run.
+const KILLING: &str = "Container is in unknown state, try killing it before removal";
+
+impl Node<'_> {
+    /// Removes dead containers, then sandboxes, then logs, each stage over a new listing. A stage that fails does not keep the next from being tried.
+    ///
+    /// # Upstream
+    /// `GarbageCollect` and `DeleteAllUnusedContainers` of `container/container_gc.go`.
+    pub async fn collect_containers(&self, occasion: Occasion) -> ContainersReport {
+        let mut report = ContainersReport::default();
+        self.collect_dead(occasion, &mut report).await;
+        self.collect_sandboxes(occasion, &mut report).await;
+        self.collect_logs(&mut report).await;
+        report
+    }
+
+    /// The first stage alone: `evictContainers`.
+    pub async fn collect_dead(&self, occasion: Occasion, report: &mut ContainersReport) {
+        let mut inventory = with_pods(self.pods(&mut report.errors).await);
+        inventory.containers = self.containers().await;
+        if let Err(why) = &inventory.containers {
+            report.errors.push(why.to_string());
+        }
+        let policy = self.settings.container.on(occasion);
+        report.containers = policy.plan(&inventory, self.world.clock.now());
+        if self.settings.dry_run {
+            let actions = report.containers.actions.iter().cloned();
+            return report.performed.extend(actions.map(|action| dry(NodeAction::Container(action))));
+        }
+        let mut pass = container::Pass::new(report.containers.clone());
+        let mut answer = None;
+        // Ends: two steps for each action of the plan at most.
+        loop {
+            answer = match pass.next(answer) {
+                container::Step::Stop {
+                    container,
+                    grace_seconds,
+                } => {
+                    report.events.push(Event::normal(event::reason::KILLING, KILLING));
+                    Some(self.world.runtime.stop_container(&container.id, grace_seconds).await)
+                }
+                container::Step::Remove { container } => Some(self.remove_container(&container).await),
+                container::Step::Done => break,
+            };
+        }
+        let (plan, failed) = pass.finish();
+        let mut failed = failed.into_iter().peekable();
+        for action in plan.actions {
+            let outcome = match failed.next_if(|failed| failed.action == action) {
+                None => Outcome::Done,
+                Some(failed) if failed.stopping => Outcome::NotStopped(failed.error),
+                Some(failed) => Outcome::NotRemoved(failed.error),
+            };
+            report.performed.push(Performed {
+                action: NodeAction::Container(action),
+                outcome,
+            });
+        }
+    }
+
+    /// N2.52: its log files, its link, then the container itself. What fails ends it.
+    async fn remove_container(&self, container: &Container) -> Result<(), RuntimeError> {
+        let runtime = self.world.runtime;
+        if let Some(logs) = self.world.logs {
+            let status = runtime.container_status(&container.id).await?;
+            if let Some(status) = status.filter(|status| !status.log_path.is_empty()) {
+                logs.remove_container_logs(&status.log_path).await?;
+            }
+            if let Some(path) = log::link_path(container) {
+                match logs.remove_container_link(&path).await {
+                    Ok(()) | Err(RuntimeError::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        runtime.remove_container(&container.id).await
+    }
+
+    /// The second stage alone: `evictSandboxes`.
+    pub async fn collect_sandboxes(&self, occasion: Occasion, report: &mut ContainersReport) {
+        let mut inventory = with_pods(self.pods(&mut report.errors).await);
+        inventory.containers = self.containers().await;
+        if inventory.containers.is_ok() {
+            inventory.sandboxes = self.world.runtime.sandboxes().await.map_err(Unlisted::from);
+        }
+        let failed = [inventory.containers.as_ref().err(), inventory.sandboxes.as_ref().err()];
+        if let Some(why) = failed.into_iter().flatten().next() {
+            report.errors.push(why.to_string());
+        }
+        let policy = self.settings.sandbox.on(occasion);
+        report.sandboxes = policy.plan(&inventory, self.world.clock.now());
+        for action in &report.sandboxes.actions {
+            let sandbox::Action::Remove { sandbox, .. } = action;
+            let outcome = if self.settings.dry_run {
+                Outcome::DryRun
+            } else if let Err(error) = self.world.runtime.stop_sandbox(&sandbox.id).await {
+                Outcome::NotStopped(error)
+            } else {
+                removal(self.world.runtime.remove_sandbox(&sandbox.id).await)
+            };
+            report.performed.push(Performed {
+                action: NodeAction::Sandbox(action.clone()),
+                outcome,
+            });
+        }
+    }
+
+    /// The third stage alone: `evictPodLogsDirectories`. Links are read after directories were removed, for some dangle only then.
+    pub async fn collect_logs(&self, report: &mut ContainersReport) {
+        let Some(logs) = self.world.logs else { return };
+        let mut inventory = with_pods(self.pods(&mut report.errors).await);
+        let now = self.world.clock.now();
+        inventory.log_entries = if inventory.pods.sources_ready {
+            logs.pod_entries().await.map_err(Unlisted::from)
+        } else {
+            Ok(Vec::new())
+        };
+        if let Err(Unlisted::Failed(error)) = &inventory.log_entries {
+            let directory = &self.settings.pod_logs_directory;
+            report.errors.push(self.settings.log.unreadable_text(directory, error));
+        }
+        report.logs = self.settings.log.plan(&inventory, now);
+        self.perform_logs(&report.logs.actions, &mut report.performed).await;
+        if inventory.log_entries.is_err() {
+            return;
+        }
+        inventory.log_entries = Ok(Vec::new());
+        // A failure to find links is passed over, as upstream does: then there are none.
+        inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
+        let links = self.settings.log.plan(&inventory, now);
+        self.perform_logs(&links.actions, &mut report.performed).await;
+        report.logs.actions.extend(links.actions);
+        report.logs.kept.extend(links.kept);
+        report.logs.findings = links.findings;
+    }
+
+    async fn perform_logs(&self, actions: &[log::Action], performed: &mut Vec<Performed>) {
+        let Some(logs) = self.world.logs else { return };
+        for action in actions {
+            let outcome = match action {
+                _ if self.settings.dry_run => Outcome::DryRun,
+                log::Action::RemoveDirectory { entry, .. } => removal(logs.remove_pod_entry(entry).await),
+                log::Action::RemoveLink { path, .. } => removal(logs.remove_container_link(path).await),
+                log::Action::ResolveLink { path, container_id } => {
+                    let status = self.world.runtime.container_status(container_id).await;
+                    match self.settings.log.link(&status) {
+                        Ok(_) => removal(logs.remove_container_link(path).await),
+                        Err(reason) => Outcome::Stays(reason),
+                    }
+                }
+            };
+            performed.push(Performed {
+                action: NodeAction::Log(action.clone()),
+                outcome,
+            });
+        }
+    }
+}
+
+fn removal(result: Result<(), RuntimeError>) -> Outcome {
+    result.map_or_else(Outcome::NotRemoved, |()| Outcome::Done)
+}
+
+const fn dry(action: NodeAction) -> Performed {
+    Performed {
+        action,
+        outcome: Outcome::DryRun,
+    }
+}

@@ -1,0 +1,140 @@
+//! Passes over images: detection, collection, and the removal of all that is unused.
+
+use std::sync::Arc;
+
+use kubegc_core::{RuntimeError, Timestamp};
+
+use super::{DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed};
+use crate::{
+    Inventory, Listing, Unlisted,
+    image::{Answer, Pass, Step, Task},
+    semantics::behavior,
+};
+
+impl Node<'_> {
+    /// Brings the records up to date. Upstream's detection loop.
+    pub async fn detect_images(&mut self) -> DetectionReport {
+        let report = self.images(Task::Detect).await;
+        DetectionReport {
+            images: self.records.len(),
+            error: report.plan.summary.error,
+        }
+    }
+
+    /// Removes what is unused for too long, and makes room where the disk is too full. Upstream's collection loop.
+    pub async fn collect_images(&mut self) -> ImagesReport {
+        self.images(Task::Collect).await
+    }
+
+    /// Removes all that is unused, as a node under pressure does.
+    pub async fn delete_unused_images(&mut self) -> ImagesReport {
+        self.images(Task::DeleteUnused).await
+    }
+
+    /// Performs one pass. Of a dry run, the records are those of before.
+    pub async fn images(&mut self, task: Task) -> ImagesReport {
+        let now = self.world.clock.now();
+        let since = match task {
+            Task::Collect => *self.watched_since.get_or_insert(now),
+            _ => self.watched_since.unwrap_or(now),
+        };
+        let mut performed = Vec::new();
+        // Listed in a dry run too, where the pass is handed a copy of what is remembered.
+        let listing: Inventory;
+        let records = self.records.clone();
+        let mut pass = Pass::new(self.settings.image, task, records, since, now);
+        let mut step = pass.next(None);
+        if step == Step::Measure {
+            step = pass.next(Some(Answer::Measured(self.measure().await)));
+        }
+        if step == Step::List {
+            listing = self.list().await;
+            let at = self.world.clock.now();
+            step = pass.next(Some(Answer::Listed {
+                inventory: &listing,
+                at,
+            }));
+        }
+        // Ends: each image is removed at most twice, and the disk looked at once.
+        loop {
+            let answer = match step {
+                // Listed above, and never twice.
+                Step::List | Step::Done => break,
+                Step::Measure => Answer::Measured(self.measure().await),
+                Step::Remove(action) => {
+                    let result = self.remove_image(&action).await;
+                    let outcome = match &result {
+                        _ if self.settings.dry_run => Outcome::DryRun,
+                        Ok(()) => Outcome::Done,
+                        Err(error) => Outcome::NotRemoved(error.clone()),
+                    };
+                    performed.push(Performed {
+                        action: NodeAction::Image(action),
+                        outcome,
+                    });
+                    Answer::Removed(result)
+                }
+            };
+            step = pass.next(Some(answer));
+        }
+        let plan = pass.finish();
+        if !self.settings.dry_run {
+            self.records = plan.summary.records.clone();
+        }
+        ImagesReport { plan, performed }
+    }
+
+    async fn remove_image(&self, action: &crate::image::Action) -> Result<(), RuntimeError> {
+        if self.settings.dry_run {
+            return Ok(());
+        }
+        let crate::image::Action::Remove {
+            image,
+            runtime_handler,
+            ..
+        } = action;
+        self.world.runtime.remove_image(&image.id, runtime_handler).await
+    }
+
+    async fn measure(&self) -> Listing<kubegc_core::node_facts::FileSystem> {
+        self.world.runtime.image_file_system().await.map_err(Unlisted::from)
+    }
+
+    /// What a pass over images looks at, in upstream's order: the sandbox image, images, containers, volumes.
+    async fn list(&self) -> Inventory {
+        let semantics = self.settings.image.semantics();
+        let runtime = self.world.runtime;
+        let mut inventory = Inventory::default();
+        if let Some(reference) = &self.settings.sandbox_image
+            && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
+        {
+            // That it cannot be told is passed over, as upstream does.
+            inventory.sandbox_image = runtime.image_id(reference).await.ok().flatten();
+        }
+        inventory.images = runtime.images().await.map_err(Unlisted::from);
+        if inventory.images.is_ok() {
+            inventory.containers = self.containers().await;
+        }
+        if semantics.image_volumes {
+            inventory.image_volumes = self.volumes(&inventory).await;
+        }
+        inventory
+    }
+
+    /// N3.9: the images that containers mount. A container that went meanwhile makes it unknown, as upstream has it.
+    async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
+        let mut volumes = Vec::new();
+        for container in inventory.containers.iter().flatten() {
+            let status = self.world.runtime.container_status(&container.id).await;
+            let status = status.map_err(Unlisted::from)?;
+            volumes.extend(status.into_iter().flat_map(|status| status.image_volumes));
+        }
+        Ok(volumes)
+    }
+
+    /// Since when use is watched, where that is known.
+    #[must_use]
+    pub const fn watched_since(&self) -> Option<Timestamp> {
+        self.watched_since
+    }
+}

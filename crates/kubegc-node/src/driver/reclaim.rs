@@ -1,0 +1,66 @@
+//! What a node under pressure does before it evicts pods.
+
+use kubegc_core::Timestamp;
+
+use super::{ContainersReport, ImagesReport, Node};
+use crate::{
+    container::Occasion,
+    eviction::{self, Function, Observations, Verdict},
+};
+
+/// A node under pressure that tried to help itself.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReclaimReport {
+    /// The functions that ran, in order, each with its error.
+    pub ran: Vec<(Function, Option<String>)>,
+    /// Passes over containers.
+    pub containers: Vec<ContainersReport>,
+    /// Passes over images.
+    pub images: Vec<ImagesReport>,
+    /// Whether it was enough.
+    pub verdict: Verdict,
+}
+
+impl Node<'_> {
+    /// Performs what a node under pressure does before it evicts pods. `measure` gives fresh observations and when they were taken, or why there are none.
+    pub async fn reclaim<M, O>(&mut self, mut pass: eviction::Pass, mut measure: M) -> ReclaimReport
+    where
+        M: FnMut() -> O,
+        O: Future<Output = Result<(Observations, Timestamp), String>>,
+    {
+        let (mut ran, mut containers, mut images) = (Vec::new(), Vec::new(), Vec::new());
+        let mut answer = None;
+        // Ends: each function runs once, and the node is measured once.
+        let verdict = loop {
+            answer = match pass.next(answer) {
+                eviction::Step::Run(function) => {
+                    let error = match function {
+                        Function::DeleteAllUnusedContainers => {
+                            let done = self.collect_containers(Occasion::Forced).await;
+                            let error = done.error();
+                            containers.push(done);
+                            error
+                        }
+                        Function::DeleteUnusedImages => {
+                            let done = self.delete_unused_images().await;
+                            let error = done.error();
+                            images.push(done);
+                            error
+                        }
+                    };
+                    ran.push((function, error.clone()));
+                    Some(eviction::Answer::Ran(error.map_or(Ok(()), Err)))
+                }
+                eviction::Step::Measure => Some(eviction::Answer::Measured(measure().await)),
+                eviction::Step::Done(verdict) => break verdict,
+            };
+        };
+        ReclaimReport {
+            ran,
+            containers,
+            images,
+            verdict,
+        }
+    }
+}

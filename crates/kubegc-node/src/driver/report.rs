@@ -1,0 +1,117 @@
+//! What a driver did: the plan, the outcome of every action, errors and events.
+
+use kubegc_core::{PlanOf, RuntimeError};
+
+use crate::{
+    aggregate, container,
+    event::Event,
+    image, log, sandbox,
+};
+
+/// An action of any stage.
+#[expect(clippy::exhaustive_enums, reason = "the stages that there are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeAction {
+    /// Of the container stage.
+    Container(container::Action),
+    /// Of the sandbox stage.
+    Sandbox(sandbox::Action),
+    /// Of the log stage.
+    Log(log::Action),
+    /// Of an image pass.
+    Image(image::Action),
+}
+
+/// What became of an action.
+#[expect(clippy::exhaustive_enums, reason = "whoever reads reports handles each")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Done,
+    /// It could not be stopped, so it was not removed.
+    NotStopped(RuntimeError),
+    /// It could not be removed.
+    NotRemoved(RuntimeError),
+    /// A dangling link stays, for its container has not ended.
+    Stays(log::Reason),
+    /// A dry run performs nothing.
+    DryRun,
+}
+
+/// An action and what became of it.
+#[expect(clippy::exhaustive_structs, reason = "two parts")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Performed {
+    /// The action.
+    pub action: NodeAction,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// A pass over containers, sandboxes and logs. A stage that was not planned, because its listing failed, has an empty plan with a finding.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainersReport {
+    /// The plan of the container stage.
+    pub containers: PlanOf<container::Policy>,
+    /// The plan of the sandbox stage.
+    pub sandboxes: PlanOf<sandbox::Policy>,
+    /// The plan of the log stage.
+    pub logs: PlanOf<log::Policy>,
+    /// What was done, in order.
+    pub performed: Vec<Performed>,
+    /// What went wrong with stages as a whole, in their order. Failed removals are among [`performed`](Self::performed), as upstream only logs them.
+    pub errors: Vec<String>,
+    /// Events, on the pods whose containers were stopped.
+    pub events: Vec<Event>,
+}
+
+impl ContainersReport {
+    /// Upstream's error of the pass, if it has one.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        aggregate(&self.errors)
+    }
+}
+
+/// A pass over images.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImagesReport {
+    /// What the pass decided. Its actions are those that were tried.
+    pub plan: PlanOf<image::Policy>,
+    /// What was done, in order.
+    pub performed: Vec<Performed>,
+}
+
+impl ImagesReport {
+    /// Upstream's error of the pass, if it has one.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        self.plan.summary.error.as_ref().map(ToString::to_string)
+    }
+}
+
+/// A detection of images: what changed is in the node's records.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DetectionReport {
+    /// Images known now.
+    pub images: usize,
+    /// Why detection failed, if it did.
+    pub error: Option<image::Error>,
+}
+
+/// What a loop of a node reports as it goes on.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A pass over containers, sandboxes and logs ended.
+    Containers(Box<ContainersReport>),
+    /// A detection ended.
+    Detection(DetectionReport),
+    /// A pass over images ended.
+    Images(Box<ImagesReport>),
+    /// An event for the node.
+    Event(Event),
+}

@@ -1,0 +1,74 @@
+//! All loops of a node, at upstream's periods.
+
+use std::pin::pin;
+
+use futures_util::{
+    FutureExt,
+    future::{Either, select},
+};
+
+use super::{Node, Report};
+use crate::{
+    LoopHealth,
+    container::Occasion,
+    schedule::{Loop, Next, Schedule},
+};
+
+impl Node<'_> {
+    /// Runs the loops until `stop` is ready. A pass that is under way then is finished first.
+    ///
+    /// Loops run one at a time, each one period after its last run ended. The eviction loop is not among them: what it measures is the
+    /// caller's, see [`reclaim`](Self::reclaim).
+    pub async fn run(&mut self, stop: impl Future<Output = ()>, mut report: impl FnMut(Report)) {
+        let mut stop = pin!(stop.fuse());
+        let loops = self.settings().switches.loops();
+        let loops = loops
+            .into_iter()
+            .filter(|which| matches!(which, Loop::Containers | Loop::Images | Loop::Detection));
+        let mut schedule = Schedule::new(loops, self.world.clock.now());
+        let mut health = LoopHealth::default();
+        loop {
+            match schedule.next(self.world.clock.now()) {
+                Next::Busy => return stop.await,
+                Next::WaitUntil(at) => {
+                    let sleep = pin!(self.world.clock.sleep_until(at));
+                    if let Either::Left(_) = select(stop.as_mut(), sleep).await {
+                        return;
+                    }
+                }
+                Next::Run(which) => {
+                    self.turn(which, &mut health, &mut report).await;
+                    // It was just started, so it runs.
+                    if schedule.finished(which, self.world.clock.now()).is_err() {
+                        return;
+                    }
+                    if stop.as_mut().now_or_never().is_some() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One run of one loop.
+    async fn turn(&mut self, which: Loop, health: &mut LoopHealth, report: &mut impl FnMut(Report)) {
+        match which {
+            Loop::Containers => {
+                let mut done = self.collect_containers(Occasion::Periodic).await;
+                let ended = health.containers_finished(done.error().as_deref());
+                let events = done.events.drain(..).chain(ended.event);
+                events.for_each(|event| report(Report::Event(event)));
+                report(Report::Containers(Box::new(done)));
+            }
+            Loop::Images => {
+                let mut done = self.collect_images().await;
+                let ended = health.images_finished(done.error().as_deref());
+                let events = done.plan.summary.events.drain(..).chain(ended.event);
+                events.for_each(|event| report(Report::Event(event)));
+                report(Report::Images(Box::new(done)));
+            }
+            Loop::Detection => report(Report::Detection(self.detect_images().await)),
+            Loop::ImageList | Loop::Eviction => {}
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The signals at which a node comes under pressure, and what each is about.
+
+use std::{fmt, str::FromStr};
+
+use kubegc_core::{Behavior, FieldError};
+
+use crate::Semantics;
+
+/// Signals of a file system of containers apart from that of images.
+pub const CONTAINER_FS_SIGNALS: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
+
+/// What a threshold watches.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "upstream's signals; a new one needs a row in every table"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Signal {
+    /// Memory of the node.
+    MemoryAvailable,
+    /// Memory that pods may use.
+    AllocatableMemoryAvailable,
+    /// Bytes of the node's own file system.
+    NodeFsAvailable,
+    /// Inodes of the node's own file system.
+    NodeFsInodesFree,
+    /// Bytes of the file system of images.
+    ImageFsAvailable,
+    /// Inodes of the file system of images.
+    ImageFsInodesFree,
+    /// Bytes of the file system of writable layers.
+    ContainerFsAvailable,
+    /// Inodes of the file system of writable layers.
+    ContainerFsInodesFree,
+    /// Process ids.
+    PidAvailable,
+}
+
+/// What a signal is about, as upstream's events name it.
+#[expect(clippy::exhaustive_enums, reason = "upstream's resources of signals")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// Memory.
+    Memory,
+    /// Bytes of a file system.
+    EphemeralStorage,
+    /// Inodes of a file system.
+    Inodes,
+    /// Process ids.
+    Pids,
+}
+
+impl Resource {
+    /// Upstream's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::EphemeralStorage => "ephemeral-storage",
+            Self::Inodes => "inodes",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a node under pressure says of itself.
+#[expect(clippy::exhaustive_enums, reason = "upstream's conditions of pressure")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodeCondition {
+    /// Short of memory.
+    MemoryPressure,
+    /// Short of bytes or inodes.
+    DiskPressure,
+    /// Short of process ids.
+    PidPressure,
+}
+
+impl NodeCondition {
+    /// The condition's type in the node's status.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MemoryPressure => "MemoryPressure",
+            Self::DiskPressure => "DiskPressure",
+            Self::PidPressure => "PIDPressure",
+        }
+    }
+}
+
+impl fmt::Display for NodeCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Signal {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::MemoryAvailable,
+        Self::AllocatableMemoryAvailable,
+        Self::NodeFsAvailable,
+        Self::NodeFsInodesFree,
+        Self::ImageFsAvailable,
+        Self::ImageFsInodesFree,
+        Self::ContainerFsAvailable,
+        Self::ContainerFsInodesFree,
+        Self::PidAvailable,
+    ];
+
+    /// Upstream's name, as the kubelet's configuration has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MemoryAvailable => "memory.available",
+            Self::AllocatableMemoryAvailable => "allocatableMemory.available",
+            Self::NodeFsAvailable => "nodefs.available",
+            Self::NodeFsInodesFree => "nodefs.inodesFree",
+            Self::ImageFsAvailable => "imagefs.available",
+            Self::ImageFsInodesFree => "imagefs.inodesFree",
+            Self::ContainerFsAvailable => "containerfs.available",
+            Self::ContainerFsInodesFree => "containerfs.inodesFree",
+            Self::PidAvailable => "pid.available",
+        }
+    }
+
+    /// Whether it is about the file system of writable layers.
+    #[must_use]
+    pub const fn is_container_fs(self) -> bool {
+        matches!(self, Self::ContainerFsAvailable | Self::ContainerFsInodesFree)
+    }
+
+    /// Whether a version knows it.
+    #[must_use]
+    pub const fn is_known(self, semantics: Semantics) -> bool {
+        !self.is_container_fs() || semantics.version.has(CONTAINER_FS_SIGNALS)
+    }
+
+    /// What it is about; `None` where the version has no entry for it.
+    #[must_use]
+    pub const fn resource(self, semantics: Semantics) -> Option<Resource> {
+        match self {
+            Self::MemoryAvailable | Self::AllocatableMemoryAvailable => Some(Resource::Memory),
+            Self::NodeFsAvailable | Self::ImageFsAvailable => Some(Resource::EphemeralStorage),
+            Self::NodeFsInodesFree | Self::ImageFsInodesFree => Some(Resource::Inodes),
+            Self::PidAvailable => Some(Resource::Pids),
+            Self::ContainerFsAvailable if self.is_known(semantics) => Some(Resource::EphemeralStorage),
+            Self::ContainerFsInodesFree if self.is_known(semantics) => Some(Resource::Inodes),
+            Self::ContainerFsAvailable | Self::ContainerFsInodesFree => None,
+        }
+    }
+
+    /// The condition that the node has while a threshold on it is met; `None` where the version has no entry for it.
+    #[must_use]
+    pub const fn condition(self, semantics: Semantics) -> Option<NodeCondition> {
+        match self.resource(semantics) {
+            None => None,
+            Some(Resource::Memory) => Some(NodeCondition::MemoryPressure),
+            Some(Resource::EphemeralStorage | Resource::Inodes) => Some(NodeCondition::DiskPressure),
+            Some(Resource::Pids) => Some(NodeCondition::PidPressure),
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Signal {
+    type Err = FieldError;
+
+    /// Reads upstream's name, letter for letter.
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        Self::ALL
+            .into_iter()
+            .find(|signal| signal.as_str() == text)
+            .ok_or_else(|| FieldError::invalid("", text, "not a signal of eviction"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_a_round_trip_and_others_are_refused() {
+        for signal in Signal::ALL {
+            assert_eq!(signal.as_str().parse(), Ok(signal));
+        }
+        for bad in [
+            "",
+            "memory",
+            "nodefs.inodesfree",
+            "Nodefs.available",
+            " pid.available",
+        ] {
+            assert!(bad.parse::<Signal>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which images may go, in which order, and what became of each.
+
+use std::sync::Arc;
+
+use kubegc_core::{Kept, Timestamp};
+
+use super::{Policy, Reason, Records, Subject, detect::Listed};
+use crate::{GoDuration, Inventory, Order};
+
+/// An unused, unpinned image.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// When it was last seen in use; `None`: never.
+    pub last_used: Option<Timestamp>,
+    /// When it was first listed; `None`: before all times.
+    pub first_detected: Option<Timestamp>,
+    /// Position of its record, in the order of keys.
+    pub record: u32,
+}
+
+impl Candidate {
+    /// For how long it was not used; the longest duration where it never was.
+    #[must_use]
+    pub fn idle(&self, now: Timestamp) -> GoDuration {
+        self.last_used
+            .map_or(GoDuration::MAX, |used| GoDuration::between(used, now))
+    }
+
+    /// Time since its first detection; the longest duration where that lies before all times.
+    #[must_use]
+    pub fn age(&self, now: Timestamp) -> GoDuration {
+        self.first_detected
+            .map_or(GoDuration::MAX, |detected| GoDuration::between(detected, now))
+    }
+}
+
+/// What became of a candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its turn did not come.
+    Waiting,
+    Removed,
+    Failed(Box<str>),
+    TooYoung,
+    UsedSince,
+}
+
+/// The candidates of a pass and what became of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice {
+    /// What the listing says of each record.
+    pub(super) listed: Vec<Listed>,
+    /// In the order in which they go.
+    pub(super) candidates: Vec<Candidate>,
+    /// One for each candidate.
+    pub(super) fates: Vec<Fate>,
+    invalid: u32,
+}
+
+impl Choice {
+    /// N3.17 to N3.19: unused and unpinned, least recently used first, then first detected first.
+    pub(super) fn new(policy: &Policy, records: &Records, listed: Vec<Listed>) -> Self {
+        let mut invalid = 0;
+        let mut candidates = Vec::with_capacity(listed.len());
+        for (at, (record, listed)) in records.sorted.iter().zip(&listed).enumerate() {
+            if listed.in_use || record.pinned {
+                continue;
+            }
+            if policy.semantics.per_runtime_handler && names_no_image(&record.key) {
+                invalid += 1;
+                continue;
+            }
+            candidates.push(Candidate {
+                last_used: record.last_used,
+                first_detected: record.first_detected,
+                // Four billion images do not fit into memory.
+                record: u32::try_from(at).unwrap_or(u32::MAX),
+            });
+        }
+        match policy.order {
+            // Records stand in the order of their keys, so equals go by key.
+            Order::Total => candidates.sort_unstable_by_key(|candidate| {
+                (candidate.last_used, candidate.first_detected, candidate.record)
+            }),
+            Order::Listing => candidates.sort_unstable_by_key(|candidate| {
+                let first_at = listed[candidate.record as usize].first_at;
+                (candidate.last_used, candidate.first_detected, first_at)
+            }),
+        }
+        Self {
+            fates: vec![Fate::Waiting; candidates.len()],
+            listed,
+            candidates,
+            invalid,
+        }
+    }
+
+    /// How many records were passed over because their key names no image.
+    pub(super) const fn invalid(&self) -> u32 {
+        self.invalid
+    }
+
+    /// N3.38, N3.39: whether images go by age in this pass.
+    pub(super) fn age_applies(&self, policy: &Policy, watched_since: Timestamp, now: Timestamp) -> bool {
+        let age_max = policy.thresholds.age_max;
+        age_max != GoDuration::ZERO && GoDuration::between(watched_since, now) > age_max
+    }
+
+    /// The size of a candidate as upstream counts it.
+    pub(super) fn size(&self, at: usize, records: &Records) -> i64 {
+        records.sorted[self.candidates[at].record as usize]
+            .size_bytes
+            .cast_signed()
+    }
+
+    /// What is odd about the images and their records.
+    pub(super) fn oddities(
+        &self,
+        inventory: &Inventory,
+        records: &Records,
+        now: Timestamp,
+    ) -> Vec<Kept<Subject, Reason>> {
+        let Ok(images) = &inventory.images else { return Vec::new() };
+        let mut odd = Vec::new();
+        for (record, listed) in records.sorted.iter().zip(&self.listed) {
+            let reasons = [
+                (i64::try_from(record.size_bytes).is_err(), Reason::SizeOverflow),
+                (
+                    record.first_detected.is_some_and(|at| at > now),
+                    Reason::InFuture,
+                ),
+                (names_no_image(&record.key), Reason::InvalidId),
+            ];
+            for (is_so, reason) in reasons {
+                if is_so {
+                    odd.push(Kept {
+                        object: Subject::Image(Arc::clone(&images[listed.at as usize])),
+                        reason,
+                    });
+                }
+            }
+        }
+        odd
+    }
+}
+
+/// N3.2, N3.19: whether the id in the key of a record, which ends at the first comma, is empty.
+fn names_no_image(key: &str) -> bool {
+    matches!(key.as_bytes().first(), None | Some(b','))
+}

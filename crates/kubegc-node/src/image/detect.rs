@@ -1,0 +1,239 @@
+//! Brings the records up to date with a listing, and tells which images are in use.
+
+use std::{borrow::Cow, sync::Arc};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use kubegc_core::{
+    Kept, Timestamp,
+    node_facts::{Container, Image},
+};
+
+use super::{Error, Policy, Reason, Record, Records, Subject};
+use crate::{Inventory, semantics::behavior};
+
+/// The records after a listing, and what the listing says of each.
+pub(super) struct Detected {
+    pub(super) records: Records,
+    /// One for each record, in their order.
+    pub(super) listed: Vec<Listed>,
+}
+
+/// What a listing says of one record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    /// Position of the image in the listing; of images with one key the last.
+    pub(super) at: u32,
+    /// Position of the first image with this key.
+    pub(super) first_at: u32,
+    pub(super) in_use: bool,
+}
+
+/// N3.5 to N3.13. `first_detected` is what new records get, `now` is when the listing was read.
+///
+/// # Errors
+/// A listing that is needed is missing, or a container does not say what it was made from. The records are handed back as they were.
+pub(super) fn detect(
+    policy: &Policy,
+    records: Records,
+    inventory: &Inventory,
+    first_detected: Option<Timestamp>,
+    now: Timestamp,
+    findings: &mut Vec<Kept<Subject, Reason>>,
+) -> Result<Detected, (Records, Error)> {
+    let (images, in_use) = match reads(policy, inventory) {
+        Ok(reads) => reads,
+        Err(error) => return Err((records, error)),
+    };
+    let keys = Keys::new(policy, images);
+    let sorted = keys.sorted();
+    let mut detected = Detected {
+        records: Records {
+            sorted: Vec::with_capacity(sorted.len()),
+            detected: records.detected,
+        },
+        listed: Vec::with_capacity(sorted.len()),
+    };
+    let mut old = records.sorted.into_iter().peekable();
+    for same in sorted.chunk_by(|a, b| a.prefix == b.prefix && keys.text(a.at) == keys.text(b.at)) {
+        let ([first, ..], [.., last]) = (same, same) else { continue };
+        let (key, image) = (keys.text(last.at), &images[last.at as usize]);
+        if same.len() > 1 {
+            findings.push(Kept {
+                object: Subject::Image(Arc::clone(image)),
+                reason: Reason::Repeated,
+            });
+        }
+        // Records whose image is not listed any more are dropped.
+        while old.next_if(|record| *record.key < *key).is_some() {}
+        let known = old.next_if(|record| std::ptr::eq(&*record.key, key) || *record.key == *key);
+        let mut record = known.unwrap_or_else(|| Record {
+            key: keys.shared(last.at),
+            first_detected,
+            last_used: None,
+            size_bytes: 0,
+            pinned: false,
+            // The handler of a record is that of the image which made it.
+            runtime_handler: keys.handler(first.at),
+        });
+        let in_use = !in_use.is_empty() && in_use.contains(key);
+        if in_use {
+            record.last_used = Some(now);
+        }
+        record.size_bytes = image.size_bytes;
+        record.pinned = image.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_STAY);
+        detected.records.sorted.push(record);
+        detected.listed.push(Listed {
+            at: last.at,
+            first_at: first.at,
+            in_use,
+        });
+    }
+    Ok(detected)
+}
+
+type InUse<'a> = HashSet<Cow<'a, str>, FixedState>;
+
+/// The listing, and the keys of what is in use, read in upstream's order.
+fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
+    let semantics = &policy.semantics;
+    let images = inventory
+        .images
+        .as_ref()
+        .map_err(|why| Error::ListImages(why.clone()))?;
+    let containers = inventory
+        .containers
+        .as_ref()
+        .map_err(|why| Error::ListPods(why.clone()))?;
+    let mut in_use = InUse::default();
+    for container in containers {
+        in_use.insert(used_by(policy, container)?);
+    }
+    if semantics.image_volumes {
+        match &inventory.image_volumes {
+            Ok(volumes) => in_use.extend(volumes.iter().map(|id| Cow::Borrowed(&**id))),
+            Err(why) => return Err(Error::ImageVolumes(why.clone())),
+        }
+    }
+    if !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
+        && let Some(id) = inventory.sandbox_image.as_deref().filter(|id| !id.is_empty())
+    {
+        in_use.insert(Cow::Borrowed(id));
+    }
+    Ok((images, in_use))
+}
+
+/// N3.6: the key of the image that a container was made from. A dead container uses its image like a living one.
+fn used_by<'a>(policy: &Policy, container: &'a Arc<Container>) -> Result<Cow<'a, str>, Error> {
+    let image = &container.image;
+    let by_id = policy.semantics.version.has(behavior::IMAGE_ID_TELLS_USE) && !image.id.is_empty();
+    let identity = if by_id { &image.id } else { &image.reference };
+    if identity.is_empty() {
+        return Err(Error::UseUnknown(Arc::clone(container)));
+    }
+    if policy.semantics.per_runtime_handler && !image.runtime_handler.is_empty() {
+        return Ok(Cow::Owned(format!("{identity},{}", image.runtime_handler)));
+    }
+    Ok(Cow::Borrowed(identity))
+}
+
+/// The keys of a listing.
+struct Keys<'a> {
+    images: &'a [Arc<Image>],
+    /// Keys that are not the id alone: for every image, or for none.
+    composed: Vec<Arc<str>>,
+    /// Bytes that all keys begin with.
+    common: usize,
+    /// Whether records keep the handler.
+    handlers: bool,
+}
+
+/// An image of a listing, by its key.
+#[derive(Clone, Copy)]
+struct Keyed {
+    /// The eight bytes after what all keys have in common, so that most comparisons need no look at the text.
+    prefix: u64,
+    at: u32,
+}
+
+impl<'a> Keys<'a> {
+    fn new(policy: &Policy, images: &'a [Arc<Image>]) -> Self {
+        let composed = if policy.semantics.per_runtime_handler {
+            images.iter().map(|image| key(image)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut keys = Self {
+            images,
+            composed,
+            common: 0,
+            handlers: policy
+                .semantics
+                .version
+                .has(behavior::RUNTIME_HANDLER_IS_RECORDED),
+        };
+        if let Some(first) = images.first().map(|_| keys.text(0)) {
+            keys.common = (1..images.len()).fold(first.len(), |common, at| {
+                let text = keys.text(position(at)).as_bytes();
+                let same = first.as_bytes()[..common].iter().zip(text);
+                same.take_while(|(a, b)| a == b).count()
+            });
+        }
+        keys
+    }
+
+    fn text(&self, at: u32) -> &str {
+        let at = at as usize;
+        self.composed.get(at).unwrap_or(&self.images[at].id)
+    }
+
+    fn shared(&self, at: u32) -> Arc<str> {
+        let at = at as usize;
+        Arc::clone(self.composed.get(at).unwrap_or(&self.images[at].id))
+    }
+
+    fn handler(&self, at: u32) -> Arc<str> {
+        if self.handlers {
+            Arc::clone(&self.images[at as usize].runtime_handler)
+        } else {
+            Arc::default()
+        }
+    }
+
+    /// All images in the order of their keys; those of one key in the order of the listing.
+    fn sorted(&self) -> Vec<Keyed> {
+        let keyed = (0..self.images.len()).map(|at| {
+            let at = position(at);
+            let text = &self.text(at).as_bytes()[self.common..];
+            let mut prefix = [0; 8];
+            let length = text.len().min(8);
+            prefix[..length].copy_from_slice(&text[..length]);
+            Keyed {
+                prefix: u64::from_be_bytes(prefix),
+                at,
+            }
+        });
+        let mut keyed: Vec<Keyed> = keyed.collect();
+        keyed.sort_unstable_by(|a, b| {
+            a.prefix
+                .cmp(&b.prefix)
+                .then_with(|| self.text(a.at).cmp(self.text(b.at)))
+                .then_with(|| a.at.cmp(&b.at))
+        });
+        keyed
+    }
+}
+
+/// N3.2: the key of an image where use is kept per handler.
+fn key(image: &Image) -> Arc<str> {
+    if image.runtime_handler.is_empty() {
+        Arc::clone(&image.id)
+    } else {
+        format!("{},{}", image.id, image.runtime_handler).into()
+    }
+}
+
+/// Four billion images do not fit into memory.
+fn position(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

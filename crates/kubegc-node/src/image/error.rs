@@ -1,0 +1,165 @@
+//! Why a pass over images fails, in upstream's words for each version.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::node_facts::Container;
+
+use crate::{GoDuration, Unlisted};
+
+/// Why a pass over images failed. The texts are upstream's where it has one.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Error {
+    /// The images are not known.
+    #[error("{0}")]
+    ListImages(Unlisted),
+    /// The containers are not known, so neither is what is in use.
+    #[error("{0}")]
+    ListPods(Unlisted),
+    /// Which images are mounted as volumes is not known.
+    #[error("get container status: {0}")]
+    ImageVolumes(Unlisted),
+    /// A container does not say what it was made from, so any image may be in use. Upstream passes over such containers.
+    #[error("container {} does not say what image it was made from", .0.id)]
+    UseUnknown(Arc<Container>),
+    /// The state of the file system is not known.
+    #[error("{0}")]
+    FileSystem(Unlisted),
+    /// The file system has no capacity.
+    #[error("invalid capacity 0 on image filesystem")]
+    InvalidCapacity,
+    /// Some image unused for too long could not be removed.
+    #[error("wanted to free images older than {age_max}, encountered errors in image deletion: {errors}")]
+    Age {
+        /// The maximum age.
+        age_max: GoDuration,
+        /// What went wrong, together.
+        errors: Box<str>,
+    },
+    /// Some image could not be removed to make room, even if others were enough.
+    #[error("wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors in image deletion: {errors}")]
+    Space {
+        /// How much was to be freed.
+        wanted_bytes: i64,
+        /// How much was freed.
+        freed_bytes: i64,
+        /// What went wrong, together.
+        errors: Box<str>,
+    },
+    /// Less was freed than was wanted.
+    #[error("{}", Told(wording, *wanted_bytes, *freed_bytes))]
+    Insufficient {
+        /// How much was to be freed.
+        wanted_bytes: i64,
+        /// How much was freed.
+        freed_bytes: i64,
+        /// How the version says so.
+        wording: Wording,
+    },
+}
+
+/// How versions say that less was freed than was wanted.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wording {
+    /// As 1.20 says it.
+    Wanted,
+    /// As 1.28 to 1.33 say it.
+    Attempted,
+    /// As 1.34 and later say it.
+    Disk {
+        /// How full the file system was.
+        usage_percent: i64,
+        /// How large it is.
+        capacity_bytes: i64,
+    },
+}
+
+struct Told<'a>(&'a Wording, i64, i64);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(wording, wanted, freed) = self;
+        match wording {
+            Wording::Wanted => write!(
+                f,
+                "failed to garbage collect required amount of images. Wanted to free {wanted} bytes, but freed {freed} bytes"
+            ),
+            Wording::Attempted => write!(
+                f,
+                "Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only found {freed} bytes \
+                 eligible to free."
+            ),
+            Wording::Disk {
+                usage_percent,
+                capacity_bytes,
+            } => write!(
+                f,
+                "Insufficient free disk space on the node's image filesystem ({usage_percent}% of {} used). Failed to free sufficient space by \
+                 deleting unused images (freed {freed} bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or \
+                 other data.",
+                Binary(*capacity_bytes)
+            ),
+        }
+    }
+}
+
+/// A number of bytes in binary units, as upstream writes it (N3.36).
+struct Binary(i64);
+
+impl fmt::Display for Binary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[expect(clippy::cast_precision_loss, reason = "upstream computes in floating point too")]
+        let bytes = self.0 as f64;
+        let unit = 1024.0_f64;
+        if bytes < unit {
+            return write!(f, "{} B", self.0);
+        }
+        let (power, name) = [(1, "KiB"), (2, "MiB"), (3, "GiB")]
+            .into_iter()
+            .find(|&(power, _)| bytes < unit.powi(power + 1))
+            .unwrap_or((4, "TiB"));
+        write!(f, "{:.1} {name}", bytes / unit.powi(power))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n3_36_capacities_are_written_in_binary_units() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_576, "1.0 MiB"),
+            (107_374_182_400, "100.0 GiB"),
+            (1 << 50, "1024.0 TiB"),
+        ] {
+            assert_eq!(Binary(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn n3_35_versions_word_a_shortfall_differently() {
+        let text = |wording| {
+            let error = Error::Insufficient {
+                wanted_bytes: 150,
+                freed_bytes: 50,
+                wording,
+            };
+            error.to_string()
+        };
+        assert_eq!(
+            text(Wording::Wanted),
+            "failed to garbage collect required amount of images. Wanted to free 150 bytes, but freed 50 bytes"
+        );
+        assert!(text(Wording::Attempted).ends_with("only found 50 bytes eligible to free."));
+        let disk = Wording::Disk {
+            usage_percent: 95,
+            capacity_bytes: 1000,
+        };
+        assert!(text(disk).contains("(95% of 1000 B used)") && text(disk).contains("(freed 50 bytes)"));
+    }
+}

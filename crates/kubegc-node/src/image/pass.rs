@@ -1,0 +1,426 @@
+//! One pass over the images of a node, step by step: list, look at the disk, remove one image after the other.
+
+use std::sync::Arc;
+
+use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
+
+use super::{
+    Action, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
+    choice::{Candidate, Choice, Fate},
+    detect::detect,
+    usage::{Usage, usage},
+};
+use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
+
+/// What a pass wants done.
+#[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// List images and containers, and answer with [`Answer::Listed`].
+    List,
+    /// Ask for the image file system, and answer with [`Answer::Measured`].
+    Measure,
+    /// Perform an action, and answer with [`Answer::Removed`].
+    Remove(Action),
+    /// All is done.
+    Done,
+}
+
+/// What became of a step.
+#[expect(clippy::exhaustive_enums, reason = "one answer for each step")]
+#[derive(Clone, Debug)]
+pub enum Answer<'a> {
+    /// What was listed.
+    Listed {
+        /// The listings. Only those of images, containers, volumes and the sandbox image are looked at.
+        inventory: &'a Inventory,
+        /// When the listings had been read: what use is dated with.
+        at: Timestamp,
+    },
+    /// The state of the file system.
+    Measured(Listing<FileSystem>),
+    /// The outcome of a removal.
+    Removed(Result<(), RuntimeError>),
+}
+
+/// One pass over the images of a node. `'a`: the listing that it was given.
+///
+/// # Guarantees
+/// With all successes and the facts of one inventory it does what [`Policy`]'s plan says, in that order.
+#[derive(Clone, Debug)]
+pub struct Pass<'a> {
+    policy: Policy,
+    task: Task,
+    /// When the pass began: upstream's `freeTime`.
+    pub(super) now: Timestamp,
+    watched_since: Timestamp,
+    /// Whether new records get no time of first detection, whatever the version does.
+    undated: bool,
+    state: State,
+    pub(super) records: Records,
+    pub(super) inventory: Option<&'a Inventory>,
+    pub(super) choice: Choice,
+    /// What went wrong with removals of the stage that is under way.
+    errors: Vec<String>,
+    pub(super) usage: Option<Usage>,
+    pub(super) outcome: Outcome,
+}
+
+/// What a pass has come to so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) actions: Vec<Action>,
+    pub(super) findings: Vec<Kept<Subject, Reason>>,
+    pub(super) freed: Option<i64>,
+    pub(super) freed_by_age: i64,
+    pub(super) wanted: Option<i64>,
+    pub(super) error: Option<Error>,
+    pub(super) events: Vec<event::Event>,
+    /// Positions of candidates that making room looked at and left.
+    pub(super) looked_at: Vec<usize>,
+    pub(super) hooks_run: bool,
+}
+
+/// Where a pass stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Listing,
+    /// Before the candidate at this position, removing by age.
+    Age(usize),
+    Measuring,
+    /// Before the candidate at this position, making room.
+    Space(usize),
+    Done,
+}
+
+impl<'a> Pass<'a> {
+    /// Begins a pass. `watched_since`: when image collection began on this node.
+    #[must_use]
+    pub fn new(policy: Policy, task: Task, records: Records, watched_since: Timestamp, now: Timestamp) -> Self {
+        let disk_first = task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
+        Self {
+            policy,
+            task,
+            now,
+            watched_since,
+            undated: false,
+            state: if disk_first { State::Measuring } else { State::Listing },
+            records,
+            inventory: None,
+            choice: Choice::default(),
+            errors: Vec::new(),
+            usage: None,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// The same pass, in which images that it sees for the first time count as seen before all times, so that no minimum age protects them.
+    ///
+    /// # Upstream
+    /// `detectImages` with the zero time, as kubelets up to 1.28 begin with.
+    #[must_use]
+    pub const fn undated(mut self) -> Self {
+        self.undated = true;
+        self
+    }
+
+    /// Takes the answer to the last step, and gives the next. An answer to another step is passed over, and the same step given again.
+    pub fn next(&mut self, answer: Option<Answer<'a>>) -> Step {
+        match (self.state, answer) {
+            (State::Listing, Some(Answer::Listed { inventory, at })) => self.listed(inventory, at),
+            (State::Measuring, Some(Answer::Measured(measured))) => self.measured(measured),
+            (State::Age(at) | State::Space(at), Some(Answer::Removed(result))) => self.removed(at, result),
+            _ => {}
+        }
+        self.advance()
+    }
+
+    /// The candidates in the order in which they go, once images were listed.
+    #[must_use]
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.choice.candidates
+    }
+
+    /// The records as they stand: those of before until images were listed, and brought up to date then. Records of images that the pass removes
+    /// are among them until it ends.
+    #[must_use]
+    pub const fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Whether images have been listed.
+    #[must_use]
+    pub const fn has_listed(&self) -> bool {
+        self.inventory.is_some()
+    }
+
+    /// N3.17 to N3.19.
+    fn listed(&mut self, inventory: &'a Inventory, at: Timestamp) {
+        let records = std::mem::take(&mut self.records);
+        let first_seen = self.task == Task::Detect
+            && !records.detected
+            && !self.policy.semantics.version.has(behavior::FIRST_DETECTION_IS_NOW);
+        let first_detected = (!first_seen && !self.undated).then_some(self.now);
+        let findings = &mut self.outcome.findings;
+        match detect(&self.policy, records, inventory, first_detected, at, findings) {
+            Err((records, error)) => {
+                self.records = records;
+                self.fail(error);
+            }
+            Ok(detected) => {
+                self.inventory = Some(inventory);
+                self.records = detected.records;
+                self.choice = Choice::new(&self.policy, &self.records, detected.listed);
+                self.outcome.findings.extend(self.choice.oddities(inventory, &self.records, self.now));
+                self.begin();
+            }
+        }
+    }
+
+    /// What comes after a successful listing.
+    fn begin(&mut self) {
+        match self.task {
+            Task::Detect => {
+                self.records.detected = true;
+                self.state = State::Done;
+                return;
+            }
+            Task::DeleteUnused => self.make_room(i64::MAX),
+            Task::Free { bytes } => self.make_room(bytes),
+            Task::Collect => match self.usage {
+                // The disk was looked at first.
+                Some(usage) => self.make_room(usage.to_free_bytes.unwrap_or(0)),
+                None => self.state = State::Age(0),
+            },
+        }
+        let invalid = self.choice.invalid();
+        for _ in 0..invalid {
+            let reason = event::reason::IMAGE_ID_IS_NOT_VALID;
+            self.outcome.events.push(event::Event::warning(reason, ""));
+        }
+    }
+
+    fn make_room(&mut self, bytes: i64) {
+        self.outcome.wanted = Some(bytes);
+        self.outcome.freed = Some(0);
+        self.state = State::Space(0);
+    }
+
+    /// N3.30 to N3.33.
+    fn measured(&mut self, measured: Listing<FileSystem>) {
+        let usage = match measured {
+            Err(why) => Err(Error::FileSystem(why)),
+            Ok(file_system) => usage(&self.policy, &file_system),
+        };
+        let usage = match usage {
+            Ok(usage) => usage,
+            Err(error) => {
+                if error == Error::InvalidCapacity {
+                    let reason = event::reason::INVALID_DISK_CAPACITY;
+                    let event = event::Event::warning(reason, error.to_string());
+                    self.outcome.events.push(event);
+                }
+                return self.fail(error);
+            }
+        };
+        self.usage = Some(usage);
+        if usage.capped {
+            self.find(Reason::AvailableAboveCapacity);
+        }
+        if usage.overflow {
+            self.find(Reason::ArithmeticOverflow);
+        }
+        match usage.to_free_bytes {
+            None => self.state = State::Done,
+            Some(_) if self.inventory.is_none() => self.state = State::Listing,
+            Some(bytes) => self.make_room(bytes),
+        }
+    }
+
+    /// What became of the candidate at this position.
+    fn removed(&mut self, at: usize, result: Result<(), RuntimeError>) {
+        let by_age = matches!(self.state, State::Age(_));
+        match result {
+            Err(error) => {
+                let text = error.to_string();
+                self.choice.fates[at] = Fate::Failed(text.as_str().into());
+                self.errors.push(text);
+                if !by_age {
+                    self.outcome.looked_at.push(at);
+                }
+            }
+            Ok(()) => {
+                self.choice.fates[at] = Fate::Removed;
+                let size = self.choice.size(at, &self.records);
+                if by_age {
+                    self.outcome.freed_by_age = self.outcome.freed_by_age.wrapping_add(size);
+                } else {
+                    let freed = self.outcome.freed.unwrap_or(0).wrapping_add(size);
+                    self.outcome.freed = Some(freed);
+                    if self.outcome.wanted.is_some_and(|wanted| freed >= wanted) {
+                        return self.room_made();
+                    }
+                }
+            }
+        }
+        self.state = if by_age { State::Age(at + 1) } else { State::Space(at + 1) };
+    }
+
+    /// Goes on to the next step that needs the outside world.
+    fn advance(&mut self) -> Step {
+        loop {
+            match self.state {
+                State::Listing => return Step::List,
+                State::Measuring => return Step::Measure,
+                State::Done => return Step::Done,
+                State::Age(at) => {
+                    if let Some(step) = self.age(at) {
+                        return step;
+                    }
+                }
+                State::Space(at) => {
+                    if let Some(step) = self.space(at) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    /// N3.38 to N3.40, for the candidate at this position.
+    fn age(&mut self, at: usize) -> Option<Step> {
+        let age_max = self.policy.thresholds.age_max;
+        let applies = self.choice.age_applies(&self.policy, self.watched_since, self.now);
+        let Some(candidate) = self.choice.candidates.get(at).filter(|_| applies) else {
+            let errors = std::mem::take(&mut self.errors);
+            match aggregate(errors) {
+                Some(errors) => self.fail(Error::Age {
+                    age_max,
+                    errors: errors.into(),
+                }),
+                None => self.state = State::Measuring,
+            }
+            return None;
+        };
+        let idle = candidate.idle(self.now);
+        if idle <= age_max {
+            self.state = State::Age(at + 1);
+            return None;
+        }
+        Some(self.remove(at, RemovedBecause::Age { idle, age_max }))
+    }
+
+    /// N3.41, for the candidate at this position.
+    fn space(&mut self, at: usize) -> Option<Step> {
+        let Some(candidate) = self.choice.candidates.get(at) else {
+            self.room_made();
+            return None;
+        };
+        let age_min = self.policy.thresholds.age_min;
+        let fate = if self.choice.fates[at] == Fate::Removed {
+            None
+        } else if candidate.last_used.is_some_and(|used| used >= self.now) {
+            Some(Fate::UsedSince)
+        } else if candidate.age(self.now) < age_min {
+            Some(Fate::TooYoung)
+        } else {
+            let wanted = self.outcome.wanted.unwrap_or(0);
+            let still_wanted = match wanted {
+                i64::MAX => wanted,
+                _ => wanted.wrapping_sub(self.outcome.freed.unwrap_or(0)),
+            };
+            let reason = RemovedBecause::Space {
+                wanted_bytes: still_wanted,
+            };
+            return Some(self.remove(at, reason));
+        };
+        if let Some(fate) = fate {
+            self.choice.fates[at] = fate;
+            self.outcome.looked_at.push(at);
+        }
+        self.state = State::Space(at + 1);
+        None
+    }
+
+    /// The candidates come from the inventory that was listed.
+    fn remove(&mut self, at: usize, reason: RemovedBecause) -> Step {
+        let images = self.inventory.and_then(|inventory| inventory.images.as_ref().ok());
+        let record = &self.records.sorted[self.choice.candidates[at].record as usize];
+        let Some(images) = images else {
+            self.state = State::Done;
+            return Step::Done;
+        };
+        let action = Action::Remove {
+            image: Arc::clone(&images[self.choice.listed[self.choice.candidates[at].record as usize].at as usize]),
+            runtime_handler: Arc::clone(&record.runtime_handler),
+            reason,
+        };
+        self.outcome.actions.push(action.clone());
+        Step::Remove(action)
+    }
+
+    /// N3.34, N3.35, N3.43, N3.46 to N3.48.
+    fn room_made(&mut self) {
+        self.state = State::Done;
+        let (wanted, freed) = (self.outcome.wanted.unwrap_or(0), self.outcome.freed.unwrap_or(0));
+        if let Some(errors) = aggregate(std::mem::take(&mut self.errors)) {
+            return self.fail(Error::Space {
+                wanted_bytes: wanted,
+                freed_bytes: freed,
+                errors: errors.into(),
+            });
+        }
+        self.outcome.hooks_run = self.policy.semantics.pull_records;
+        if self.task != Task::Collect || freed >= wanted {
+            return;
+        }
+        self.find(Reason::Shortfall {
+            missing_bytes: wanted.saturating_sub(freed),
+        });
+        let wording = self.wording();
+        let error = Error::Insufficient {
+            wanted_bytes: wanted,
+            freed_bytes: freed,
+            wording,
+        };
+        let reason = event::reason::FREE_DISK_SPACE_FAILED;
+        self.outcome.events.push(event::Event::warning(reason, error.to_string()));
+        self.fail(error);
+    }
+
+    fn wording(&self) -> Wording {
+        let version = self.policy.semantics.version;
+        match self.usage {
+            Some(usage) if version.has(behavior::DISK_IS_TOLD) => Wording::Disk {
+                usage_percent: usage.percent,
+                capacity_bytes: usage.capacity_bytes,
+            },
+            _ if version.has(behavior::ATTEMPTED_IS_TOLD) => Wording::Attempted,
+            _ => Wording::Wanted,
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.outcome.error = Some(error);
+        self.state = State::Done;
+    }
+
+    fn find(&mut self, reason: Reason) {
+        self.outcome.findings.push(Kept {
+            object: Subject::Node,
+            reason,
+        });
+    }
+
+    pub(super) const fn task(&self) -> Task {
+        self.task
+    }
+
+    pub(super) const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(super) const fn watched_since(&self) -> Timestamp {
+        self.watched_since
+    }
+}

@@ -1,0 +1,183 @@
+//! The plan of a policy: a pass in which every removal succeeds, and what is to be said of every image.
+
+use std::sync::Arc;
+
+use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
+
+use super::{
+    Action, Answer, Error, Hook, Pass, Policy, Reason, Step, Subject, Summary, Task, choice::Fate,
+};
+use crate::{GoDuration, Inventory};
+
+impl Planner for Policy {
+    type Facts = Inventory;
+    type Action = Action;
+    type Object = Subject;
+    type Reason = Reason;
+    type Summary = Summary;
+
+    fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
+        let records = inventory.image_records.clone();
+        let mut pass = Pass::new(*self, self.task, records, inventory.images_watched_since, now);
+        let mut answer = None;
+        // Ends: a pass lists once, measures once, and removes each image at most twice.
+        loop {
+            answer = match pass.next(answer) {
+                Step::List => Some(Answer::Listed { inventory, at: now }),
+                Step::Measure => Some(Answer::Measured(inventory.image_file_system.clone())),
+                Step::Remove(_) => Some(Answer::Removed(Ok(()))),
+                Step::Done => return pass.finish(),
+            };
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// What the pass did, and what there is to say of the images that stay. Removals that failed are among the actions, and their images are kept.
+    ///
+    /// Of a pass that is not done: what it did so far.
+    pub fn finish(mut self) -> PlanOf<Policy> {
+        let images = self.inventory.and_then(|inventory| inventory.images.as_ref().ok());
+        let mut kept = Vec::new();
+        if let Some(images) = images {
+            kept = self.kept(images);
+        }
+        let next_at = self.next_at();
+        let hook = self.outcome.hooks_run.then(|| self.hook());
+        self.forget_removed();
+        let outcome = self.outcome;
+        let usage = self.usage;
+        Plan {
+            actions: outcome.actions,
+            kept,
+            findings: outcome.findings,
+            next_at,
+            summary: Summary {
+                records: self.records,
+                usage_percent: usage.map(|usage| usage.percent),
+                to_free_bytes: usage.and_then(|usage| usage.to_free_bytes),
+                freed_bytes: outcome.freed,
+                freed_by_age_bytes: outcome.freed_by_age,
+                error: outcome.error,
+                events: outcome.events,
+                hook,
+            },
+        }
+    }
+
+    /// Why each image stays, in the order of their keys.
+    fn kept(&self, images: &[Arc<kubegc_core::node_facts::Image>]) -> Vec<Kept<Subject, Reason>> {
+        // Position of each record's candidate.
+        let mut candidate_of = vec![u32::MAX; self.choice.listed.len()];
+        for (at, candidate) in (0_u32..).zip(&self.choice.candidates) {
+            candidate_of[candidate.record as usize] = at;
+        }
+        let mut kept = Vec::with_capacity(self.choice.listed.len());
+        let waiting = self.waiting();
+        for ((record, listed), &candidate) in self
+            .records
+            .sorted
+            .iter()
+            .zip(&self.choice.listed)
+            .zip(&candidate_of)
+        {
+            let reason = if listed.in_use {
+                Reason::InUse
+            } else if record.pinned {
+                Reason::Pinned
+            } else {
+                match self.choice.fates.get(candidate as usize) {
+                    None => Reason::InvalidId,
+                    Some(Fate::Removed) => continue,
+                    Some(Fate::Failed(why)) => Reason::RemovalFailed(why.clone()),
+                    Some(Fate::UsedSince) => Reason::UsedSince,
+                    Some(Fate::TooYoung) => Reason::TooYoung {
+                        age: self.choice.candidates[candidate as usize].age(self.now),
+                        age_min: self.policy().thresholds.age_min,
+                    },
+                    Some(Fate::Waiting) => waiting.clone(),
+                }
+            };
+            kept.push(Kept {
+                object: Subject::Image(Arc::clone(&images[listed.at as usize])),
+                reason,
+            });
+        }
+        kept
+    }
+
+    /// Why images stay whose turn did not come.
+    fn waiting(&self) -> Reason {
+        let insufficient = |error: &&Error| !matches!(error, Error::Insufficient { .. });
+        match (&self.outcome.error, self.outcome.freed, self.usage) {
+            (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },
+            (error, None, _) if error.as_ref().filter(insufficient).is_some() => {
+                Reason::PassEnded(Box::new(error.clone().unwrap_or(Error::InvalidCapacity)))
+            }
+            (_, None, Some(usage)) if usage.overflow => Reason::ArithmeticOverflow,
+            (_, None, Some(usage)) => Reason::BelowThreshold {
+                usage_percent: usage.percent,
+                high_percent: self.policy().thresholds.high_percent,
+            },
+            (_, None, None) => Reason::OnlyDetected,
+        }
+    }
+
+    /// When the same facts may give another plan: an image comes of age, or has been unused for too long.
+    fn next_at(&self) -> Option<Timestamp> {
+        if self.task() == Task::Detect {
+            return None;
+        }
+        let thresholds = self.policy().thresholds;
+        let after = |from: Timestamp, by: GoDuration, nanos: i64| {
+            Timestamp::from_nanos(from.as_nanos().saturating_add(by.as_nanos()).saturating_add(nanos))
+        };
+        let ages = self.policy().semantics.version.has(crate::semantics::behavior::MAXIMUM_AGE)
+            && self.task() == Task::Collect
+            && thresholds.age_max != GoDuration::ZERO;
+        // Age is compared strictly, so it begins to count one nanosecond later.
+        let watched = after(self.watched_since(), thresholds.age_max, 1);
+        let candidates = self.choice.candidates.iter().zip(&self.choice.fates);
+        let times = candidates.filter_map(|(candidate, fate)| {
+            let young = match (fate, candidate.first_detected) {
+                (Fate::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
+                _ => None,
+            };
+            let unused = (ages && *fate != Fate::Removed).then(|| {
+                let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
+                idle.map_or(watched, |idle| idle.max(watched))
+            });
+            [young, unused.filter(|&at| at > self.now)].into_iter().flatten().min()
+        });
+        times.min()
+    }
+
+    fn hook(&self) -> Hook {
+        let id = |&at: &usize| {
+            let record = &self.records.sorted[self.choice.candidates[at].record as usize];
+            let images = self.inventory.and_then(|inventory| inventory.images.as_ref().ok());
+            let listed = self.choice.listed[self.choice.candidates[at].record as usize];
+            images.map_or_else(
+                || Arc::clone(&record.key),
+                |images| Arc::clone(&images[listed.at as usize].id),
+            )
+        };
+        Hook {
+            remaining: self.outcome.looked_at.iter().map(id).collect(),
+            began_at: self.now,
+        }
+    }
+
+    /// N3.45: the records of removed images are forgotten.
+    fn forget_removed(&mut self) {
+        let mut removed = vec![false; self.records.sorted.len()];
+        for (candidate, fate) in self.choice.candidates.iter().zip(&self.choice.fates) {
+            removed[candidate.record as usize] = *fate == Fate::Removed;
+        }
+        let mut at = 0;
+        self.records.sorted.retain(|_| {
+            at += 1;
+            !removed[at - 1]
+        });
+    }
+}

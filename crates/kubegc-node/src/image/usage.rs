@@ -1,0 +1,158 @@
+//! How full the image file system is, in upstream's integers, and how much is to be freed.
+
+use kubegc_core::node_facts::FileSystem;
+
+use super::{Arithmetic, Error, Policy};
+
+/// What the state of the file system asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) percent: i64,
+    pub(super) capacity_bytes: i64,
+    /// How much is to be freed; `None` below the threshold.
+    pub(super) to_free_bytes: Option<i64>,
+    /// More was said to be available than there is.
+    pub(super) capped: bool,
+    /// Some product left 64 bits.
+    pub(super) overflow: bool,
+}
+
+/// N3.30 to N3.33.
+///
+/// # Errors
+/// No capacity is known.
+pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, Error> {
+    let thresholds = &policy.thresholds;
+    let (capacity, wide_capacity) = signed(file_system.capacity_bytes);
+    let (available, wide_available) = signed(file_system.available_bytes);
+    let capped = available > capacity;
+    let available = available.min(capacity);
+    if capacity == 0 {
+        return Err(Error::InvalidCapacity);
+    }
+    let mut overflow = wide_capacity || wide_available;
+    let mut note = |(value, wrapped): (i64, bool)| {
+        overflow |= wrapped;
+        value
+    };
+    // The capacity is not zero; the one quotient that leaves 64 bits wraps as well.
+    let share = note(available.overflowing_mul(100));
+    let percent = 100_i64.wrapping_sub(note(share.overflowing_div(capacity)));
+    let over = percent >= i64::from(thresholds.high_percent);
+    let to_free = over.then(|| {
+        let free_percent = 100 - i64::from(thresholds.low_percent);
+        let wanted = note(capacity.overflowing_mul(free_percent)) / 100;
+        note(wanted.overflowing_sub(available))
+    });
+    Ok(Usage {
+        percent,
+        capacity_bytes: capacity,
+        to_free_bytes: to_free.filter(|_| !overflow || policy.arithmetic == Arithmetic::Upstream),
+        capped,
+        overflow,
+    })
+}
+
+impl Policy {
+    /// The most bytes that may be available for room to be made on a file system of this capacity; `None` where it has none.
+    ///
+    /// Percentages are cut to integers, so this is a little more than the threshold's percentage says.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_node::image::Policy;
+    /// // 85 percent full and all that is cut down to it.
+    /// assert_eq!(Policy::default().collects_below_bytes(1000), Some(159));
+    /// ```
+    #[must_use]
+    pub fn collects_below_bytes(&self, capacity_bytes: u64) -> Option<u64> {
+        // Percentages lie between 0 and 100, so the product has at most 71 bits.
+        let free = 101 - u128::from(self.thresholds.high_percent.unsigned_abs());
+        let below = (free * u128::from(capacity_bytes)).div_ceil(100).checked_sub(1)?;
+        // It is at most the capacity, which is 64 bits long.
+        u64::try_from(below.min(u128::from(capacity_bytes))).ok()
+    }
+}
+
+/// A count of bytes as upstream casts it, and whether the cast changed it. What is missing counts as none.
+fn signed(bytes: Option<u64>) -> (i64, bool) {
+    let bytes = bytes.unwrap_or(0);
+    (bytes.cast_signed(), i64::try_from(bytes).is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Semantics, image::Thresholds};
+
+    fn policy(high: i32, low: i32) -> Policy {
+        let thresholds = Thresholds {
+            high_percent: high,
+            low_percent: low,
+            ..Thresholds::default()
+        };
+        Policy::new(thresholds, Semantics::default()).unwrap_or_default()
+    }
+
+    fn file_system(capacity: u64, available: u64) -> FileSystem {
+        FileSystem {
+            capacity_bytes: Some(capacity),
+            available_bytes: Some(available),
+            ..FileSystem::default()
+        }
+    }
+
+    #[test]
+    fn n3_31_percentages_are_cut() {
+        for (available, percent) in [(159, 85), (150, 85), (160, 84), (9, 100), (10, 99), (1000, 0), (0, 100)] {
+            let usage = usage(&policy(85, 80), &file_system(1000, available));
+            assert_eq!(usage.map(|usage| usage.percent), Ok(percent), "{available}");
+        }
+    }
+
+    #[test]
+    fn n3_32_n3_33_amounts_begin_at_the_threshold() {
+        for (high, low, available, to_free) in [
+            (85, 80, 160, None),
+            (85, 80, 159, Some(41)),
+            (90, 80, 50, Some(150)),
+            (0, 0, 1000, Some(0)),
+            (50, 50, 500, Some(0)),
+        ] {
+            let usage = usage(&policy(high, low), &file_system(1000, available));
+            assert_eq!(usage.map(|usage| usage.to_free_bytes), Ok(to_free), "{available}");
+        }
+    }
+
+    #[test]
+    fn the_available_bytes_at_which_room_is_made_are_told_exactly() {
+        for high in 0..=100 {
+            let policy = policy(high, 0);
+            for capacity in [1, 7, 99, 100, 101, 1000, 12_345] {
+                let below = policy.collects_below_bytes(capacity).unwrap_or_default();
+                for available in 0..=capacity {
+                    let over = usage(&policy, &file_system(capacity, available));
+                    let over = over.is_ok_and(|usage| usage.to_free_bytes.is_some());
+                    assert_eq!(over, available <= below, "{high} % of {capacity}, {available} available");
+                }
+            }
+        }
+        assert_eq!(policy(85, 80).collects_below_bytes(0), None);
+    }
+
+    #[test]
+    fn n3_30_odd_capacities() {
+        assert_eq!(usage(&policy(85, 80), &FileSystem::default()), Err(Error::InvalidCapacity));
+        let more = usage(&policy(85, 80), &file_system(1000, 1001));
+        assert_eq!(more.map(|usage| (usage.percent, usage.capped)), Ok((0, true)));
+    }
+
+    #[test]
+    fn products_beyond_64_bits_are_told_and_ask_for_nothing_unless_wrapping_is_wanted() {
+        let huge = file_system(1 << 62, 1 << 60);
+        let checked = usage(&policy(0, 0), &huge);
+        assert_eq!(checked.map(|usage| (usage.overflow, usage.to_free_bytes)), Ok((true, None)));
+        let wrapping = usage(&policy(0, 0).computing(Arithmetic::Upstream), &huge);
+        assert!(wrapping.is_ok_and(|usage| usage.overflow && usage.to_free_bytes.is_some()));
+    }
+}

@@ -1,0 +1,168 @@
+//! Tells which of a node's settings are allowed and still likely not what was meant.
+
+use std::fmt;
+
+use kubegc_core::node_facts::FileSystem;
+
+use super::{Policy, PolicySpec, SwitchReason};
+use crate::{
+    GoDuration,
+    eviction::{Amount, Quantity, Signal, Threshold},
+};
+
+/// A deprecated flag of container collection.
+#[expect(clippy::exhaustive_enums, reason = "upstream has these three")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ContainerFlag {
+    /// `--minimum-container-ttl-duration`.
+    MinimumAge,
+    /// `--maximum-dead-containers-per-container`.
+    PerUnit,
+    /// `--maximum-dead-containers`.
+    Node,
+}
+
+impl ContainerFlag {
+    /// The flag.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MinimumAge => "--minimum-container-ttl-duration",
+            Self::PerUnit => "--maximum-dead-containers-per-container",
+            Self::Node => "--maximum-dead-containers",
+        }
+    }
+}
+
+/// A setting that is allowed and still likely not what was meant.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Finding {
+    /// Eviction begins before image collection does, or at the same usage: images go by force, or pods go first. Upstream's defaults meet.
+    EvictionComesFirst {
+        /// The eviction threshold.
+        threshold: Threshold,
+        /// The usage from which images are collected.
+        high_percent: i32,
+    },
+    /// A high threshold of 100 was meant to turn the loop off, but a maximum age keeps it on, and room is still made at full usage.
+    HundredIsNotOff {
+        /// The maximum age.
+        age: GoDuration,
+    },
+    /// No image is spared for being new. Only the flag can ask for that: a configuration file that says zero means two minutes.
+    MinimumAgeIsZero,
+    /// A deprecated flag is set to something else than its default.
+    DeprecatedFlag {
+        /// The flag.
+        flag: ContainerFlag,
+    },
+    /// A threshold of `0%` or `100%` is switched off.
+    ThresholdIsOff {
+        /// The field.
+        field: String,
+    },
+    /// A threshold on the file system of writable layers is replaced by a copy of another one.
+    ThresholdIsDropped {
+        /// The threshold.
+        threshold: Threshold,
+    },
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EvictionComesFirst {
+                threshold,
+                high_percent,
+            } => write!(
+                f,
+                "eviction at {threshold} begins no later than image collection at imageGCHighThresholdPercent {high_percent}"
+            ),
+            Self::HundredIsNotOff { age } => write!(
+                f,
+                "imageGCHighThresholdPercent 100 does not turn image collection off: imageMaximumGCAge is {age}"
+            ),
+            Self::MinimumAgeIsZero => f.write_str(
+                "imageMinimumGCAge 0s spares no new image; in a configuration file it would mean 2m0s",
+            ),
+            Self::DeprecatedFlag { flag } => write!(f, "{} is deprecated", flag.as_str()),
+            Self::ThresholdIsOff { field } => write!(f, "{field} is switched off by its value"),
+            Self::ThresholdIsDropped { threshold } => write!(
+                f,
+                "{threshold} is replaced by a copy of the threshold on the file system that holds writable layers"
+            ),
+        }
+    }
+}
+
+/// What is odd about settings that make a policy.
+pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let SwitchReason::MaximumAge { age } = policy.switches().images.reason {
+        findings.push(Finding::HundredIsNotOff { age });
+    }
+    if spec.image_minimum_gc_age == GoDuration::ZERO {
+        findings.push(Finding::MinimumAgeIsZero);
+    }
+    let usual = PolicySpec::default();
+    let flags = [
+        (
+            ContainerFlag::MinimumAge,
+            spec.minimum_container_ttl != usual.minimum_container_ttl,
+        ),
+        (
+            ContainerFlag::PerUnit,
+            spec.maximum_dead_containers_per_container != usual.maximum_dead_containers_per_container,
+        ),
+        (
+            ContainerFlag::Node,
+            // All negative numbers mean no limit.
+            spec.maximum_dead_containers >= 0,
+        ),
+    ];
+    let set = flags.into_iter().filter(|(_, is_set)| *is_set);
+    findings.extend(set.map(|(flag, _)| Finding::DeprecatedFlag { flag }));
+    let off = policy.eviction().off().iter().cloned();
+    findings.extend(off.map(|field| Finding::ThresholdIsOff { field }));
+    let dropped = policy.eviction().dropped().copied();
+    findings.extend(dropped.map(|threshold| Finding::ThresholdIsDropped { threshold }));
+    findings
+}
+
+/// The hard and soft thresholds on bytes of the image file system that are met before image collection begins, or as soon as it does.
+///
+/// Collection begins at a usage of `high` percent, eviction where less than its value is free: both at the same point where the value is `100 - high`
+/// percent. (Upstream's integers move the former by up to one percent, and the image loop looks every five minutes, eviction every ten seconds.)
+pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
+    let high_percent = policy.image().thresholds().high_percent;
+    if high_percent >= 100 {
+        return Vec::new();
+    }
+    let left_percent = 100_u64.saturating_sub(u64::try_from(high_percent).unwrap_or(0));
+    let capacity = image_file_system
+        .and_then(|disk| disk.capacity_bytes)
+        .filter(|bytes| *bytes > 0);
+    let comes_first = |threshold: &&Threshold| match threshold.value {
+        // In thousandths of a percent, so that parts of a percent count and the error of the share does not.
+        Amount::Relative(share) => {
+            f64::from(share.share()) * 100_000.0 + 0.5 >= left_percent as f64 * 1_000.0
+        }
+        Amount::Absolute(value) => capacity.is_some_and(|bytes| {
+            let left = u128::from(bytes) * u128::from(left_percent) / 100;
+            // At most the capacity, which 64 bits hold.
+            value >= Quantity::whole(u64::try_from(left).unwrap_or(u64::MAX))
+        }),
+    };
+    policy
+        .eviction()
+        .configured()
+        .iter()
+        .filter(|threshold| threshold.signal == Signal::ImageFsAvailable)
+        .filter(comes_first)
+        .map(|threshold| Finding::EvictionComesFirst {
+            threshold: *threshold,
+            high_percent,
+        })
+        .collect()
+}

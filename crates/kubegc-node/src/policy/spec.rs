@@ -1,0 +1,74 @@
+//! A node's settings as they stand in its configuration and flags, before anybody asked whether they make sense.
+
+use std::collections::BTreeMap;
+
+use crate::GoDuration;
+
+/// The settings of a kubelet that bear on garbage collection, unchecked. [`Policy::new`](super::Policy::new) checks them.
+///
+/// `Default` is upstream's.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "settings that readers and callers build"
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySpec {
+    /// Usage of the image file system, in percent, from which images are removed to make room. Default 85; 100 turns the loop off (but see
+    /// [`switches`](super::switches)). Field `imageGCHighThresholdPercent`, flag `--image-gc-high-threshold`.
+    pub image_gc_high_threshold_percent: i32,
+    /// Usage, in percent, down to which room is made. Default 80. Field `imageGCLowThresholdPercent`, flag `--image-gc-low-threshold`.
+    pub image_gc_low_threshold_percent: i32,
+    /// Time since its first detection for which an image is spared when room is made. Default 2 minutes. Field `imageMinimumGCAge`, flag
+    /// `--minimum-image-ttl-duration`.
+    pub image_minimum_gc_age: GoDuration,
+    /// Time without use after which an image goes; zero: never. Default zero. Field `imageMaximumGCAge`.
+    pub image_maximum_gc_age: GoDuration,
+    /// Age since creation below which a dead container is spared. Default zero. Flag `--minimum-container-ttl-duration`.
+    pub minimum_container_ttl: GoDuration,
+    /// Dead containers kept of each pod and container name; negative: no limit. Default 1. Flag `--maximum-dead-containers-per-container`.
+    pub maximum_dead_containers_per_container: i32,
+    /// Dead containers kept on the node; negative: no limit. Default -1. Flag `--maximum-dead-containers`.
+    pub maximum_dead_containers: i32,
+    /// Feature gates that were set, by name.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Folder of pod logs. Default `/var/log/pods`. Field `podLogsDir`.
+    pub pod_logs_directory: String,
+    /// Thresholds at which pods are evicted at once, such as `nodefs.available` to `10%`. Field `evictionHard`.
+    pub eviction_hard: BTreeMap<String, String>,
+    /// Thresholds at which pods are evicted after a grace period. Field `evictionSoft`.
+    pub eviction_soft: BTreeMap<String, String>,
+    /// The grace periods of [`eviction_soft`](Self::eviction_soft). Field `evictionSoftGracePeriod`.
+    pub eviction_soft_grace_period: BTreeMap<String, GoDuration>,
+    /// How much beyond a threshold must be reclaimed. Field `evictionMinimumReclaim`.
+    pub eviction_minimum_reclaim: BTreeMap<String, String>,
+}
+
+impl Default for PolicySpec {
+    fn default() -> Self {
+        let hard = [
+            ("memory.available", "100Mi"),
+            ("nodefs.available", "10%"),
+            ("nodefs.inodesFree", "5%"),
+            ("imagefs.available", "15%"),
+            ("imagefs.inodesFree", "5%"),
+        ];
+        Self {
+            image_gc_high_threshold_percent: 85,
+            image_gc_low_threshold_percent: 80,
+            image_minimum_gc_age: GoDuration::from_secs(120),
+            image_maximum_gc_age: GoDuration::ZERO,
+            minimum_container_ttl: GoDuration::ZERO,
+            maximum_dead_containers_per_container: 1,
+            maximum_dead_containers: -1,
+            feature_gates: BTreeMap::new(),
+            pod_logs_directory: "/var/log/pods".to_owned(),
+            eviction_hard: hard
+                .into_iter()
+                .map(|(signal, value)| (signal.to_owned(), value.to_owned()))
+                .collect(),
+            eviction_soft: BTreeMap::new(),
+            eviction_soft_grace_period: BTreeMap::new(),
+            eviction_minimum_reclaim: BTreeMap::new(),
+        }
+    }
+}

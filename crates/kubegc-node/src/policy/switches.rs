@@ -1,0 +1,141 @@
+//! Decides which loops run at all, and says why.
+//!
+//! Switching image collection off switches off its loop and nothing else: images are still looked at, and a node under pressure still
+//! removes them.
+
+use std::fmt;
+
+use crate::{GoDuration, Semantics, image, schedule::Loop, semantics::behavior};
+
+/// Why something is on or off.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SwitchReason {
+    /// There is no way to switch it off.
+    HasNoSwitch,
+    /// The high threshold lies below 100.
+    HighThreshold {
+        /// The high threshold.
+        percent: i32,
+    },
+    /// The high threshold is 100, which means off; this version knows no maximum age.
+    HighThresholdIsHundred,
+    /// The high threshold is 100 and no maximum age is set.
+    NoMaximumAge,
+    /// The high threshold is 100, and the gate of the maximum age is off.
+    MaximumAgeGateIsOff,
+    /// The high threshold is 100, but a maximum age is set. Room is still made where usage computes to 100.
+    MaximumAge {
+        /// The maximum age.
+        age: GoDuration,
+    },
+}
+
+impl fmt::Display for SwitchReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HasNoSwitch => f.write_str("there is no switch for it"),
+            Self::HighThreshold { percent } => {
+                write!(f, "imageGCHighThresholdPercent is {percent}, below 100")
+            }
+            Self::HighThresholdIsHundred => f.write_str("imageGCHighThresholdPercent is 100"),
+            Self::NoMaximumAge => {
+                f.write_str("imageGCHighThresholdPercent is 100 and imageMaximumGCAge is not set")
+            }
+            Self::MaximumAgeGateIsOff => f.write_str(
+                "imageGCHighThresholdPercent is 100 and the feature gate ImageMaximumGCAge is off",
+            ),
+            Self::MaximumAge { age } => write!(
+                f,
+                "imageGCHighThresholdPercent is 100, but imageMaximumGCAge is {age}; room is still made at 100 % usage"
+            ),
+        }
+    }
+}
+
+/// Whether something is on, and why.
+#[expect(clippy::exhaustive_structs, reason = "an answer and its reason")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Switch {
+    /// Whether it is on.
+    pub on: bool,
+    /// Why.
+    pub reason: SwitchReason,
+}
+
+impl Switch {
+    const ALWAYS: Self = Self {
+        on: true,
+        reason: SwitchReason::HasNoSwitch,
+    };
+}
+
+/// What runs on a node.
+///
+/// # Upstream
+/// `StartGarbageCollection` in `kubelet.go`. Up to 1.28 a high threshold of 100 turns the image loop off; since 1.29 only together with no
+/// maximum age, or its gate off.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Switches {
+    /// The loop that removes dead containers, sandboxes and logs.
+    pub containers: Switch,
+    /// The loop that removes images.
+    pub images: Switch,
+    /// The loop that looks which images there are and which are in use.
+    pub detection: Switch,
+    /// Removal of containers and images by a node under pressure.
+    pub forced: Switch,
+}
+
+impl Switches {
+    /// What runs under these thresholds.
+    #[must_use]
+    pub const fn new(thresholds: &image::Thresholds, semantics: Semantics) -> Self {
+        Self {
+            containers: Switch::ALWAYS,
+            images: images(thresholds, semantics),
+            detection: Switch::ALWAYS,
+            forced: Switch::ALWAYS,
+        }
+    }
+
+    /// The loops of collection that run, for a [`Schedule`](crate::schedule::Schedule). Eviction and the image list are no part of it.
+    #[must_use]
+    pub fn loops(&self) -> Vec<Loop> {
+        [
+            (self.containers, Loop::Containers),
+            (self.images, Loop::Images),
+            (self.detection, Loop::Detection),
+        ]
+        .into_iter()
+        .filter(|(switch, _)| switch.on)
+        .map(|(_, which)| which)
+        .collect()
+    }
+}
+
+const fn images(thresholds: &image::Thresholds, semantics: Semantics) -> Switch {
+    let (on, reason) = if thresholds.high_percent != 100 {
+        (
+            true,
+            SwitchReason::HighThreshold {
+                percent: thresholds.high_percent,
+            },
+        )
+    } else if !semantics.version.has(behavior::MAXIMUM_AGE) {
+        (false, SwitchReason::HighThresholdIsHundred)
+    } else if thresholds.age_max.as_nanos() == 0 {
+        (false, SwitchReason::NoMaximumAge)
+    } else if !semantics.maximum_age {
+        (false, SwitchReason::MaximumAgeGateIsOff)
+    } else {
+        (
+            true,
+            SwitchReason::MaximumAge {
+                age: thresholds.age_max,
+            },
+        )
+    };
+    Switch { on, reason }
+}

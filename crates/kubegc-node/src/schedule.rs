@@ -1,0 +1,186 @@
+//! Decides which loop of a kubelet's collector runs when.
+//!
+//! Periods slide: a loop runs again one period after its last run *ended*, so a slow run is never followed by a hurried one.
+//!
+//! # Upstream
+//! `StartGarbageCollection` in `kubelet.go`, `Start` in `image_gc_manager.go` and in `eviction_manager.go`, 1.20 to 1.36.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use kubegc_core::Timestamp;
+
+/// A loop of the kubelet that bears on collection.
+///
+/// The order is that in which loops run that are due at the same time.
+#[expect(clippy::exhaustive_enums, reason = "whoever drives them must handle each")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Loop {
+    /// Dead containers, sandboxes and logs.
+    Containers,
+    /// Images.
+    Images,
+    /// Which images there are and which are in use: only records change.
+    Detection,
+    /// The list of images that the node's status shows. Decides nothing about garbage.
+    ImageList,
+    /// Eviction thresholds. May force containers and images to go.
+    Eviction,
+}
+
+impl Loop {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Containers,
+        Self::Images,
+        Self::Detection,
+        Self::ImageList,
+        Self::Eviction,
+    ];
+
+    /// The time from the end of one run to the start of the next. An eviction round that evicted a pod is followed by the next as soon
+    /// as the pod is cleaned up: see [`Schedule::finished_at_once`].
+    #[must_use]
+    pub const fn period(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Containers => 60,
+            Self::Images | Self::Detection => 300,
+            Self::ImageList => 30,
+            Self::Eviction => 10,
+        })
+    }
+}
+
+impl fmt::Display for Loop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Containers => "container collection",
+            Self::Images => "image collection",
+            Self::Detection => "image detection",
+            Self::ImageList => "image list",
+            Self::Eviction => "eviction",
+        })
+    }
+}
+
+/// What a driver does next.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever drives a schedule must handle each"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// Run this loop now, and tell when it [`finished`](Schedule::finished). Others may be due as well.
+    Run(Loop),
+    /// Nothing is due before this time.
+    WaitUntil(Timestamp),
+    /// Every loop is running, or there is none: only the end of a run helps.
+    Busy,
+}
+
+/// The end of a run was told of a loop that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{which} does not run")]
+#[non_exhaustive]
+pub struct NotRunning {
+    /// The loop.
+    pub which: Loop,
+}
+
+/// Which loops there are, which of them run, and when the others are due.
+///
+/// # Guarantees
+/// No loop starts before one period has passed since its last run ended, nor while it runs. A clock that goes back delays, it never hurries.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::Timestamp;
+/// use kubegc_node::schedule::{Loop, Next, Schedule};
+/// let mut schedule = Schedule::new([Loop::Containers], Timestamp::EPOCH);
+/// assert_eq!(schedule.next(Timestamp::EPOCH), Next::Run(Loop::Containers));
+/// schedule.finished(Loop::Containers, Timestamp::from_secs(7))?;
+/// assert_eq!(schedule.next(Timestamp::from_secs(60)), Next::WaitUntil(Timestamp::from_secs(67)));
+/// # Ok::<(), kubegc_node::schedule::NotRunning>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Schedule {
+    /// When each loop is due; `None` while it runs.
+    due: BTreeMap<Loop, Option<Timestamp>>,
+    began_gc: Option<Timestamp>,
+}
+
+impl Schedule {
+    /// A schedule of these loops, each due at `start`. A loop named twice counts once.
+    /// [`Switches::loops`](crate::policy::Switches::loops) names those that a node's settings ask for.
+    #[must_use]
+    pub fn new(loops: impl IntoIterator<Item = Loop>, start: Timestamp) -> Self {
+        Self {
+            due: loops.into_iter().map(|which| (which, Some(start))).collect(),
+            began_gc: None,
+        }
+    }
+
+    /// Says what to do now. The loop that has been due for longest comes first.
+    pub fn next(&mut self, now: Timestamp) -> Next {
+        let earliest = self
+            .due
+            .iter()
+            .filter_map(|(which, due)| due.map(|due| (due, *which)))
+            .min();
+        match earliest {
+            None => Next::Busy,
+            Some((due, _)) if now < due => Next::WaitUntil(due),
+            Some((_, which)) => {
+                self.due.insert(which, None);
+                if which == Loop::Images {
+                    self.began_gc.get_or_insert(now);
+                }
+                Next::Run(which)
+            }
+        }
+    }
+
+    /// Takes in that a run ended: the loop is due again one period later.
+    ///
+    /// # Errors
+    /// The loop does not run; nothing changes.
+    pub fn finished(&mut self, which: Loop, now: Timestamp) -> Result<(), NotRunning> {
+        self.due_again(which, now.saturating_add(which.period()))
+    }
+
+    /// Takes in that a run ended that is to be followed by the next without a pause: an eviction round whose pod is cleaned up by now.
+    ///
+    /// # Errors
+    /// The loop does not run; nothing changes.
+    pub fn finished_at_once(&mut self, which: Loop, now: Timestamp) -> Result<(), NotRunning> {
+        self.due_again(which, now)
+    }
+
+    fn due_again(&mut self, which: Loop, at: Timestamp) -> Result<(), NotRunning> {
+        match self.due.get_mut(&which) {
+            Some(due @ None) => {
+                *due = Some(at);
+                Ok(())
+            }
+            Some(Some(_)) | None => Err(NotRunning { which }),
+        }
+    }
+
+    /// When image collection began: the start of its first run, fixed from then on. `None` before it, and where images are not collected.
+    ///
+    /// From here on disuse is counted. Upstream: `beganGC`.
+    #[must_use]
+    pub const fn began_gc(&self) -> Option<Timestamp> {
+        self.began_gc
+    }
+
+    /// The loops of this schedule, in their order.
+    pub fn loops(&self) -> impl ExactSizeIterator<Item = Loop> {
+        self.due.keys().copied()
+    }
+
+    /// Whether a loop runs.
+    #[must_use]
+    pub fn is_running(&self, which: Loop) -> bool {
+        self.due.get(&which) == Some(&None)
+    }
+}

@@ -1,0 +1,251 @@
+//! What a pass runs, and whether pods are spared after it.
+
+use super::*;
+
+/// Runs a pass whose functions end like this, in turn, with one measurement at the end.
+pub(super) fn run(
+    mut pass: Pass,
+    outcomes: &[Result<(), String>],
+    after: Result<Observations, String>,
+) -> (Vec<Function>, Verdict, Pass) {
+    let (mut ran, mut outcomes, mut answer) = (Vec::new(), outcomes.iter().cloned(), None);
+    loop {
+        answer = Some(match pass.next(answer) {
+            Step::Run(function) => {
+                ran.push(function);
+                Answer::Ran(outcomes.next().unwrap_or(Ok(())))
+            }
+            Step::Measure => Answer::Measured(after.clone().map(|measured| (measured, at(1_000)))),
+            Step::Done(verdict) => return (ran, verdict, pass),
+        });
+    }
+}
+
+#[test]
+fn case_58_dedicated_images_and_a_full_node_file_system_cost_a_pod() {
+    let thresholds = hard(&[("nodefs.available", "10%")]).on(36);
+    let pass = Pass::new(&thresholds, Layout::DedicatedImages, Signal::NodeFsAvailable);
+    let recovered = Ok(measured(&[(Signal::NodeFsAvailable, 90 * GI)], 2));
+    let (ran, verdict, _) = run(pass, &[], recovered);
+    assert!(ran.is_empty());
+    let expected = Verdict::PodsGo {
+        why: PodsGo::NothingToCollect,
+        still_met: Vec::new(),
+    };
+    assert_eq!(verdict, expected, "n4_12: nothing is measured");
+}
+
+#[test]
+fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
+    let (disk, memory) = (Signal::NodeFsAvailable, Signal::MemoryAvailable);
+    let setting = Setting {
+        hard: &[("nodefs.available", "10%"), ("memory.available", "1Gi")],
+        soft: &[("nodefs.available", "20%", 3_600)],
+        ..Setting::default()
+    };
+    let free = |disk_free: u64, memory_free: u64| {
+        Ok(measured(&[(disk, disk_free * GI), (memory, memory_free * GI)], 2))
+    };
+    for (name, after, expected) in [
+        ("59", free(50, 8), None),
+        (
+            "60, n4_15",
+            free(50, 0),
+            Some((PodsGo::UnrelatedThreshold, vec!["memory.available<1Gi"])),
+        ),
+        (
+            "not enough",
+            free(5, 8),
+            Some((
+                PodsGo::StillShort,
+                vec![
+                    "nodefs.available<10%",
+                    "nodefs.available<20% for 1h0m0s, its grace period does not count",
+                ],
+            )),
+        ),
+        (
+            "n4_14: grace does not count",
+            free(15, 8),
+            Some((
+                PodsGo::StillShort,
+                vec!["nodefs.available<20% for 1h0m0s, its grace period does not count"],
+            )),
+        ),
+        (
+            "both",
+            free(15, 0),
+            Some((
+                PodsGo::StillShort,
+                vec![
+                    "memory.available<1Gi",
+                    "nodefs.available<20% for 1h0m0s, its grace period does not count",
+                ],
+            )),
+        ),
+        (
+            "n4_13: no measurement",
+            Err("no stats".to_owned()),
+            Some((
+                PodsGo::NotMeasured {
+                    error: "no stats".to_owned(),
+                },
+                vec![],
+            )),
+        ),
+        (
+            "n4_3: what was not measured is not met",
+            Ok(Observations::default()),
+            None,
+        ),
+    ] {
+        for minor in [20, 28, 36] {
+            let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
+            let (ran, verdict, pass) = run(pass, &[], after.clone());
+            assert_eq!(ran, [C, I], "{name}");
+            let told = match verdict {
+                Verdict::Spared => None,
+                Verdict::PodsGo { why, still_met } => Some((
+                    why,
+                    still_met
+                        .iter()
+                        // Copies on writable layers were not measured here, so they are not met.
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>(),
+                )),
+            };
+            let expected = expected
+                .clone()
+                .map(|(why, met)| (why, met.into_iter().map(str::to_owned).collect()));
+            assert_eq!(told, expected, "{name}, 1.{minor}");
+            let unseen = pass
+                .findings()
+                .iter()
+                .filter(|found| found.reason == Reason::NotMeasured);
+            assert_eq!(
+                unseen.count(),
+                if after == Ok(Observations::default()) {
+                    2
+                } else {
+                    0
+                },
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions() {
+    let disk = Signal::NodeFsAvailable;
+    let setting = Setting {
+        hard: &[(disk.as_str(), "10Gi")],
+        reclaim: &[(disk.as_str(), "1Gi")],
+        ..Setting::default()
+    };
+    for (minor, free, spared) in [
+        (20, 10 * GI + GI / 2, true),
+        (28, 10 * GI + GI / 2, true),
+        (32, 10 * GI + GI / 2, false),
+        (36, 10 * GI + GI / 2, false),
+        (36, 11 * GI, true),
+        (20, 10 * GI - 1, false),
+    ] {
+        let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
+        let (_, verdict, _) = run(pass, &[], Ok(measured(&[(disk, free)], 2)));
+        assert_eq!(verdict == Verdict::Spared, spared, "1.{minor} with {free}");
+        if let Verdict::PodsGo { still_met, .. } = verdict {
+            let by_reclaim: Vec<bool> = still_met.iter().map(|met| met.by_minimum_reclaim).collect();
+            assert_eq!(by_reclaim, [free >= 10 * GI]);
+        }
+    }
+}
+
+#[test]
+fn case_62_an_error_of_one_function_does_not_stop_the_next() {
+    let disk = Signal::NodeFsAvailable;
+    let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
+    let recovered = Ok(measured(&[(disk, 50 * GI)], 2));
+    for (outcomes, failed) in [
+        (
+            [Err("c".to_owned()), Ok(())],
+            vec!["DeleteAllUnusedContainers: c"],
+        ),
+        ([Ok(()), Err("i".to_owned())], vec!["DeleteUnusedImages: i"]),
+        (
+            [Err("c".to_owned()), Err("i".to_owned())],
+            vec!["DeleteAllUnusedContainers: c", "DeleteUnusedImages: i"],
+        ),
+    ] {
+        let pass = Pass::new(&thresholds, Layout::Single, disk);
+        let (ran, verdict, pass) = run(pass, &outcomes, recovered.clone());
+        assert_eq!(ran, [C, I]);
+        assert_eq!(verdict, Verdict::Spared, "only what was measured counts");
+        let told: Vec<String> = pass.failed().iter().map(ToString::to_string).collect();
+        assert_eq!(told, failed);
+    }
+}
+
+#[test]
+fn case_63_a_split_layout_collects_images_only_for_the_images() {
+    let thresholds = hard(&[("imagefs.available", "15%")]).on(36);
+    let facts = pressure(Layout::Split, measured(&[(Signal::ImageFsAvailable, 0)], 1));
+    let plan = thresholds.plan(&facts, at(1));
+    assert_eq!(
+        plan.actions
+            .iter()
+            .map(|action| action.function)
+            .collect::<Vec<_>>(),
+        [I]
+    );
+    let pass = Pass::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
+    let (ran, verdict, _) = run(pass, &[], Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)));
+    assert_eq!((ran, verdict), (vec![I], Verdict::Spared));
+}
+
+#[test]
+fn n4_11_a_pass_asks_again_for_what_was_not_answered() {
+    let disk = Signal::NodeFsAvailable;
+    let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
+    let measured = || Some(Answer::Measured(Ok((Observations::default(), at(1)))));
+    let ran = || Some(Answer::Ran(Ok(())));
+    let mut pass = Pass::new(&thresholds, Layout::Single, disk);
+    for (answer, expected) in [
+        (ran(), Step::Run(C)),
+        (None, Step::Run(C)),
+        (measured(), Step::Run(C)),
+        (ran(), Step::Run(I)),
+        (ran(), Step::Measure),
+        (ran(), Step::Measure),
+        (measured(), Step::Done(Verdict::Spared)),
+        (ran(), Step::Done(Verdict::Spared)),
+        (None, Step::Done(Verdict::Spared)),
+    ] {
+        assert_eq!(pass.next(answer.clone()), expected, "after {answer:?}");
+    }
+}
+
+#[test]
+fn n4_18_how_long_an_evicted_pod_gets() {
+    let setting = Setting {
+        hard: &[("nodefs.available", "10%")],
+        soft: &[("nodefs.available", "20%", 60)],
+        ..Setting::default()
+    };
+    for (minor, of_pod, at_hard, at_soft) in [
+        (20, Some(30), 0, 90),
+        (28, None, 0, 90),
+        (32, Some(30), 1, 90),
+        (36, Some(30), 1, 30),
+        (36, Some(300), 1, 90),
+        (36, None, 1, 90),
+    ] {
+        let thresholds = setting.on(minor);
+        let graces: Vec<i64> = thresholds
+            .configured()
+            .iter()
+            .map(|threshold| pod_grace_seconds(threshold, 90, of_pod, thresholds.semantics()))
+            .collect();
+        assert_eq!(graces, [at_hard, at_soft], "1.{minor} {of_pod:?}");
+    }
+}

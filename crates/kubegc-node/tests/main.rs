@@ -1,0 +1,5 @@
+//! Tests of the node planners.
+
+mod eviction;
+mod policy;
+mod schedule;
