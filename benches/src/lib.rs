@@ -1,6 +1,7 @@
 //! The inputs that benchmarks measure on, and the sizes that they take.
 
 pub mod dump;
+pub mod nodes;
 pub mod shapes;
 
 /// The sizes to measure with: the smallest only where benches are run as tests.

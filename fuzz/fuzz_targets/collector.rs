@@ -204,7 +204,10 @@ impl Run {
 
     fn check(&self, ask: &Ask) {
         let catalog = self.collector.catalog();
-        assert!(ask.kind.index() < catalog.positions(), "a kind of the catalog: {ask:?}");
+        assert!(
+            ask.kind.index() < catalog.positions(),
+            "a kind of the catalog: {ask:?}"
+        );
         let meant = (&catalog[ask.kind].api_version(), &catalog[ask.kind].kind);
         assert_eq!(
             meant,

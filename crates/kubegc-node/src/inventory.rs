@@ -51,7 +51,8 @@ pub struct Inventory {
     pub pods: Pods,
     /// What is remembered of images.
     pub image_records: Records,
-    /// When image collection began on this node: since when use was watched. Upstream: `beganGC`, fixed when the kubelet's loop starts.
+    /// When image collection began on this node: since when use was watched. Upstream: `beganGC`, fixed when the kubelet's loop starts. By default the end
+    /// of time: where nobody watched, no image counts as long unused.
     pub images_watched_since: Timestamp,
 }
 
@@ -68,7 +69,7 @@ impl Default for Inventory {
             log_links: Err(Unlisted::NotAsked),
             pods: Pods::default(),
             image_records: Records::default(),
-            images_watched_since: Timestamp::EPOCH,
+            images_watched_since: Timestamp::from_nanos(i64::MAX),
         }
     }
 }

@@ -77,7 +77,9 @@ impl Policy {
             Err(_) => Ok(LinkGone::NoStatus),
             Ok(Some(status)) if status.state == ContainerState::Exited => Ok(LinkGone::Exited),
             Ok(Some(status)) => Err(Reason::NotExited(status.state)),
-            Ok(None) if self.semantics.version.has(behavior::EMPTY_STATUS_KEEPS_LINK) => Err(Reason::EmptyStatus),
+            Ok(None) if self.semantics.version.has(behavior::EMPTY_STATUS_KEEPS_LINK) => {
+                Err(Reason::EmptyStatus)
+            }
             // An empty status has the state that comes first: created.
             Ok(None) => Err(Reason::NotExited(ContainerState::Created)),
         }

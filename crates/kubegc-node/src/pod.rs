@@ -80,8 +80,8 @@ pub(crate) fn runtime_gone_at(
 /// A pod that nobody knows is garbage once what runs was compared with what should. Kubelets before the pod workers did not wait for that;
 /// here they wait for the sources at least, without which nothing is known of any pod.
 fn unknown_gone(pods: &Pods, semantics: &Semantics) -> Option<PodGone> {
-    let known = pods.synced
-        || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
+    let known =
+        pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
     known.then_some(PodGone::Unknown)
 }
 
@@ -99,7 +99,13 @@ mod tests {
             (false, false, false, None, None),
             (false, false, true, None, Some(PodGone::Terminated)),
             (false, true, false, None, None),
-            (false, true, true, Some(PodGone::Deleted), Some(PodGone::Terminated)),
+            (
+                false,
+                true,
+                true,
+                Some(PodGone::Deleted),
+                Some(PodGone::Terminated),
+            ),
             (true, false, false, Some(PodGone::Evicted), None),
         ] {
             let state = PodState {

@@ -165,7 +165,13 @@ impl Policy {
         let mut listed: Vec<&Arc<Sandbox>> = sandboxes.iter().collect();
         if self.order == Order::Total {
             // Among repeated ids the ready one counts: it protects.
-            listed.sort_by_key(|sandbox| (Reverse(sandbox.created_at), Arc::clone(&sandbox.id), sandbox.state));
+            listed.sort_by_key(|sandbox| {
+                (
+                    Reverse(sandbox.created_at),
+                    Arc::clone(&sandbox.id),
+                    sandbox.state,
+                )
+            });
         }
         for sandbox in listed {
             if !ids.insert(&sandbox.id) {

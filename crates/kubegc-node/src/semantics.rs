@@ -9,7 +9,8 @@ pub mod behavior {
     use kubegc_core::Behavior;
 
     /// A pod that nobody knows counts as gone only once running pods were compared with wanted ones.
-    pub const UNKNOWN_PODS_AWAIT_SYNC: Behavior = Behavior::since_about(22, "pod workers, kubernetes #102344");
+    pub const UNKNOWN_PODS_AWAIT_SYNC: Behavior =
+        Behavior::since_about(22, "pod workers, kubernetes #102344");
     /// The pod log directory can be configured, and its error says so.
     pub const POD_LOGS_DIRECTORY_IS_CONFIGURABLE: Behavior = Behavior::since_about(30, "kubernetes #121317");
     /// A container status without content leaves a dangling log link alone.
@@ -40,6 +41,12 @@ pub mod behavior {
     pub const SPLIT_FILE_SYSTEM: Behavior = Behavior::since(29, 0, "KEP-4191");
     /// The split needs no feature gate to be set.
     pub const SPLIT_FILE_SYSTEM_BY_DEFAULT: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
+    /// The signals of the container file system are known.
+    pub const CONTAINER_FS_SIGNALS: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
+    /// A pod that is evicted at a hard threshold gets one second instead of none.
+    pub const HARD_EVICTION_HAS_GRACE: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
+    /// A pod that is evicted at a soft threshold gets no more time than its own spec asks for.
+    pub const SOFT_EVICTION_HEEDS_POD: Behavior = Behavior::since_about(33, "newer snapshots read");
     /// After reclaiming, thresholds count with what must be reclaimed beyond them.
     pub const RECHECK_ENFORCES_MINIMUM_RECLAIM: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
 }

@@ -7,6 +7,8 @@
 //! | must-gather | `cluster-scoped-resources` and `namespaces` of every root |
 //! | `kubectl cluster-info dump --output-directory` | as a folder |
 //! | `kubectl api-resources`, discovery JSON | the scope of kinds, by [`Reader::api_resources`] |
+//! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
+//! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
 //!
 //! Archives, Velero backups, Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
@@ -35,6 +37,7 @@ mod json;
 mod kinds;
 mod layout;
 mod loose;
+pub mod node;
 mod reader;
 mod settle;
 mod snapshot;
@@ -48,5 +51,9 @@ pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
 pub use details::{CrdDetails, CrdVersion, Details, NamespaceDetails, PodDetails};
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
+pub use node::{
+    FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats, PodsFrom,
+    RuntimeUsage, write_records,
+};
 pub use reader::{OBJECT_BYTES_MAX, Reader};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};

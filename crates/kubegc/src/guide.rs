@@ -3,6 +3,7 @@
 //! - [`architecture`]: the rooms of the house, and what is deliberately absent from each.
 //! - [`driving_the_collector`]: the contract between a [`Collector`](crate::objects::Collector) and whoever performs its calls.
 //! - [`predicting`]: from a dump to a forecast, and what a forecast does not say.
+//! - [`collecting_on_a_node`]: from what a container runtime lists to what goes, and how to do it.
 //! - [`versions`]: how behaviour follows a Kubernetes version.
 
 pub mod architecture {
@@ -132,6 +133,54 @@ pub mod predicting {
     //! [`Cluster::closure`](crate::predict::Cluster::closure) finds it without a simulation.
 }
 
+pub mod collecting_on_a_node {
+    //! From what a container runtime lists to what goes, and how to do it.
+    //!
+    //! ```
+    //! use std::sync::Arc;
+    //! use kubegc::core::{Planner, Timestamp, node_facts::{Container, ContainerState, PodIdentity, PodState, Pods}};
+    //! use kubegc::node::{Inventory, Policy, PolicySpec, container::RemovedBecause};
+    //!
+    //! let pod = PodIdentity { uid: "9f1c".into(), namespace: "shop".into(), name: "web".into() };
+    //! let dead = |id: &str, created_at| {
+    //!     Arc::new(Container::new(id, pod.clone(), "server", ContainerState::Exited, Timestamp::from_secs(created_at)))
+    //! };
+    //! let inventory = Inventory {
+    //!     containers: Ok(vec![dead("first", 100), dead("second", 200), dead("third", 300)]),
+    //!     pods: Pods { known: [(pod.uid.clone(), PodState::LIVING)].into(), sources_ready: true, synced: true },
+    //!     ..Inventory::default()
+    //! };
+    //! let policy = Policy::new(&PolicySpec::default(), "1.36".parse()?)?;
+    //! let plan = policy.container().plan(&inventory, Timestamp::from_secs(400));
+    //! // One of each pod and container name stays, for `kubectl logs --previous`; the oldest goes first.
+    //! let goes: Vec<&str> = plan.actions.iter().map(|action| &*action.container().id).collect();
+    //! assert_eq!(goes, ["first", "second"]);
+    //! assert_eq!(plan.actions[0].reason(), RemovedBecause::UnitLimit { per_unit_max: 1 });
+    //! assert_eq!(plan.kept[0].reason.to_string(), "the newest of its unit, within all limits");
+    //!
+    //! // Images were not listed: nothing is decided about them.
+    //! let plan = policy.image().plan(&inventory, Timestamp::from_secs(400));
+    //! assert!(plan.actions.is_empty());
+    //! assert_eq!(plan.summary.error.map(|error| error.to_string()).as_deref(), Some("not listed"));
+    //! # Ok::<(), Box<dyn std::error::Error>>(())
+    //! ```
+    //!
+    //! - **Listings are whole or missing.** An [`Inventory`](crate::node::Inventory) holds each listing, or why there is none. A planner whose listing is missing plans
+    //!   nothing and says so.
+    //! - **Records are yours to keep.** When an image was first seen and last used stands in [`Records`](crate::node::image::Records): hand them in with the inventory,
+    //!   take the new ones from the plan's summary. Without them every image looks new, as it does to a kubelet that has just started.
+    //! - **Three stages, three listings.** Sandboxes are planned over a listing taken after containers went, links after directories went.
+    //!   [`driver::Node`](crate::node::driver::Node) does so over a [`Runtime`](crate::core::Runtime), a [`LogDirectory`](crate::core::LogDirectory),
+    //!   a [`PodSource`](crate::core::PodSource) and a [`Clock`](crate::core::Clock).
+    //! - **A failure makes up for nothing.** A pass that cannot remove one thing does not remove another in its place; the next pass sees what is left.
+    //! - **Who says which pods there are?** Not the runtime. Where no source of pods has spoken, nothing goes because its pod is gone.
+    //!
+    //! **Invariant.** The planners protect what must stay; a runtime does not. A real one removes a running container, and an image in use, when asked.
+    //!
+    //! What a node does next, when its disk is full, and what another policy would have done is asked of
+    //! [`predict::node_forecast`](crate::predict::node_forecast) and [`predict::what_if`](crate::predict::what_if()).
+}
+
 pub mod versions {
     //! How behaviour follows a Kubernetes version.
     //!
@@ -145,6 +194,7 @@ pub mod versions {
     //! |---|---|---|
     //! | 1.16 | a second foreground delete is noticed | the finalizer stays for ever |
     //! | 1.20 | owners are verified by their whole identity | an owner in another namespace could take its dependents, and others', with it |
+    //! | 1.29 | images count as detected when a kubelet first looks, and may go by age | after a restart all images look old, and young ones are removed |
     //! | 1.32 | one kind that cannot be listed does not keep the collector from starting | nothing is collected |
     //! | 1.34 | a delete expects the version that was read | an object that got a new owner in between is deleted |
 }

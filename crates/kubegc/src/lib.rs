@@ -6,13 +6,15 @@
 //! |---|---|
 //! | [`core`] | nothing: identity, metadata, deletion options, kinds, versions, the traits |
 //! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
+//! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, what goes under pressure |
 //! | [`lifecycle`] | the other collectors; namespaces so far |
 //! | [`snapshot`] | what a dump says, and what it leaves unknown |
-//! | [`sim`] | how the API server answers: the world in memory |
-//! | [`predict`] | what a delete does, and why |
+//! | [`sim`] | how an API server and a container runtime answer: the world in memory |
+//! | [`predict`] | what a delete does, what a node's next passes remove, and why |
 
 pub use kubegc_core as core;
 pub use kubegc_lifecycle as lifecycle;
+pub use kubegc_node as node;
 pub use kubegc_objects as objects;
 pub use kubegc_predict as predict;
 pub use kubegc_sim as sim;

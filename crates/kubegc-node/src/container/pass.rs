@@ -71,7 +71,9 @@ impl Pass {
             self.take(answer);
         }
         let Some(Action::Remove {
-            container, stop_first, ..
+            container,
+            stop_first,
+            ..
         }) = self.plan.actions.get(self.at)
         else {
             self.asked = false;

@@ -200,7 +200,10 @@ impl fmt::Display for RemovedBecause {
                 write!(f, "beyond {per_unit_max} of its pod and container name")
             }
             Self::EvenShare { share, node_max } => {
-                write!(f, "beyond {share} in each unit, the share of {node_max} on the node")
+                write!(
+                    f,
+                    "beyond {share} in each unit, the share of {node_max} on the node"
+                )
             }
             Self::NodeLimit { node_max } => {
                 write!(f, "among the oldest beyond {node_max} on the node")
@@ -229,7 +232,10 @@ impl fmt::Display for Reason {
                 units,
                 share,
             } => {
-                write!(f, "{units} units share {node_max} places on the node, {share} each")?;
+                write!(
+                    f,
+                    "{units} units share {node_max} places on the node, {share} each"
+                )?;
                 match per_unit_max {
                     Some(max) => write!(f, ", though each may keep {max}"),
                     None => f.write_str(", though a unit has no limit of its own"),

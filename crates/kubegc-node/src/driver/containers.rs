@@ -37,7 +37,9 @@ impl Node<'_> {
         report.containers = policy.plan(&inventory, self.world.clock.now());
         if self.settings.dry_run {
             let actions = report.containers.actions.iter().cloned();
-            return report.performed.extend(actions.map(|action| dry(NodeAction::Container(action))));
+            return report
+                .performed
+                .extend(actions.map(|action| dry(NodeAction::Container(action))));
         }
         let mut pass = container::Pass::new(report.containers.clone());
         let mut answer = None;
@@ -49,7 +51,12 @@ impl Node<'_> {
                     grace_seconds,
                 } => {
                     report.events.push(Event::normal(event::reason::KILLING, KILLING));
-                    Some(self.world.runtime.stop_container(&container.id, grace_seconds).await)
+                    Some(
+                        self.world
+                            .runtime
+                            .stop_container(&container.id, grace_seconds)
+                            .await,
+                    )
                 }
                 container::Step::Remove { container } => Some(self.remove_container(&container).await),
                 container::Step::Done => break,
@@ -95,7 +102,10 @@ impl Node<'_> {
         if inventory.containers.is_ok() {
             inventory.sandboxes = self.world.runtime.sandboxes().await.map_err(Unlisted::from);
         }
-        let failed = [inventory.containers.as_ref().err(), inventory.sandboxes.as_ref().err()];
+        let failed = [
+            inventory.containers.as_ref().err(),
+            inventory.sandboxes.as_ref().err(),
+        ];
         if let Some(why) = failed.into_iter().flatten().next() {
             report.errors.push(why.to_string());
         }
@@ -129,10 +139,13 @@ impl Node<'_> {
         };
         if let Err(Unlisted::Failed(error)) = &inventory.log_entries {
             let directory = &self.settings.pod_logs_directory;
-            report.errors.push(self.settings.log.unreadable_text(directory, error));
+            report
+                .errors
+                .push(self.settings.log.unreadable_text(directory, error));
         }
         report.logs = self.settings.log.plan(&inventory, now);
-        self.perform_logs(&report.logs.actions, &mut report.performed).await;
+        self.perform_logs(&report.logs.actions, &mut report.performed)
+            .await;
         if inventory.log_entries.is_err() {
             return;
         }

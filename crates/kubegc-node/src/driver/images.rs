@@ -97,7 +97,11 @@ impl Node<'_> {
     }
 
     async fn measure(&self) -> Listing<kubegc_core::node_facts::FileSystem> {
-        self.world.runtime.image_file_system().await.map_err(Unlisted::from)
+        self.world
+            .runtime
+            .image_file_system()
+            .await
+            .map_err(Unlisted::from)
     }
 
     /// What a pass over images looks at, in upstream's order: the sandbox image, images, containers, volumes.

@@ -5,8 +5,8 @@
 
 mod containers;
 mod images;
-mod report;
 mod reclaim;
+mod report;
 mod run;
 
 use std::sync::Arc;
@@ -25,9 +25,7 @@ use crate::{
 };
 
 pub use reclaim::ReclaimReport;
-pub use report::{
-    ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report,
-};
+pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
 
 /// The outside world of a node.
 #[derive(Clone, Copy)]

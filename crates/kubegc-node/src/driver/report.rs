@@ -2,11 +2,7 @@
 
 use kubegc_core::{PlanOf, RuntimeError};
 
-use crate::{
-    aggregate, container,
-    event::Event,
-    image, log, sandbox,
-};
+use crate::{aggregate, container, event::Event, image, log, sandbox};
 
 /// An action of any stage.
 #[expect(clippy::exhaustive_enums, reason = "the stages that there are")]

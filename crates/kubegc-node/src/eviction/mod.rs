@@ -22,12 +22,9 @@ mod threshold;
 
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
-pub use pass::{
-    Answer, FunctionFailed, HARD_EVICTION_HAS_GRACE, Pass, PodsGo, SOFT_EVICTION_HEEDS_POD, Step, StillMet,
-    Verdict, pod_grace_seconds,
-};
+pub use pass::{Answer, FunctionFailed, Pass, PodsGo, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use quantity::{Amount, Percent, Quantity};
 pub use reason::{Reason, Subject};
-pub use signal::{CONTAINER_FS_SIGNALS, NodeCondition, Resource, Signal};
+pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

@@ -2,18 +2,13 @@
 
 use std::fmt;
 
-use kubegc_core::{Behavior, Kept, Timestamp};
+use kubegc_core::{Kept, Timestamp};
 
 use super::{
     Function, Layout, MinimumReclaim, Observations, Origin, Reason, Signal, Subject, Threshold, Thresholds,
     plan::{functions, oddities},
 };
 use crate::{Semantics, semantics::behavior};
-
-/// A pod that is evicted at a hard threshold gets one second instead of none.
-pub const HARD_EVICTION_HAS_GRACE: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
-/// A pod that is evicted at a soft threshold gets no more time than its own spec asks for.
-pub const SOFT_EVICTION_HEEDS_POD: Behavior = Behavior::since_about(33, "newer snapshots read");
 
 /// What a pass wants next.
 #[expect(clippy::exhaustive_enums, reason = "whoever drives a pass must handle each")]
@@ -287,10 +282,10 @@ pub fn pod_grace_seconds(
 ) -> i64 {
     let version = semantics.version;
     if threshold.is_hard() {
-        i64::from(version.has(HARD_EVICTION_HAS_GRACE))
+        i64::from(version.has(behavior::HARD_EVICTION_HAS_GRACE))
     } else {
         of_pod
-            .filter(|_| version.has(SOFT_EVICTION_HEEDS_POD))
+            .filter(|_| version.has(behavior::SOFT_EVICTION_HEEDS_POD))
             .map_or(soft_max, |of_pod| of_pod.min(soft_max))
     }
 }

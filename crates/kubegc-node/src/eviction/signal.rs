@@ -2,12 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use kubegc_core::{Behavior, FieldError};
+use kubegc_core::FieldError;
 
-use crate::Semantics;
-
-/// Signals of a file system of containers apart from that of images.
-pub const CONTAINER_FS_SIGNALS: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
+use crate::{Semantics, semantics::behavior};
 
 /// What a threshold watches.
 #[expect(
@@ -138,7 +135,7 @@ impl Signal {
     /// Whether a version knows it.
     #[must_use]
     pub const fn is_known(self, semantics: Semantics) -> bool {
-        !self.is_container_fs() || semantics.version.has(CONTAINER_FS_SIGNALS)
+        !self.is_container_fs() || semantics.version.has(behavior::CONTAINER_FS_SIGNALS)
     }
 
     /// What it is about; `None` where the version has no entry for it.

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use kubegc_core::FieldError;
 
-use super::{Amount, Layout, Signal, signal::CONTAINER_FS_SIGNALS};
-use crate::{GoDuration, Semantics, policy::PolicySpec};
+use super::{Amount, Layout, Signal};
+use crate::{GoDuration, Semantics, policy::PolicySpec, semantics::behavior};
 
 /// Where a threshold comes from.
 #[expect(clippy::exhaustive_enums, reason = "written down, or copied")]
@@ -123,7 +123,7 @@ impl Thresholds {
     #[must_use]
     pub fn effective(&self, layout: Layout) -> Vec<Threshold> {
         let mut effective = self.configured.clone();
-        if !self.semantics.version.has(CONTAINER_FS_SIGNALS) {
+        if !self.semantics.version.has(behavior::CONTAINER_FS_SIGNALS) {
             return effective;
         }
         effective.retain(|threshold| !threshold.signal.is_container_fs());
@@ -144,7 +144,7 @@ impl Thresholds {
 
     /// The configured thresholds that [`effective`](Self::effective) drops.
     pub fn dropped(&self) -> impl Iterator<Item = &Threshold> {
-        let replaced = self.semantics.version.has(CONTAINER_FS_SIGNALS);
+        let replaced = self.semantics.version.has(behavior::CONTAINER_FS_SIGNALS);
         self.configured
             .iter()
             .filter(move |threshold| replaced && threshold.signal.is_container_fs())

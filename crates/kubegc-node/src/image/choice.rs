@@ -121,15 +121,14 @@ impl Choice {
         records: &Records,
         now: Timestamp,
     ) -> Vec<Kept<Subject, Reason>> {
-        let Ok(images) = &inventory.images else { return Vec::new() };
+        let Ok(images) = &inventory.images else {
+            return Vec::new();
+        };
         let mut odd = Vec::new();
         for (record, listed) in records.sorted.iter().zip(&self.listed) {
             let reasons = [
                 (i64::try_from(record.size_bytes).is_err(), Reason::SizeOverflow),
-                (
-                    record.first_detected.is_some_and(|at| at > now),
-                    Reason::InFuture,
-                ),
+                (record.first_detected.is_some_and(|at| at > now), Reason::InFuture),
                 (names_no_image(&record.key), Reason::InvalidId),
             ];
             for (is_so, reason) in reasons {

@@ -56,7 +56,9 @@ pub(super) fn detect(
     };
     let mut old = records.sorted.into_iter().peekable();
     for same in sorted.chunk_by(|a, b| a.prefix == b.prefix && keys.text(a.at) == keys.text(b.at)) {
-        let ([first, ..], [.., last]) = (same, same) else { continue };
+        let ([first, ..], [.., last]) = (same, same) else {
+            continue;
+        };
         let (key, image) = (keys.text(last.at), &images[last.at as usize]);
         if same.len() > 1 {
             findings.push(Kept {

@@ -37,7 +37,9 @@ pub enum Error {
         errors: Box<str>,
     },
     /// Some image could not be removed to make room, even if others were enough.
-    #[error("wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors in image deletion: {errors}")]
+    #[error(
+        "wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors in image deletion: {errors}"
+    )]
     Space {
         /// How much was to be freed.
         wanted_bytes: i64,
@@ -109,7 +111,10 @@ struct Binary(i64);
 
 impl fmt::Display for Binary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "upstream computes in floating point too")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "upstream computes in floating point too"
+        )]
         let bytes = self.0 as f64;
         let unit = 1024.0_f64;
         if bytes < unit {

@@ -96,7 +96,13 @@ enum State {
 impl<'a> Pass<'a> {
     /// Begins a pass. `watched_since`: when image collection began on this node.
     #[must_use]
-    pub fn new(policy: Policy, task: Task, records: Records, watched_since: Timestamp, now: Timestamp) -> Self {
+    pub fn new(
+        policy: Policy,
+        task: Task,
+        records: Records,
+        watched_since: Timestamp,
+        now: Timestamp,
+    ) -> Self {
         let disk_first = task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
         Self {
             policy,
@@ -104,7 +110,11 @@ impl<'a> Pass<'a> {
             now,
             watched_since,
             undated: false,
-            state: if disk_first { State::Measuring } else { State::Listing },
+            state: if disk_first {
+                State::Measuring
+            } else {
+                State::Listing
+            },
             records,
             inventory: None,
             choice: Choice::default(),
@@ -159,7 +169,11 @@ impl<'a> Pass<'a> {
         let records = std::mem::take(&mut self.records);
         let first_seen = self.task == Task::Detect
             && !records.detected
-            && !self.policy.semantics.version.has(behavior::FIRST_DETECTION_IS_NOW);
+            && !self
+                .policy
+                .semantics
+                .version
+                .has(behavior::FIRST_DETECTION_IS_NOW);
         let first_detected = (!first_seen && !self.undated).then_some(self.now);
         let findings = &mut self.outcome.findings;
         match detect(&self.policy, records, inventory, first_detected, at, findings) {
@@ -171,7 +185,9 @@ impl<'a> Pass<'a> {
                 self.inventory = Some(inventory);
                 self.records = detected.records;
                 self.choice = Choice::new(&self.policy, &self.records, detected.listed);
-                self.outcome.findings.extend(self.choice.oddities(inventory, &self.records, self.now));
+                self.outcome
+                    .findings
+                    .extend(self.choice.oddities(inventory, &self.records, self.now));
                 self.begin();
             }
         }
@@ -263,7 +279,11 @@ impl<'a> Pass<'a> {
                 }
             }
         }
-        self.state = if by_age { State::Age(at + 1) } else { State::Space(at + 1) };
+        self.state = if by_age {
+            State::Age(at + 1)
+        } else {
+            State::Space(at + 1)
+        };
     }
 
     /// Goes on to the next step that needs the outside world.
@@ -290,7 +310,9 @@ impl<'a> Pass<'a> {
     /// N3.38 to N3.40, for the candidate at this position.
     fn age(&mut self, at: usize) -> Option<Step> {
         let age_max = self.policy.thresholds.age_max;
-        let applies = self.choice.age_applies(&self.policy, self.watched_since, self.now);
+        let applies = self
+            .choice
+            .age_applies(&self.policy, self.watched_since, self.now);
         let Some(candidate) = self.choice.candidates.get(at).filter(|_| applies) else {
             let errors = std::mem::take(&mut self.errors);
             match aggregate(errors) {
@@ -344,14 +366,18 @@ impl<'a> Pass<'a> {
 
     /// The candidates come from the inventory that was listed.
     fn remove(&mut self, at: usize, reason: RemovedBecause) -> Step {
-        let images = self.inventory.and_then(|inventory| inventory.images.as_ref().ok());
+        let images = self
+            .inventory
+            .and_then(|inventory| inventory.images.as_ref().ok());
         let record = &self.records.sorted[self.choice.candidates[at].record as usize];
         let Some(images) = images else {
             self.state = State::Done;
             return Step::Done;
         };
         let action = Action::Remove {
-            image: Arc::clone(&images[self.choice.listed[self.choice.candidates[at].record as usize].at as usize]),
+            image: Arc::clone(
+                &images[self.choice.listed[self.choice.candidates[at].record as usize].at as usize],
+            ),
             runtime_handler: Arc::clone(&record.runtime_handler),
             reason,
         };
@@ -384,7 +410,9 @@ impl<'a> Pass<'a> {
             wording,
         };
         let reason = event::reason::FREE_DISK_SPACE_FAILED;
-        self.outcome.events.push(event::Event::warning(reason, error.to_string()));
+        self.outcome
+            .events
+            .push(event::Event::warning(reason, error.to_string()));
         self.fail(error);
     }
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
-use super::{
-    Action, Answer, Error, Hook, Pass, Policy, Reason, Step, Subject, Summary, Task, choice::Fate,
-};
+use super::{Action, Answer, Error, Hook, Pass, Policy, Reason, Step, Subject, Summary, Task, choice::Fate};
 use crate::{GoDuration, Inventory};
 
 impl Planner for Policy {
@@ -37,7 +35,9 @@ impl Pass<'_> {
     ///
     /// Of a pass that is not done: what it did so far.
     pub fn finish(mut self) -> PlanOf<Policy> {
-        let images = self.inventory.and_then(|inventory| inventory.images.as_ref().ok());
+        let images = self
+            .inventory
+            .and_then(|inventory| inventory.images.as_ref().ok());
         let mut kept = Vec::new();
         if let Some(images) = images {
             kept = self.kept(images);
@@ -130,9 +130,17 @@ impl Pass<'_> {
         }
         let thresholds = self.policy().thresholds;
         let after = |from: Timestamp, by: GoDuration, nanos: i64| {
-            Timestamp::from_nanos(from.as_nanos().saturating_add(by.as_nanos()).saturating_add(nanos))
+            Timestamp::from_nanos(
+                from.as_nanos()
+                    .saturating_add(by.as_nanos())
+                    .saturating_add(nanos),
+            )
         };
-        let ages = self.policy().semantics.version.has(crate::semantics::behavior::MAXIMUM_AGE)
+        let ages = self
+            .policy()
+            .semantics
+            .version
+            .has(crate::semantics::behavior::MAXIMUM_AGE)
             && self.task() == Task::Collect
             && thresholds.age_max != GoDuration::ZERO;
         // Age is compared strictly, so it begins to count one nanosecond later.
@@ -147,7 +155,10 @@ impl Pass<'_> {
                 let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
                 idle.map_or(watched, |idle| idle.max(watched))
             });
-            [young, unused.filter(|&at| at > self.now)].into_iter().flatten().min()
+            [young, unused.filter(|&at| at > self.now)]
+                .into_iter()
+                .flatten()
+                .min()
         });
         times.min()
     }
@@ -155,7 +166,9 @@ impl Pass<'_> {
     fn hook(&self) -> Hook {
         let id = |&at: &usize| {
             let record = &self.records.sorted[self.choice.candidates[at].record as usize];
-            let images = self.inventory.and_then(|inventory| inventory.images.as_ref().ok());
+            let images = self
+                .inventory
+                .and_then(|inventory| inventory.images.as_ref().ok());
             let listed = self.choice.listed[self.choice.candidates[at].record as usize];
             images.map_or_else(
                 || Arc::clone(&record.key),

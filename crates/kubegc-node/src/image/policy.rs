@@ -101,9 +101,7 @@ impl Policy {
             });
         }
         if !(0..=100).contains(&low_percent) {
-            return Err(InvalidThresholds::Low {
-                percent: low_percent,
-            });
+            return Err(InvalidThresholds::Low { percent: low_percent });
         }
         if low_percent > high_percent {
             return Err(InvalidThresholds::Crossed {

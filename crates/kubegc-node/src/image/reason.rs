@@ -173,7 +173,10 @@ impl fmt::Display for RemovedBecause {
             Self::Age {
                 idle: GoDuration::MAX,
                 age_max,
-            } => write!(f, "never seen in use, and image collection has run for longer than {age_max}"),
+            } => write!(
+                f,
+                "never seen in use, and image collection has run for longer than {age_max}"
+            ),
             Self::Age { idle, age_max } => write!(f, "not used for {idle}, longer than {age_max}"),
             Self::Space {
                 wanted_bytes: i64::MAX,

@@ -104,7 +104,15 @@ mod tests {
 
     #[test]
     fn n3_31_percentages_are_cut() {
-        for (available, percent) in [(159, 85), (150, 85), (160, 84), (9, 100), (10, 99), (1000, 0), (0, 100)] {
+        for (available, percent) in [
+            (159, 85),
+            (150, 85),
+            (160, 84),
+            (9, 100),
+            (10, 99),
+            (1000, 0),
+            (0, 100),
+        ] {
             let usage = usage(&policy(85, 80), &file_system(1000, available));
             assert_eq!(usage.map(|usage| usage.percent), Ok(percent), "{available}");
         }
@@ -133,7 +141,11 @@ mod tests {
                 for available in 0..=capacity {
                     let over = usage(&policy, &file_system(capacity, available));
                     let over = over.is_ok_and(|usage| usage.to_free_bytes.is_some());
-                    assert_eq!(over, available <= below, "{high} % of {capacity}, {available} available");
+                    assert_eq!(
+                        over,
+                        available <= below,
+                        "{high} % of {capacity}, {available} available"
+                    );
                 }
             }
         }
@@ -142,7 +154,10 @@ mod tests {
 
     #[test]
     fn n3_30_odd_capacities() {
-        assert_eq!(usage(&policy(85, 80), &FileSystem::default()), Err(Error::InvalidCapacity));
+        assert_eq!(
+            usage(&policy(85, 80), &FileSystem::default()),
+            Err(Error::InvalidCapacity)
+        );
         let more = usage(&policy(85, 80), &file_system(1000, 1001));
         assert_eq!(more.map(|usage| (usage.percent, usage.capped)), Ok((0, true)));
     }
@@ -151,7 +166,10 @@ mod tests {
     fn products_beyond_64_bits_are_told_and_ask_for_nothing_unless_wrapping_is_wanted() {
         let huge = file_system(1 << 62, 1 << 60);
         let checked = usage(&policy(0, 0), &huge);
-        assert_eq!(checked.map(|usage| (usage.overflow, usage.to_free_bytes)), Ok((true, None)));
+        assert_eq!(
+            checked.map(|usage| (usage.overflow, usage.to_free_bytes)),
+            Ok((true, None))
+        );
         let wrapping = usage(&policy(0, 0).computing(Arithmetic::Upstream), &huge);
         assert!(wrapping.is_ok_and(|usage| usage.overflow && usage.to_free_bytes.is_some()));
     }

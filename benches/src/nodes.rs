@@ -1,0 +1,134 @@
+//! The nodes that upstream's own figures were taken with, made from a fixed seed.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc::{
+    core::{
+        Timestamp,
+        node_facts::{
+            Container, ContainerImage, ContainerState, FileSystem, Image, PodIdentity, PodState, Pods,
+        },
+    },
+    node::{
+        Inventory,
+        image::{Answer, Pass, Policy, Step, Task},
+    },
+};
+
+use crate::shapes::Random;
+
+/// When the nodes are looked at.
+pub const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+/// So many dead containers, ten a pod: two names, five attempts each; ages of 1 to 25 hours, shuffled; every tenth pod is gone.
+#[must_use]
+pub fn containers(count: usize) -> Inventory {
+    let mut random = Random::new(count as u64);
+    let mut pods = Pods {
+        sources_ready: true,
+        synced: true,
+        ..Pods::default()
+    };
+    let mut containers = Vec::with_capacity(count);
+    for pod in 0..count.div_ceil(10) {
+        let uid = random.uid();
+        let gone = pod % 10 == 9;
+        let state = if gone { PodState::GONE } else { PodState::LIVING };
+        pods.known.insert(uid.clone(), state);
+        for at in 0..10_u64.min((count - pod * 10) as u64) {
+            let identity = PodIdentity {
+                uid: uid.clone(),
+                namespace: format!("team-{:03}", pod % 100).into(),
+                name: format!("app-{pod:06}").into(),
+            };
+            let name = if at < 5 { "server" } else { "sidecar" };
+            let age = Duration::from_nanos(3_600_000_000_000 + random.below(86_400_000_000_000));
+            let id = hexadecimal(&mut random);
+            let state = ContainerState::Exited;
+            let mut container = Container::new(&id, identity, name, state, NOW.saturating_sub(age));
+            container.attempt = (at % 5) as u32;
+            container.image.reference = "sha256:0".into();
+            containers.push(Arc::new(container));
+        }
+    }
+    random.shuffle(&mut containers);
+    Inventory {
+        containers: Ok(containers),
+        pods,
+        ..Inventory::default()
+    }
+}
+
+/// So many images of random sizes, a tenth in use by pods of one container, after five detections between which use changed; a disk twice as large as
+/// all images, and full.
+#[must_use]
+pub fn images(count: usize, policy: Policy) -> Inventory {
+    let mut random = Random::new(count as u64);
+    let images: Vec<Arc<Image>> = (0..count)
+        .map(|_| {
+            Arc::new(Image {
+                id: format!("sha256:{}", hexadecimal(&mut random)).into(),
+                size_bytes: 1_000_000 + random.below(1_000_000_000),
+                ..Image::default()
+            })
+        })
+        .collect();
+    let total: u64 = images.iter().map(|image| image.size_bytes).sum();
+    let mut inventory = Inventory {
+        images: Ok(images.clone()),
+        image_volumes: Ok(Vec::new()),
+        image_file_system: Ok(FileSystem {
+            capacity_bytes: Some(2 * total),
+            available_bytes: Some(0),
+            ..FileSystem::default()
+        }),
+        images_watched_since: NOW.saturating_sub(Duration::from_secs(86_400)),
+        ..Inventory::default()
+    };
+    for round in 0..6 {
+        inventory.containers = Ok(users(&images, &mut random));
+        // The last round's use is what the pass itself finds.
+        if round == 5 {
+            break;
+        }
+        let now = NOW.saturating_sub(Duration::from_secs(300 * (6 - round)));
+        let records = std::mem::take(&mut inventory.image_records);
+        let mut pass = Pass::new(policy, Task::Detect, records, inventory.images_watched_since, now);
+        assert_eq!(pass.next(None), Step::List);
+        let answer = Answer::Listed {
+            inventory: &inventory,
+            at: now,
+        };
+        assert_eq!(pass.next(Some(answer)), Step::Done);
+        let records = pass.finish().summary.records;
+        inventory.image_records = records;
+    }
+    inventory
+}
+
+/// One container for every tenth image, at random.
+fn users(images: &[Arc<Image>], random: &mut Random) -> Vec<Arc<Container>> {
+    (0..images.len() / 10)
+        .map(|at| {
+            let image = &images[random.below(images.len() as u64) as usize];
+            let pod = PodIdentity {
+                uid: random.uid(),
+                namespace: "team-000".into(),
+                name: format!("app-{at:06}").into(),
+            };
+            let id = hexadecimal(random);
+            let mut container = Container::new(&id, pod, "server", ContainerState::Running, NOW);
+            container.image = ContainerImage {
+                reference: Arc::from(&*image.id),
+                id: Arc::from(&*image.id),
+                ..ContainerImage::default()
+            };
+            Arc::new(container)
+        })
+        .collect()
+}
+
+/// Sixty-four hexadecimal digits.
+fn hexadecimal(random: &mut Random) -> String {
+    (0..4).map(|_| format!("{:016x}", random.next())).collect()
+}

@@ -1,0 +1,118 @@
+//! What a node forecast takes for granted, because the facts do not say it.
+
+use std::fmt;
+
+use kubegc_core::Behavior;
+
+/// What is known of the use of images before the forecast.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordsKnown {
+    /// Records were given.
+    Given,
+    /// No records were given: it is assumed that the kubelet has run for long, and that unused images were never used since.
+    AssumedOld,
+}
+
+/// One thing that a node forecast takes for granted.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Assumption {
+    /// When images were first seen and last used is not known: the kubelet keeps it in memory and tells nobody. Which of the unused images go first is open,
+    /// and right after a restart none may go at all.
+    RecordsUnknown {
+        /// Unused images whose order is open.
+        images: usize,
+    },
+    /// Sizes of images count shared layers once for each image, so less may become free than is counted, and the next pass removes more.
+    SizesOverlap,
+    /// The runtime frees space when it answers. Some do later.
+    FreedAtOnce,
+    /// No container mounts an image as a volume.
+    NoImageVolumes,
+    /// Which pods should run is not known, so nothing goes because its pod is gone.
+    PodsUnknown,
+    /// Not all sources of pods have spoken, so nothing of containers goes because its pod is gone.
+    SourcesNotReady,
+    /// The folders of logs were not listed, so nothing is said of them.
+    LogsUnknown,
+    /// The sandbox image is not known. Up to 1.28 it is protected; later the runtime must pin it.
+    SandboxImageUnknown,
+    /// All removals succeed, and nothing is created, pulled or started meanwhile.
+    NothingElseHappens,
+    /// The disk fills steadily.
+    SteadyGrowth {
+        /// Bytes an hour.
+        bytes_per_hour: u64,
+    },
+    /// The release that brought a behaviour is not known for certain, and this version is near it.
+    VersionUncertain {
+        /// What the behaviour is.
+        what: &'static str,
+        /// The behaviour.
+        behavior: Behavior,
+    },
+}
+
+impl Assumption {
+    /// The assumption's name.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::RecordsUnknown { .. } => "RecordsUnknown",
+            Self::SizesOverlap => "SizesOverlap",
+            Self::FreedAtOnce => "FreedAtOnce",
+            Self::NoImageVolumes => "NoImageVolumes",
+            Self::PodsUnknown => "PodsUnknown",
+            Self::SourcesNotReady => "SourcesNotReady",
+            Self::LogsUnknown => "LogsUnknown",
+            Self::SandboxImageUnknown => "SandboxImageUnknown",
+            Self::NothingElseHappens => "NothingElseHappens",
+            Self::SteadyGrowth { .. } => "SteadyGrowth",
+            Self::VersionUncertain { .. } => "VersionUncertain",
+        }
+    }
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RecordsUnknown { images } => write!(
+                f,
+                "nobody says when images were last used: the order among {images} unused ones is open, and a kubelet that has just started \
+                 may spare them all"
+            ),
+            Self::SizesOverlap => f.write_str(
+                "images share no layers: where they do, less becomes free and the next pass removes more",
+            ),
+            Self::FreedAtOnce => f.write_str("the runtime frees space at once; some do later"),
+            Self::NoImageVolumes => f.write_str("no container mounts an image as a volume"),
+            Self::PodsUnknown => {
+                f.write_str("which pods should run is unknown, so nothing goes because its pod is gone")
+            }
+            Self::SourcesNotReady => {
+                f.write_str("not all sources of pods are ready, so containers go by limits alone")
+            }
+            Self::LogsUnknown => f.write_str("the folders of logs were not listed"),
+            Self::SandboxImageUnknown => {
+                f.write_str("the image of sandboxes is not known, so it is treated like any other")
+            }
+            Self::NothingElseHappens => {
+                f.write_str("every removal succeeds, and nothing is pulled or started meanwhile")
+            }
+            Self::SteadyGrowth { bytes_per_hour } => {
+                write!(
+                    f,
+                    "the disk fills by {} an hour",
+                    super::report::Bytes(*bytes_per_hour)
+                )
+            }
+            Self::VersionUncertain { what, behavior } => write!(
+                f,
+                "{what} since 1.{} or thereabouts ({})",
+                behavior.first().minor(),
+                behavior.source()
+            ),
+        }
+    }
+}

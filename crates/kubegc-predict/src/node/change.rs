@@ -1,0 +1,222 @@
+//! Reads what a person asks to change about a node: one setting of its policy, or how fast its disk fills.
+
+use std::{fmt, str::FromStr};
+
+use kubegc_core::FieldError;
+use kubegc_node::{GoDuration, PolicySpec};
+
+/// One setting of a node's policy, changed: `imageGCHighThresholdPercent=70`, `evictionHard.imagefs.available=5%`.
+///
+/// Settings go by their field of the kubelet's configuration, or by their flag without dashes in front. Whether the settings make sense together is
+/// for [`Policy::new`](kubegc_node::Policy::new) to say. Zero means zero, although a configuration file cannot say it for `imageMinimumGCAge`.
+///
+/// # Examples
+/// ```
+/// use kubegc_node::PolicySpec;
+/// use kubegc_predict::node::Change;
+/// let change: Change = "imageMaximumGCAge=168h".parse()?;
+/// let spec = change.apply(&PolicySpec::default());
+/// assert_eq!(spec.image_maximum_gc_age.to_string(), "168h0m0s");
+/// assert!("imageMaximumGCAge=a week".parse::<Change>().is_err());
+/// assert!("imageMaximumAge=168h".parse::<Change>().is_err());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    text: String,
+    setting: Setting,
+}
+
+/// A setting with its new value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Setting {
+    HighPercent(i32),
+    LowPercent(i32),
+    AgeMin(GoDuration),
+    AgeMax(GoDuration),
+    ContainerTtl(GoDuration),
+    PerContainerMax(i32),
+    NodeMax(i32),
+    FeatureGate(String, bool),
+    EvictionHard(String, String),
+    EvictionSoft(String, String),
+    EvictionSoftGracePeriod(String, GoDuration),
+    EvictionMinimumReclaim(String, String),
+}
+
+/// What can be changed, for whoever asks for something else.
+const KNOWN: [&str; 12] = [
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "imageMinimumGCAge",
+    "imageMaximumGCAge",
+    "minimum-container-ttl-duration",
+    "maximum-dead-containers-per-container",
+    "maximum-dead-containers",
+    "featureGates.<gate>",
+    "evictionHard.<signal>",
+    "evictionSoft.<signal>",
+    "evictionSoftGracePeriod.<signal>",
+    "evictionMinimumReclaim.<signal>",
+];
+
+impl Change {
+    /// The settings with this one changed.
+    #[must_use]
+    pub fn apply(&self, spec: &PolicySpec) -> PolicySpec {
+        let mut spec = spec.clone();
+        match self.setting.clone() {
+            Setting::HighPercent(percent) => spec.image_gc_high_threshold_percent = percent,
+            Setting::LowPercent(percent) => spec.image_gc_low_threshold_percent = percent,
+            Setting::AgeMin(age) => spec.image_minimum_gc_age = age,
+            Setting::AgeMax(age) => spec.image_maximum_gc_age = age,
+            Setting::ContainerTtl(age) => spec.minimum_container_ttl = age,
+            Setting::PerContainerMax(max) => spec.maximum_dead_containers_per_container = max,
+            Setting::NodeMax(max) => spec.maximum_dead_containers = max,
+            Setting::FeatureGate(gate, on) => {
+                spec.feature_gates.insert(gate, on);
+            }
+            Setting::EvictionHard(signal, value) => {
+                spec.eviction_hard.insert(signal, value);
+            }
+            Setting::EvictionSoft(signal, value) => {
+                spec.eviction_soft.insert(signal, value);
+            }
+            Setting::EvictionSoftGracePeriod(signal, grace) => {
+                spec.eviction_soft_grace_period.insert(signal, grace);
+            }
+            Setting::EvictionMinimumReclaim(signal, value) => {
+                spec.eviction_minimum_reclaim.insert(signal, value);
+            }
+        }
+        spec
+    }
+}
+
+impl FromStr for Change {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| FieldError::invalid("change", text, "not of the form setting=value"))?;
+        let whole = || {
+            value
+                .parse::<i32>()
+                .map_err(|_| FieldError::invalid(key, value, "not a whole number"))
+        };
+        let duration = || {
+            value
+                .parse::<GoDuration>()
+                .map_err(|_| FieldError::invalid(key, value, "not a duration such as 2m0s or 168h"))
+        };
+        let unknown = || FieldError::NotSupported {
+            field: "change".to_owned(),
+            value: key.to_owned(),
+            supported: KNOWN.to_vec(),
+        };
+        let setting = match key {
+            "imageGCHighThresholdPercent" | "image-gc-high-threshold" => Setting::HighPercent(whole()?),
+            "imageGCLowThresholdPercent" | "image-gc-low-threshold" => Setting::LowPercent(whole()?),
+            "imageMinimumGCAge" | "minimum-image-ttl-duration" => Setting::AgeMin(duration()?),
+            "imageMaximumGCAge" => Setting::AgeMax(duration()?),
+            "minimum-container-ttl-duration" => Setting::ContainerTtl(duration()?),
+            "maximum-dead-containers-per-container" => Setting::PerContainerMax(whole()?),
+            "maximum-dead-containers" => Setting::NodeMax(whole()?),
+            _ => {
+                let (map, entry) = key.split_once('.').ok_or_else(unknown)?;
+                let (entry, text) = (entry.to_owned(), value.to_owned());
+                match map {
+                    "featureGates" => Setting::FeatureGate(
+                        entry,
+                        value
+                            .parse()
+                            .map_err(|_| FieldError::invalid(key, value, "not true or false"))?,
+                    ),
+                    "evictionHard" => Setting::EvictionHard(entry, text),
+                    "evictionSoft" => Setting::EvictionSoft(entry, text),
+                    "evictionSoftGracePeriod" => Setting::EvictionSoftGracePeriod(entry, duration()?),
+                    "evictionMinimumReclaim" => Setting::EvictionMinimumReclaim(entry, text),
+                    _ => return Err(unknown()),
+                }
+            }
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            setting,
+        })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+/// How fast a disk fills, as a person writes it: `2GB/h`, `500MB/d`, `1.5GiB/h`.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::node::Growth;
+/// assert_eq!("2GB/h".parse(), Ok(Growth { bytes_per_hour: 2_000_000_000 }));
+/// assert_eq!("12GiB/d".parse(), Ok(Growth { bytes_per_hour: 512 << 20 }));
+/// assert!("2GB".parse::<Growth>().is_err());
+/// ```
+#[expect(clippy::exhaustive_structs, reason = "one number")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Growth {
+    /// Bytes an hour, rounded down.
+    pub bytes_per_hour: u64,
+}
+
+impl FromStr for Growth {
+    type Err = FieldError;
+
+    /// Reads digits with at most one point, a unit (`B kB MB GB TB` by thousands, `KiB MiB GiB TiB` by 1024, the `B` may be left out), and `/min`,
+    /// `/h` or `/d`.
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        growth(text)
+            .map(|bytes_per_hour| Self { bytes_per_hour })
+            .ok_or_else(|| FieldError::invalid("growth", text, "not an amount per time such as 2GB/h or 500MB/d"))
+    }
+}
+
+/// Digits after the point that count.
+const DECIMALS_MAX: usize = 9;
+
+fn growth(text: &str) -> Option<u64> {
+    let (amount, period) = text.split_once('/')?;
+    let (hours, parts_of_hour) = match period {
+        "min" => (1_u128, 60_u128),
+        "h" => (1, 1),
+        "d" => (24, 1),
+        _ => return None,
+    };
+    let digits = amount
+        .find(|at: char| !at.is_ascii_digit() && at != '.')
+        .unwrap_or(amount.len());
+    let (number, unit) = amount.split_at(digits);
+    let unit = unit.trim();
+    let unit: u128 = match unit.strip_suffix('B').unwrap_or(unit) {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        _ => return None,
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || part.len() > DECIMALS_MAX || part.contains('.') {
+        return None;
+    }
+    // At most 64 bits times 2^40, and nine more digits: below 2^127 together.
+    let whole = u128::from(whole.parse::<u64>().ok()?);
+    let part: u128 = format!("{part:0<DECIMALS_MAX$}").parse().ok()?;
+    let bytes = whole * unit + part * unit / 1_000_000_000;
+    u64::try_from(bytes.checked_mul(parts_of_hour)? / hours).ok()
+}

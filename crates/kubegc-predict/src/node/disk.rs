@@ -1,0 +1,123 @@
+//! When the disk is full enough: for images to go, and for pods to be evicted.
+
+use std::time::Duration;
+
+use kubegc_core::{Timestamp, node_facts::FileSystem};
+use kubegc_node::{
+    Policy,
+    eviction::{FileSystemRole, Layout, MinimumReclaim, Observations, Signal},
+};
+
+/// When something is due.
+#[expect(clippy::exhaustive_enums, reason = "now, later, or not to be foreseen")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Due {
+    /// It is so already.
+    Now,
+    /// It is so from then on.
+    At(Timestamp),
+    /// It is never so.
+    Never,
+    /// It hangs on a growth that was not given.
+    NoGrowth,
+}
+
+/// The image file system and what becomes of it.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Disk {
+    /// As it is.
+    pub file_system: FileSystem,
+    /// How full it is, in percent as upstream computes it.
+    pub usage_percent: i64,
+    /// From what usage on images go.
+    pub high_percent: i32,
+    /// When that is reached.
+    pub collection: Due,
+    /// When it is reached again after the next pass, if what goes then frees what its sizes add up to; `None` where nothing goes.
+    pub again: Option<Due>,
+    /// When too little is free for pods to stay, if images did not go: the first hard threshold of `imagefs.available`.
+    pub eviction: Option<Due>,
+}
+
+impl Disk {
+    /// Foresees a file system that grows steadily, of which the next pass frees so much; `None` where its capacity or its free bytes are unknown.
+    #[must_use]
+    pub fn foresee(
+        policy: &Policy,
+        file_system: FileSystem,
+        usage_percent: i64,
+        freed_bytes: u64,
+        bytes_per_hour: u64,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let capacity = file_system.capacity_bytes?;
+        let available = file_system.available_bytes?.min(capacity);
+        let due_with = |available: u64, at: Option<u64>| match at {
+            None => Due::Never,
+            Some(bytes) if available <= bytes => Due::Now,
+            Some(_) if bytes_per_hour == 0 => Due::NoGrowth,
+            Some(bytes) => Due::At(now.saturating_add(time_to_write(available - bytes, bytes_per_hour))),
+        };
+        let due = |at: Option<u64>| due_with(available, at);
+        let freed = available.saturating_add(freed_bytes).min(capacity);
+        let switches = policy.switches();
+        let collects = policy
+            .image()
+            .collects_below_bytes(capacity)
+            .filter(|_| switches.images.on);
+        Some(Self {
+            file_system,
+            usage_percent,
+            high_percent: policy.image().thresholds().high_percent,
+            collection: due(collects),
+            again: (freed_bytes > 0).then(|| due_with(freed, collects)),
+            eviction: has_eviction(policy).then(|| due(evicts_below_bytes(policy, capacity))),
+        })
+    }
+}
+
+fn has_eviction(policy: &Policy) -> bool {
+    let thresholds = policy.eviction().effective(Layout::DedicatedImages);
+    thresholds
+        .iter()
+        .any(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
+}
+
+/// The most bytes that may be available for a hard threshold of the image file system to be met; `None` where none is met even by a full one.
+fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
+    let thresholds = policy.eviction().effective(Layout::DedicatedImages);
+    let is_met = |available: u64| {
+        let measured = FileSystem {
+            capacity_bytes: Some(capacity),
+            available_bytes: Some(available),
+            ..FileSystem::default()
+        };
+        let mut observations = Observations::default();
+        observations.insert_file_system(FileSystemRole::Images, &measured, None);
+        thresholds
+            .iter()
+            .filter(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
+            .any(|threshold| threshold.is_met(&observations, MinimumReclaim::Ignored) == Some(true))
+    };
+    if !is_met(0) {
+        return None;
+    }
+    // A threshold that is met stays met with less available: halve between the two. At most 64 rounds.
+    let (mut met, mut unmet) = (0, capacity.saturating_add(1));
+    while unmet - met > 1 {
+        let middle = met + (unmet - met) / 2;
+        if is_met(middle) {
+            met = middle;
+        } else {
+            unmet = middle;
+        }
+    }
+    Some(met)
+}
+
+/// How long it takes to write so much, rounded up to a second. The rate is not zero.
+fn time_to_write(bytes: u64, bytes_per_hour: u64) -> Duration {
+    let seconds = (u128::from(bytes) * 3600).div_ceil(u128::from(bytes_per_hour.max(1)));
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX))
+}

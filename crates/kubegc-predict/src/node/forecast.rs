@@ -1,0 +1,288 @@
+//! The planners of a node, asked in the order in which a kubelet would.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kubegc_core::{Behavior, PlanOf, Planner, Timestamp};
+use kubegc_node::{
+    Inventory, Policy, Unlisted,
+    container::{self, Occasion},
+    image::{self, Record, Records, Task},
+    log,
+    policy::Finding as Doubt,
+    sandbox,
+    semantics::behavior,
+};
+
+use super::{Assumption, Disk, RecordsKnown};
+
+/// How a node is looked at.
+#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeFrame {
+    /// The present.
+    pub now: Timestamp,
+    /// By how much the image file system fills in an hour; zero where nothing is known of it.
+    pub growth_bytes_per_hour: u64,
+}
+
+impl NodeFrame {
+    /// A node looked at now, with nothing known of its growth.
+    #[must_use]
+    pub const fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            growth_bytes_per_hour: 0,
+        }
+    }
+}
+
+/// What a node's collector does next. Plans are those of `kubegc-node`, each over what the one before leaves.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeForecast {
+    /// How the node was looked at.
+    pub frame: NodeFrame,
+    /// The settings.
+    pub policy: Policy,
+    /// Settings that are allowed and still likely not what was meant.
+    pub settings: Vec<Doubt>,
+    /// Dead containers, within a minute.
+    pub containers: PlanOf<container::Policy>,
+    /// Sandboxes, in the same pass.
+    pub sandboxes: PlanOf<sandbox::Policy>,
+    /// Logs, in the same pass; `None` where they were not listed.
+    pub logs: Option<PlanOf<log::Policy>>,
+    /// Images, within five minutes; `None` where the loop is off.
+    pub images: Option<PlanOf<image::Policy>>,
+    /// What is known of their use.
+    pub records: RecordsKnown,
+    /// Images again, if the kubelet had only just started and looked at them once; `None` where records were given, or the loop is off.
+    pub images_after_restart: Option<PlanOf<image::Policy>>,
+    /// When each image was last used, by id, as far as records say.
+    pub last_used: BTreeMap<Arc<str>, Timestamp>,
+    /// What goes if the node comes under pressure.
+    pub pressure: PressureForecast,
+    /// The image file system; `None` where it is unknown.
+    pub disk: Option<Disk>,
+    /// What was taken for granted, in the order in which it came up.
+    pub assumptions: Vec<Assumption>,
+}
+
+/// What a node under disk pressure collects before it evicts pods.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PressureForecast {
+    /// Dead containers.
+    pub containers: PlanOf<container::Policy>,
+    /// All unused images.
+    pub images: PlanOf<image::Policy>,
+}
+
+/// Foresees a node's next passes.
+///
+/// # Guarantees
+/// What the inventory does not list is unknown: nothing is foreseen to go on account of it. The one exception is said as an assumption: where nobody told
+/// which images are mounted as volumes, none are.
+///
+/// # Complexity
+/// That of the planners: `O(n log n)` for `n` containers, sandboxes and images.
+pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -> NodeForecast {
+    let mut assumptions = vec![Assumption::NothingElseHappens];
+    let mut world = inventory.clone();
+    let semantics = policy.semantics();
+    if semantics.image_volumes && world.image_volumes == Err(Unlisted::NotAsked) {
+        world.image_volumes = Ok(Vec::new());
+        assumptions.push(Assumption::NoImageVolumes);
+    }
+    if world.sandbox_image.is_none() && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY) {
+        assumptions.push(Assumption::SandboxImageUnknown);
+    }
+    if !world.pods.sources_ready {
+        let known = world.pods.synced || !world.pods.known.is_empty();
+        assumptions.push(if known {
+            Assumption::SourcesNotReady
+        } else {
+            Assumption::PodsUnknown
+        });
+    }
+
+    let containers = policy.container().plan(&world, frame.now);
+    let pressure_containers = policy.container().on(Occasion::Forced).plan(&world, frame.now);
+    let mut pressed = world.clone();
+    remove_containers(&mut world, &containers);
+    remove_containers(&mut pressed, &pressure_containers);
+    let sandboxes = sandbox::Policy::new(semantics).plan(&world, frame.now);
+    let listed = [world.log_entries.is_ok(), world.log_links.is_ok()];
+    let logs = listed
+        .contains(&true)
+        .then(|| log::Policy::new(semantics).plan(&world, frame.now));
+    if logs.is_none() {
+        assumptions.push(Assumption::LogsUnknown);
+    }
+
+    let loop_is_on = policy.switches().images.on;
+    let collects = policy.image().to(Task::Collect);
+    let mut records = RecordsKnown::Given;
+    let mut images_after_restart = None;
+    if !are_known(&world.image_records) && world.images.as_ref().is_ok_and(|images| !images.is_empty()) {
+        records = RecordsKnown::AssumedOld;
+        // A kubelet that has just started has watched nothing yet. It looks at images before it can collect them: its first look at the disk is too early.
+        let started = Inventory {
+            image_records: first_look(&world, policy, frame.now),
+            images_watched_since: frame.now,
+            ..world.clone()
+        };
+        images_after_restart = loop_is_on.then(|| collects.plan(&started, frame.now));
+        for world in [&mut world, &mut pressed] {
+            world.image_records = old_records(world, policy, frame.now);
+            world.images_watched_since = Timestamp::EPOCH;
+        }
+    }
+    let images = loop_is_on.then(|| collects.plan(&world, frame.now));
+    let pressure_images = policy.image().to(Task::DeleteUnused).plan(&pressed, frame.now);
+    if records == RecordsKnown::AssumedOld {
+        assumptions.push(Assumption::RecordsUnknown {
+            images: pressure_images.actions.len(),
+        });
+    }
+    if !pressure_images.actions.is_empty() {
+        assumptions.extend([Assumption::SizesOverlap, Assumption::FreedAtOnce]);
+    }
+    if frame.growth_bytes_per_hour > 0 {
+        assumptions.push(Assumption::SteadyGrowth {
+            bytes_per_hour: frame.growth_bytes_per_hour,
+        });
+    }
+    assumptions.extend(uncertain(policy));
+    let freed_bytes = images.as_ref().map_or(0, plan_bytes);
+    let disk = disk(&world, policy, frame, freed_bytes);
+    NodeForecast {
+        frame,
+        policy: policy.clone(),
+        settings: policy.findings(world.image_file_system.as_ref().ok()),
+        containers,
+        sandboxes,
+        logs,
+        images,
+        records,
+        images_after_restart,
+        last_used: last_used(inventory),
+        pressure: PressureForecast {
+            containers: pressure_containers,
+            images: pressure_images,
+        },
+        disk,
+        assumptions,
+    }
+}
+
+/// Takes away what a plan removes.
+fn remove_containers(world: &mut Inventory, plan: &PlanOf<container::Policy>) {
+    let gone: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
+    if let Ok(containers) = &mut world.containers {
+        containers.retain(|container| !gone.contains(&container.id));
+    }
+}
+
+/// Whether anybody told what is remembered of images. Nothing may be remembered, too.
+fn are_known(records: &Records) -> bool {
+    !records.is_empty() || records.detected()
+}
+
+/// What the detection loop finds when it first looks.
+fn first_look(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
+    policy.image().to(Task::Detect).plan(world, now).summary.records
+}
+
+/// Records as a kubelet may have them that has run for long: everything old, and unused since it started.
+fn old_records(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
+    // What a detection would find, dated before all times.
+    let detected = first_look(world, policy, now);
+    let old = detected.iter().map(|record| Record {
+        first_detected: None,
+        ..record.clone()
+    });
+    old.collect()
+}
+
+/// The last use of each image that records tell of; the latest where records are kept per runtime handler.
+fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
+    let mut last_used: BTreeMap<Arc<str>, Timestamp> = BTreeMap::new();
+    for record in inventory.image_records.iter() {
+        let Some(used) = record.last_used else { continue };
+        let id = record.key.split_once(',').map_or(&*record.key, |(id, _)| id);
+        let latest = last_used.entry(id.into()).or_insert(used);
+        *latest = used.max(*latest);
+    }
+    last_used
+}
+
+/// How full the image file system is, and what becomes of it.
+fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
+    let file_system = *world.image_file_system.as_ref().ok()?;
+    let capacity = file_system.capacity_bytes?;
+    let available = file_system.available_bytes?.min(capacity);
+    // The same integers as upstream's, computed wide enough not to wrap.
+    let free_percent = (u128::from(available) * 100).checked_div(u128::from(capacity))?;
+    let usage_percent = 100 - i64::try_from(free_percent).unwrap_or(100);
+    Disk::foresee(
+        policy,
+        file_system,
+        usage_percent,
+        freed_bytes,
+        frame.growth_bytes_per_hour,
+        frame.now,
+    )
+}
+
+/// Behaviours whose first release is not certain, where the version is within one minor release of it.
+fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
+    let minor = policy.semantics().version.minor();
+    let known: [(&'static str, Behavior); 5] = [
+        ("pinned images stay", behavior::PINNED_IMAGES_STAY),
+        (
+            "the first look at images is their first detection",
+            behavior::FIRST_DETECTION_IS_NOW,
+        ),
+        (
+            "unknown pods await the first comparison",
+            behavior::UNKNOWN_PODS_AWAIT_SYNC,
+        ),
+        ("a shortfall is told in terms of the disk", behavior::DISK_IS_TOLD),
+        (
+            "the check after reclaiming asks for the minimum reclaim",
+            behavior::RECHECK_ENFORCES_MINIMUM_RECLAIM,
+        ),
+    ];
+    known
+        .into_iter()
+        .filter(move |(_, behavior)| !behavior.is_certain() && behavior.first().minor().abs_diff(minor) <= 1)
+        .map(|(what, behavior)| Assumption::VersionUncertain { what, behavior })
+}
+
+impl NodeForecast {
+    /// The bytes that image removals of the next pass add up to, by the sizes of the listing.
+    #[must_use]
+    pub fn image_bytes(&self) -> u64 {
+        self.images.iter().map(plan_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Within what time the first pass comes: containers every minute, images every five.
+    #[must_use]
+    pub const fn within() -> (Duration, Duration) {
+        (Duration::from_secs(60), Duration::from_secs(300))
+    }
+}
+
+/// The bytes that an image plan's removals add up to.
+pub(super) fn plan_bytes(plan: &PlanOf<image::Policy>) -> u64 {
+    let sizes = plan.actions.iter().map(|action| {
+        let image::Action::Remove { image, .. } = action;
+        image.size_bytes
+    });
+    sizes.fold(0, u64::saturating_add)
+}

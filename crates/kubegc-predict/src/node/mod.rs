@@ -1,0 +1,17 @@
+//! What a node's collector removes next, and why: containers, sandboxes, logs, images, and when the disk is full enough for more.
+//!
+//! [`node_forecast`] asks the planners of `kubegc-node` in the order in which a kubelet would, each over what the one before leaves. What the
+//! facts do not say (when an image was last used, which layers it shares) is part of the answer, as an [`Assumption`].
+
+mod assumption;
+mod change;
+mod disk;
+mod forecast;
+mod report;
+mod what_if;
+
+pub use assumption::{Assumption, RecordsKnown};
+pub use change::{Change, Growth};
+pub use disk::{Disk, Due};
+pub use forecast::{NodeForecast, NodeFrame, PressureForecast, node_forecast};
+pub use what_if::{WhatIf, what_if};

@@ -1,0 +1,155 @@
+//! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the image file system.
+//!
+//! **A listing is whole or it is none.** An entry that cannot be read makes the listing unknown, because what it holds could be what keeps
+//! an image, a sandbox or a pod's other containers from being collected.
+
+mod containers;
+mod images;
+mod sandboxes;
+mod status;
+mod usage;
+
+pub use self::usage::{FileSystemUsage, RuntimeUsage};
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value;
+
+pub(crate) use self::{
+    containers::read as container, images::read as image, sandboxes::read as sandbox, status::read as status,
+    usage::read as usage,
+};
+use super::{
+    fields::Entry,
+    finding::{NodeProblem, Notes},
+};
+use crate::{Place, loose::name_of};
+
+/// What reading one entry came to.
+pub(crate) enum Outcome<T> {
+    /// It says all that decides.
+    Sure(T),
+    /// It has a flaw; this is the entry such that nothing is done to it and what it uses stays used.
+    Held(T),
+    /// It has a flaw, and without it nothing is done that would not be done with it.
+    LeftOut,
+    /// It has a flaw that leaves open what it uses.
+    Lost,
+}
+
+/// An entry of a listing, by what no two may share.
+pub(crate) trait Listed: PartialEq {
+    /// The key.
+    fn key(&self) -> (Arc<str>, Arc<str>);
+}
+
+/// Reads a listing; the reason where it is unknown.
+///
+/// # Complexity
+/// O(n log n) for n entries.
+pub(crate) fn listing<T: Listed>(
+    value: &Value,
+    name: &'static str,
+    place: &Place,
+    lenient: bool,
+    notes: &mut Notes,
+    read: impl Fn(&mut Entry<'_, '_>) -> Outcome<T>,
+) -> Result<Vec<Arc<T>>, String> {
+    let no_entries = Vec::new();
+    let values = match value.get(name) {
+        Some(Value::Array(values)) => values,
+        Some(Value::Null) => &no_entries,
+        other => {
+            let (problem, detail) = match other {
+                Some(other) => (
+                    NodeProblem::BadField,
+                    format!("expected a list, found {}", name_of(other)),
+                ),
+                None => (NodeProblem::MissingField, "missing".to_owned()),
+            };
+            notes.add(problem, Some(place), "", name, &detail);
+            return Err(format!("{place}: {name}: {detail}"));
+        }
+    };
+    let mut entries: Vec<Arc<T>> = Vec::with_capacity(values.len());
+    let mut positions: BTreeMap<(Arc<str>, Arc<str>), usize> = BTreeMap::new();
+    let mut unknown: Option<String> = None;
+    for (index, value) in values.iter().enumerate() {
+        let path = format!("{name}[{index}]");
+        let Value::Object(map) = value else {
+            let detail = format!("expected a map, found {}", name_of(value));
+            notes.add(NodeProblem::BadField, Some(place), "", &path, &detail);
+            unknown.get_or_insert_with(|| format!("{place}: {path}: {detail}"));
+            continue;
+        };
+        let mut entry = Entry::new(map, place, &path, notes);
+        let outcome = read(&mut entry);
+        let flaw = entry.flaw().unwrap_or("flawed").to_owned();
+        let (read, note) = match outcome {
+            Outcome::Sure(read) => (Some(read), None),
+            Outcome::Held(read) if lenient => (
+                Some(read),
+                Some("taken as running or ready: nothing is done to it"),
+            ),
+            Outcome::LeftOut if lenient => (None, Some("left out: nothing is done to it")),
+            Outcome::Held(_) | Outcome::LeftOut | Outcome::Lost => {
+                unknown.get_or_insert_with(|| format!("{place}: {flaw}"));
+                continue;
+            }
+        };
+        if let Some(detail) = note {
+            entry.note(NodeProblem::Held, &[], detail);
+        }
+        let Some(read) = read else { continue };
+        match positions.get(&read.key()) {
+            None => {
+                positions.insert(read.key(), entries.len());
+                entries.push(Arc::new(read));
+            }
+            Some(&at) if *entries[at] == read => {
+                entry.note(NodeProblem::Repeated, &[], "stands there twice");
+            }
+            Some(_) => {
+                entry.wrong(
+                    NodeProblem::Contradiction,
+                    &["id"],
+                    "another entry with this id says something else",
+                );
+                unknown.get_or_insert_with(|| format!("{place}: {path}.id: listed twice, differently"));
+            }
+        }
+    }
+    unknown.map_or(Ok(entries), Err)
+}
+
+/// The beginning of an id, as `crictl` shows it.
+fn short(id: &str) -> String {
+    id.chars().take(13).collect()
+}
+
+/// A time of creation, in nanoseconds; `None` where it is not told.
+fn created_at(
+    entry: &mut Entry<'_, '_>,
+    now: Option<kubegc_core::Timestamp>,
+) -> Option<kubegc_core::Timestamp> {
+    let path = &["createdAt"];
+    let Some(nanos) = entry.number::<i64>(path) else {
+        entry.missing(path);
+        return None;
+    };
+    let created_at = kubegc_core::Timestamp::from_nanos(nanos);
+    if nanos <= 0 {
+        entry.note(
+            NodeProblem::Implausible,
+            path,
+            &format!("{nanos} is not after the epoch"),
+        );
+    } else if let Some(now) = now.filter(|&now| created_at > now) {
+        entry.note(
+            NodeProblem::Implausible,
+            path,
+            &format!("{created_at} lies in the future: it is {now}"),
+        );
+    }
+    Some(created_at)
+}

@@ -1,0 +1,111 @@
+//! What `crictl imagefsinfo` says: how much images and writable layers use. It knows neither capacities nor what is free.
+
+use std::sync::Arc;
+
+use kubegc_core::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::{
+    Place,
+    loose::name_of,
+    node::{
+        fields::Entry,
+        finding::{NodeProblem, Notes},
+    },
+};
+
+/// What a runtime uses of one file system.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FileSystemUsage {
+    /// Where it is mounted; empty where the runtime does not say.
+    pub mountpoint: Arc<str>,
+    /// Bytes used; `None` where unknown.
+    pub used_bytes: Option<u64>,
+    /// Inodes used; `None` where unknown.
+    pub inodes_used: Option<u64>,
+    /// When this was so; `None` where unknown.
+    pub at: Option<Timestamp>,
+}
+
+/// What a runtime uses: of the file systems of images, and of those of writable layers.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RuntimeUsage {
+    /// File systems with images. Upstream looks at the first.
+    pub images: Vec<FileSystemUsage>,
+    /// File systems with writable layers; empty where the runtime does not tell them apart.
+    pub containers: Vec<FileSystemUsage>,
+}
+
+/// Reads the usage, with or without the wrapper `status`, as lists or as the one file system of old versions.
+pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RuntimeUsage, String> {
+    let (inner, path) = match value.get("status") {
+        None | Some(Value::Null) => (value, ""),
+        Some(status) => (status, "status"),
+    };
+    let Value::Object(map) = inner else {
+        let detail = format!("expected a map, found {}", name_of(inner));
+        notes.add(NodeProblem::BadField, Some(place), "", path, &detail);
+        return Err(format!("{place}: {path}: {detail}"));
+    };
+    if ["usedBytes", "fsId"].iter().any(|name| map.contains_key(*name)) {
+        return Ok(RuntimeUsage {
+            images: vec![one(map, place, path, notes)?],
+            containers: Vec::new(),
+        });
+    }
+    let images = list(map, "imageFilesystems", place, path, notes)?;
+    let containers = list(map, "containerFilesystems", place, path, notes)?;
+    Ok(RuntimeUsage { images, containers })
+}
+
+fn list(
+    map: &Map<String, Value>,
+    name: &str,
+    place: &Place,
+    path: &str,
+    notes: &mut Notes,
+) -> Result<Vec<FileSystemUsage>, String> {
+    let mut entry = Entry::new(map, place, path, notes);
+    let values = entry.list(&[name]).unwrap_or_default();
+    if let Some(flaw) = entry.flaw() {
+        return Err(format!("{place}: {flaw}"));
+    }
+    let mut usages = Vec::with_capacity(values.len());
+    let dot = if path.is_empty() { "" } else { "." };
+    for (index, value) in values.iter().enumerate() {
+        let path = format!("{path}{dot}{name}[{index}]");
+        match value {
+            Value::Object(map) => usages.push(one(map, place, &path, notes)?),
+            other => {
+                let detail = format!("expected a map, found {}", name_of(other));
+                notes.add(NodeProblem::BadField, Some(place), "", &path, &detail);
+                return Err(format!("{place}: {path}: {detail}"));
+            }
+        }
+    }
+    Ok(usages)
+}
+
+fn one(
+    map: &Map<String, Value>,
+    place: &Place,
+    path: &str,
+    notes: &mut Notes,
+) -> Result<FileSystemUsage, String> {
+    let mut entry = Entry::new(map, place, path, notes);
+    let usage = FileSystemUsage {
+        mountpoint: entry.shared(&["fsId", "mountpoint"]),
+        used_bytes: entry.wrapped_number("usedBytes"),
+        inodes_used: entry.wrapped_number("inodesUsed"),
+        at: entry
+            .number(&["timestamp"])
+            .filter(|&nanos| nanos != 0)
+            .map(Timestamp::from_nanos),
+    };
+    match entry.flaw() {
+        None => Ok(usage),
+        Some(flaw) => Err(format!("{place}: {flaw}")),
+    }
+}

@@ -1,0 +1,310 @@
+//! Splits an input into documents, JSON or YAML, and tells by its content what each of them is.
+
+use std::{io::Read, str, sync::Arc};
+
+use serde_json::{Map, Value, error::Category};
+
+use crate::{
+    Place, SnapshotError,
+    error::ParserSaid,
+    sniff,
+    window::{Window, WindowError},
+    yaml,
+};
+
+/// What a node, its runtime or its kubelet says in one document.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodeDocument {
+    /// `crictl ps -a -o json`.
+    Containers,
+    /// `crictl pods -o json`.
+    Sandboxes,
+    /// `crictl images -o json`.
+    Images,
+    /// `crictl imagefsinfo -o json`.
+    ImageFileSystem,
+    /// `crictl inspect -o json`, of one container or several.
+    ContainerStatus,
+    /// The kubelet's `/stats/summary`.
+    StatsSummary,
+    /// The kubelet's configuration file, YAML or JSON.
+    KubeletConfiguration,
+    /// The kubelet's `/configz`.
+    Configz,
+    /// `kubectl get pods -o json` or `-o yaml`.
+    Pods,
+    /// Image records, as [`write_records`](super::write_records) writes them.
+    Records,
+}
+
+impl NodeDocument {
+    /// How the document is called in messages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Containers => "crictl ps",
+            Self::Sandboxes => "crictl pods",
+            Self::Images => "crictl images",
+            Self::ImageFileSystem => "crictl imagefsinfo",
+            Self::ContainerStatus => "crictl inspect",
+            Self::StatsSummary => "stats/summary",
+            Self::KubeletConfiguration => "KubeletConfiguration",
+            Self::Configz => "configz",
+            Self::Pods => "kubectl get pods",
+            Self::Records => "image records",
+        }
+    }
+
+    /// What a map is, by its content; `None` where it is no document of a node.
+    pub(crate) fn of(map: &Map<String, Value>) -> Option<Self> {
+        let has = |name: &str| map.contains_key(name);
+        let status = map.get("status").and_then(Value::as_object);
+        let in_status = |name: &str| status.is_some_and(|status| status.contains_key(name));
+        match map.get("kind").and_then(Value::as_str) {
+            Some("KubeletConfiguration") => return Some(Self::KubeletConfiguration),
+            Some("List" | "PodList" | "Pod") => return Some(Self::Pods),
+            _ if has("kind") || has("apiVersion") => return None,
+            _ => {}
+        }
+        let of_file_system = ["imageFilesystems", "containerFilesystems", "usedBytes", "fsId"];
+        let is_sandbox = || {
+            let state = status
+                .and_then(|status| status.get("state"))
+                .and_then(Value::as_str);
+            state.is_some_and(|state| state.starts_with("SANDBOX_"))
+        };
+        if has("containers") {
+            Some(Self::Containers)
+        } else if has("images") {
+            Some(Self::Images)
+        } else if has("items") {
+            Some(Self::Sandboxes)
+        } else if has("kubeletconfig") {
+            Some(Self::Configz)
+        } else if has("node") {
+            Some(Self::StatsSummary)
+        } else if has("records") {
+            Some(Self::Records)
+        } else if of_file_system.iter().any(|name| has(name) || in_status(name)) {
+            Some(Self::ImageFileSystem)
+        } else if in_status("id") && in_status("state") && !is_sandbox() {
+            Some(Self::ContainerStatus)
+        } else if super::config::FIELDS.iter().any(|name| has(name)) {
+            Some(Self::KubeletConfiguration)
+        } else {
+            None
+        }
+    }
+}
+
+/// One document as a tree.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) place: Place,
+    pub(crate) value: Value,
+    /// A YAML text that ends inside a line: the rest may be missing.
+    pub(crate) may_be_cut: bool,
+}
+
+/// Headers of what `crictl` prints as tables.
+const TABLES: [&str; 4] = ["CONTAINER ", "POD ID ", "IMAGE ", "FILESYSTEM "];
+
+/// Reads all documents of an input.
+///
+/// # Errors
+/// The input fails, is larger than the limit, or is neither JSON nor YAML.
+///
+/// # Complexity
+/// Linear; the whole input is held, up to the limit.
+pub(crate) fn read(
+    name: &Arc<str>,
+    input: impl Read,
+    limit_bytes: usize,
+) -> Result<Vec<Document>, SnapshotError> {
+    let place = Place::new(Arc::clone(name));
+    let mut bytes = Vec::new();
+    let beyond = u64::try_from(limit_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    input
+        .take(beyond)
+        .read_to_end(&mut bytes)
+        .map_err(|source| SnapshotError::Io {
+            path: Arc::clone(name),
+            source,
+        })?;
+    if bytes.len() > limit_bytes {
+        return Err(SnapshotError::TooLarge {
+            place,
+            line: 1,
+            limit_bytes,
+        });
+    }
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    refuse(&bytes[..bytes.len().min(sniff::BYTES)], &place)?;
+    let text = str::from_utf8(bytes).map_err(|error| SnapshotError::NotText {
+        place: place.clone(),
+        line: lines(&bytes[..error.valid_up_to()]),
+        problem: "not UTF-8",
+    })?;
+    let documents = if text.trim_start().starts_with(['{', '[']) {
+        json(text, &place)?
+    } else {
+        yaml(text, &place, limit_bytes)?
+    };
+    if documents.is_empty() {
+        return Err(SnapshotError::Nothing {
+            file: Arc::clone(name),
+            problem: "holds no document",
+        });
+    }
+    Ok(documents)
+}
+
+/// Refuses what people save by mistake.
+fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {
+    let refused = |looks_like, advice| {
+        Err(SnapshotError::Refused {
+            file: Arc::clone(&place.file),
+            looks_like,
+            advice,
+        })
+    };
+    let text = String::from_utf8_lossy(beginning);
+    let first = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    if TABLES.iter().any(|head| first.starts_with(head)) {
+        return refused("a table of crictl", "list again with -o json");
+    }
+    if first.starts_with("WARN[") || first.starts_with("time=\"") {
+        return refused("warnings of crictl", "list again without 2>&1");
+    }
+    sniff::refuse(beginning, place)
+}
+
+fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
+    let mut documents = Vec::new();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    // Every turn consumes bytes or ends with an error.
+    loop {
+        let place = place.document(number(documents.len()));
+        match values.next() {
+            None => return Ok(documents),
+            Some(Ok(value)) => documents.push(Document {
+                place,
+                value,
+                may_be_cut: false,
+            }),
+            Some(Err(error)) if error.classify() == Category::Eof => {
+                return Err(SnapshotError::Truncated {
+                    place,
+                    line: error.line() as u64,
+                });
+            }
+            Some(Err(error)) => {
+                let (line, column) = (error.line() as u64, error.column() as u64);
+                let mut said = error.to_string();
+                if let Some(cut) = said.rfind(" at line ") {
+                    said.truncate(cut);
+                }
+                return Err(syntax(place, line, column, "JSON", said));
+            }
+        }
+    }
+}
+
+fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, SnapshotError> {
+    let mut window = Window::new(text.as_bytes(), limit_bytes);
+    let mut documents = Vec::new();
+    let too_large = |place: &Place, error, line| match error {
+        WindowError::Io(source) => SnapshotError::Io {
+            path: Arc::clone(&place.file),
+            source,
+        },
+        WindowError::Full => SnapshotError::TooLarge {
+            place: place.clone(),
+            line,
+            limit_bytes,
+        },
+    };
+    // Every turn consumes a line or ends.
+    loop {
+        let place = place.document(number(documents.len()));
+        let fault = |error, line| too_large(&place, error, line);
+        let line = window.line();
+        if !yaml::next_document(&mut window).map_err(|error| fault(error, line))? {
+            return Ok(documents);
+        }
+        let mut splitter = yaml::Splitter::new(limit_bytes);
+        let mut items = Vec::new();
+        let mut last_byte = b'\n';
+        let mut whole = Value::Null;
+        loop {
+            let line = window.line();
+            let parse = |bytes: &[u8], line: u64| {
+                // The input was checked to be UTF-8, and cuts are made at line breaks.
+                let text = str::from_utf8(bytes).unwrap_or_default();
+                yaml::parse::<Value>(text).map_err(|error| {
+                    let line = line + error.line.saturating_sub(1);
+                    syntax(place.clone(), line, error.column, "YAML", error.said.0)
+                })
+            };
+            match splitter.next(&mut window).map_err(|error| fault(error, line))? {
+                Some(yaml::Piece::Item { length }) => {
+                    let bytes = &window.bytes()[..length];
+                    match parse(bytes, line)? {
+                        Value::Array(entries) => items.extend(entries),
+                        other => items.push(other),
+                    }
+                    last_byte = *bytes.last().unwrap_or(&last_byte);
+                    window.consume(length);
+                }
+                Some(yaml::Piece::Whole { length }) => {
+                    let bytes = &window.bytes()[..length];
+                    whole = parse(bytes, line)?;
+                    last_byte = *bytes.last().unwrap_or(&last_byte);
+                    window.consume(length);
+                }
+                Some(yaml::Piece::ListEnd) => {
+                    whole = parse(splitter.rest(), splitter.rest_line())?;
+                    last_byte = *splitter.rest().last().unwrap_or(&last_byte);
+                    if whole.is_null() {
+                        whole = Value::Object(Map::new());
+                    }
+                    if let Value::Object(map) = &mut whole
+                        && !items.is_empty()
+                    {
+                        map.insert("items".to_owned(), Value::Array(std::mem::take(&mut items)));
+                    }
+                }
+                None => break,
+            }
+        }
+        documents.push(Document {
+            place,
+            value: whole,
+            may_be_cut: last_byte != b'\n',
+        });
+    }
+}
+
+/// Number of the document after `count` others.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+fn lines(before: &[u8]) -> u64 {
+    before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1
+}
+
+fn syntax(place: Place, line: u64, column: u64, format: &'static str, said: String) -> SnapshotError {
+    SnapshotError::Syntax {
+        place,
+        object: None,
+        line,
+        column,
+        format,
+        source: Box::new(ParserSaid(said)),
+    }
+}

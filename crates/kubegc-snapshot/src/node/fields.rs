@@ -1,0 +1,283 @@
+//! Reads the fields of one entry out of a tree, and names every one that does not hold what it should.
+//!
+//! A field that is absent or null is unset, as protojson has it. 64-bit numbers may be texts, as protojson writes them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::Timestamp;
+use kubegc_node::GoDuration;
+use serde_json::{Map, Value};
+
+use super::finding::{NodeProblem, Notes};
+use crate::{Place, loose::name_of};
+
+/// One map of a document, being read.
+pub(crate) struct Entry<'v, 'n> {
+    map: &'v Map<String, Value>,
+    place: &'n Place,
+    /// Path of the map in its document; empty for the document itself.
+    path: String,
+    /// What a person calls it.
+    object: Box<str>,
+    notes: &'n mut Notes,
+    /// Fields that were found wrong, in full: none is reported twice.
+    flawed: Vec<String>,
+    /// The first flaw, in words.
+    flaw: Option<String>,
+}
+
+impl<'v, 'n> Entry<'v, 'n> {
+    pub(crate) fn new(
+        map: &'v Map<String, Value>,
+        place: &'n Place,
+        path: &str,
+        notes: &'n mut Notes,
+    ) -> Self {
+        Self {
+            map,
+            place,
+            path: path.to_owned(),
+            object: "".into(),
+            notes,
+            flawed: Vec::new(),
+            flaw: None,
+        }
+    }
+
+    /// Gives the entry a name for findings.
+    pub(crate) fn call(&mut self, object: String) {
+        self.object = object.into();
+    }
+
+    /// The first flaw that makes the entry doubtful, with the field's path.
+    pub(crate) fn flaw(&self) -> Option<&str> {
+        self.flaw.as_deref()
+    }
+
+    /// Notes what only informs.
+    pub(crate) fn note(&mut self, problem: NodeProblem, path: &[&str], detail: &str) {
+        let field = self.full(path);
+        self.notes
+            .add(problem, Some(self.place), &self.object, &field, detail);
+    }
+
+    /// Notes what makes the entry doubtful; once for each field.
+    pub(crate) fn wrong(&mut self, problem: NodeProblem, path: &[&str], detail: &str) {
+        let field = self.full(path);
+        if self.flawed.contains(&field) {
+            return;
+        }
+        if self.flaw.is_none() {
+            self.flaw = Some(format!("{field}: {detail}"));
+        }
+        self.notes
+            .add(problem, Some(self.place), &self.object, &field, detail);
+        self.flawed.push(field);
+    }
+
+    /// Notes that a field that decides is missing.
+    pub(crate) fn missing(&mut self, path: &[&str]) {
+        self.wrong(NodeProblem::MissingField, path, "missing");
+    }
+
+    fn unexpected<T>(&mut self, path: &[&str], expected: &str, found: &Value) -> Option<T> {
+        let detail = format!("expected {expected}, found {}", name_of(found));
+        self.wrong(NodeProblem::BadField, path, &detail);
+        None
+    }
+
+    fn full(&self, path: &[&str]) -> String {
+        let mut full = self.path.clone();
+        for part in path {
+            if !full.is_empty() {
+                full.push('.');
+            }
+            full.push_str(part);
+        }
+        full
+    }
+
+    /// The value at a path, unless it is unset or stands in an unset map.
+    pub(crate) fn value(&mut self, path: &[&str]) -> Option<&'v Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = self.map;
+        for (depth, name) in parents.iter().enumerate() {
+            match map.get(*name) {
+                None | Some(Value::Null) => return None,
+                Some(Value::Object(inner)) => map = inner,
+                Some(other) => return self.unexpected(&path[..=depth], "a map", other),
+            }
+        }
+        map.get(*last).filter(|value| !value.is_null())
+    }
+
+    /// A text for names in findings: whatever is wrong with it is not noted here.
+    pub(crate) fn peek(&self, path: &[&str]) -> Option<&'v str> {
+        let (last, parents) = path.split_last()?;
+        let mut map = self.map;
+        for name in parents {
+            map = map.get(*name)?.as_object()?;
+        }
+        map.get(*last)?.as_str()
+    }
+
+    /// A list for names in findings.
+    pub(crate) fn peek_list(&self, name: &str) -> Option<&'v [Value]> {
+        self.map.get(name)?.as_array().map(Vec::as_slice)
+    }
+
+    pub(crate) fn text(&mut self, path: &[&str]) -> Option<&'v str> {
+        match self.value(path)? {
+            Value::String(text) => Some(text),
+            other => self.unexpected(path, "a string", other),
+        }
+    }
+
+    /// A text that is shared; empty where unset.
+    pub(crate) fn shared(&mut self, path: &[&str]) -> Arc<str> {
+        self.text(path).unwrap_or_default().into()
+    }
+
+    pub(crate) fn flag(&mut self, path: &[&str]) -> Option<bool> {
+        match self.value(path)? {
+            Value::Bool(flag) => Some(*flag),
+            other => self.unexpected(path, "true or false", other),
+        }
+    }
+
+    /// A whole number, as a number or as a text.
+    pub(crate) fn number<T: TryFrom<i128>>(&mut self, path: &[&str]) -> Option<T> {
+        let value = self.value(path)?;
+        if let Value::String(text) = value {
+            return match text.parse::<i128>() {
+                Ok(number) => self.fit(path, number),
+                Err(_) => {
+                    self.wrong(
+                        NodeProblem::BadField,
+                        path,
+                        &format!("{text:?} is no whole number"),
+                    );
+                    None
+                }
+            };
+        }
+        self.plain_number(path)
+    }
+
+    /// A whole number, as a number only: how the Kubernetes API has it.
+    pub(crate) fn plain_number<T: TryFrom<i128>>(&mut self, path: &[&str]) -> Option<T> {
+        let value = self.value(path)?;
+        let whole = value.as_i64().map(i128::from).or(value.as_u64().map(i128::from));
+        match whole {
+            Some(number) => self.fit(path, number),
+            None => self.unexpected(path, "a whole number", value),
+        }
+    }
+
+    fn fit<T: TryFrom<i128>>(&mut self, path: &[&str], number: i128) -> Option<T> {
+        let fitting = T::try_from(number).ok();
+        if fitting.is_none() {
+            self.wrong(NodeProblem::BadField, path, &format!("{number} is out of range"));
+        }
+        fitting
+    }
+
+    /// A number in CRI's wrapper, `{"value": "1"}`, or bare.
+    pub(crate) fn wrapped_number(&mut self, name: &str) -> Option<u64> {
+        match self.value(&[name])? {
+            Value::Object(_) => self.number(&[name, "value"]),
+            _ => self.number(&[name]),
+        }
+    }
+
+    pub(crate) fn date(&mut self, path: &[&str]) -> Option<Timestamp> {
+        let text = self.text(path)?;
+        let date = Timestamp::parse(text).ok();
+        if date.is_none() {
+            self.wrong(
+                NodeProblem::BadField,
+                path,
+                &format!("{text:?} is no RFC 3339 date"),
+            );
+        }
+        date
+    }
+
+    pub(crate) fn duration(&mut self, path: &[&str]) -> Option<GoDuration> {
+        let text = self.text(path)?;
+        self.as_duration(path, text)
+    }
+
+    pub(crate) fn as_duration(&mut self, path: &[&str], text: &str) -> Option<GoDuration> {
+        let duration = text.parse().ok();
+        if duration.is_none() {
+            self.wrong(
+                NodeProblem::BadField,
+                path,
+                &format!("{text:?} is no duration such as 2m0s"),
+            );
+        }
+        duration
+    }
+
+    /// A list; `None` where unset.
+    pub(crate) fn list(&mut self, path: &[&str]) -> Option<&'v [Value]> {
+        match self.value(path)? {
+            Value::Array(list) => Some(list),
+            other => self.unexpected(path, "a list", other),
+        }
+    }
+
+    /// A list of texts; empty where unset.
+    pub(crate) fn texts(&mut self, path: &[&str]) -> Vec<Arc<str>> {
+        let mut texts = Vec::new();
+        for (index, value) in self.list(path).unwrap_or_default().iter().enumerate() {
+            match value {
+                Value::String(text) => texts.push(text.as_str().into()),
+                other => {
+                    let last = format!("{}[{index}]", path.last().unwrap_or(&""));
+                    let parents = &path[..path.len().saturating_sub(1)];
+                    self.unexpected::<()>(&[parents, &[last.as_str()]].concat(), "a string", other);
+                }
+            }
+        }
+        texts
+    }
+
+    /// A map; `None` where unset.
+    pub(crate) fn map(&mut self, path: &[&str]) -> Option<&'v Map<String, Value>> {
+        match self.value(path)? {
+            Value::Object(map) => Some(map),
+            other => self.unexpected(path, "a map", other),
+        }
+    }
+
+    /// A map of texts; `None` where unset. A null in it is an empty text, as Go reads it.
+    pub(crate) fn pairs(&mut self, path: &[&str]) -> Option<BTreeMap<&'v str, &'v str>> {
+        let map = self.map(path)?;
+        let mut pairs = BTreeMap::new();
+        for (key, value) in map {
+            match value {
+                Value::String(text) => {
+                    pairs.insert(key.as_str(), text.as_str());
+                }
+                Value::Null => {
+                    pairs.insert(key.as_str(), "");
+                }
+                other => {
+                    self.unexpected::<()>(&[path, &[key]].concat(), "a string", other);
+                }
+            }
+        }
+        Some(pairs)
+    }
+
+    /// A map of shared texts; empty where unset.
+    pub(crate) fn shared_pairs(&mut self, path: &[&str]) -> BTreeMap<Arc<str>, Arc<str>> {
+        let pairs = self.pairs(path).unwrap_or_default();
+        pairs
+            .into_iter()
+            .map(|(key, value)| (Arc::from(key), Arc::from(value)))
+            .collect()
+    }
+}

@@ -1,0 +1,152 @@
+//! What was odd about a node's documents and did not stop the reading, and how each oddity changes what is known.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{FINDINGS_LISTED_MAX, Place};
+
+/// What kind of oddity a [`NodeFinding`] is.
+///
+/// The first group makes the listing or the policy concerned unknown; the second only informs.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodeProblem {
+    /// A document was not read (only with `lenient`): all that it may hold is unknown.
+    Unread,
+    /// A field does not hold what it should.
+    BadField,
+    /// A field that decides is missing.
+    MissingField,
+    /// Two entries with one id, two documents of one kind, or two spellings of one setting say different things.
+    Contradiction,
+    /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead ones.
+    MayBePartial,
+    /// A list says that it goes on, and the rest is not there.
+    ListContinues,
+    /// A YAML file ends without a line break, so it may be cut off.
+    NoFinalLineBreak,
+    /// The pods were declared whole and are not: no document lists them, or one of them could not be read. Unlisted pods stay protected.
+    NotWhole,
+
+    /// An entry with a flaw was taken as running or ready, or left out, so that nothing is done to it (only with `lenient`).
+    Held,
+    /// The same entry or document stands there twice, with equal contents: merged.
+    Repeated,
+    /// Configuration or flags say something else than `/configz`, which is what the kubelet runs with.
+    Superseded,
+    /// A state that is not known, taken as unknown (containers) or ready (sandboxes).
+    UnknownState,
+    /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits, more free than there is, no
+    /// capacity. Taken as it was told.
+    Implausible,
+    /// A container or sandbox that does not say its name or its pod; upstream takes it as belonging to no pod.
+    Nameless,
+    /// Something of a pod runs, and the pods that were declared whole do not have it: taken as living.
+    PodNotListed,
+    /// No listed image has the name of the configured sandbox image.
+    UnresolvedSandboxImage,
+    /// A document that is none of a node's (only with `lenient`): passed over.
+    NotRecognized,
+    /// A file in a folder that is no document by its name: passed over.
+    PassedOver,
+}
+
+impl NodeProblem {
+    /// The name of the problem, as an Event's reason would have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unread => "Unread",
+            Self::BadField => "BadField",
+            Self::MissingField => "MissingField",
+            Self::Contradiction => "Contradiction",
+            Self::MayBePartial => "MayBePartial",
+            Self::ListContinues => "ListContinues",
+            Self::NoFinalLineBreak => "NoFinalLineBreak",
+            Self::NotWhole => "NotWhole",
+            Self::Held => "Held",
+            Self::Repeated => "Repeated",
+            Self::Superseded => "Superseded",
+            Self::UnknownState => "UnknownState",
+            Self::Implausible => "Implausible",
+            Self::Nameless => "Nameless",
+            Self::PodNotListed => "PodNotListed",
+            Self::UnresolvedSandboxImage => "UnresolvedSandboxImage",
+            Self::NotRecognized => "NotRecognized",
+            Self::PassedOver => "PassedOver",
+        }
+    }
+}
+
+impl fmt::Display for NodeProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One oddity of a node's documents.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeFinding {
+    /// What is odd.
+    pub problem: NodeProblem,
+    /// Where it stands; `None` where it concerns the node as a whole.
+    pub place: Option<Place>,
+    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty where it is none.
+    pub object: Box<str>,
+    /// Path of the field concerned, such as `containers[3].createdAt`; empty where it is none in particular.
+    pub field: Box<str>,
+    /// The particulars, as a phrase.
+    pub detail: Box<str>,
+}
+
+impl fmt::Display for NodeFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.problem)?;
+        if let Some(place) = &self.place {
+            write!(f, ": {place}")?;
+        }
+        for part in [&self.object, &self.field, &self.detail] {
+            if !part.is_empty() {
+                write!(f, ": {part}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Findings as they come in: the first of each problem listed, all counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    listed: Vec<NodeFinding>,
+    counts: BTreeMap<NodeProblem, u64>,
+}
+
+impl Notes {
+    /// Takes one finding.
+    pub(crate) fn add(
+        &mut self,
+        problem: NodeProblem,
+        place: Option<&Place>,
+        object: &str,
+        field: &str,
+        detail: &str,
+    ) {
+        let count = self.counts.entry(problem).or_insert(0);
+        *count += 1;
+        if *count <= FINDINGS_LISTED_MAX {
+            self.listed.push(NodeFinding {
+                problem,
+                place: place.cloned(),
+                object: object.into(),
+                field: field.into(),
+                detail: detail.into(),
+            });
+        }
+    }
+
+    /// The listed findings in a fixed order, and the counts.
+    pub(crate) fn settle(mut self) -> (Vec<NodeFinding>, BTreeMap<NodeProblem, u64>) {
+        self.listed.sort();
+        (self.listed, self.counts)
+    }
+}

@@ -1,0 +1,41 @@
+//! Readers of what a node, its container runtime and its kubelet say: facts and settings for the planners of [`kubegc_node`].
+//!
+//! | document | becomes |
+//! |---|---|
+//! | `crictl ps -a -o json` | containers |
+//! | `crictl pods -o json` | sandboxes |
+//! | `crictl images -o json` | images |
+//! | `crictl imagefsinfo` | what images and writable layers use |
+//! | `crictl inspect -o json` | a container's status, and the images that it mounts |
+//! | `/stats/summary` | file systems: what there is and what is free |
+//! | KubeletConfiguration, `/configz`, flags | the settings, unchecked |
+//! | `kubectl get pods -o json` or `yaml` | which pods there should be |
+//! | image records | when each image was first seen and last used |
+//!
+//! All of them by [`NodeReader`], which says what is strict and what stays unknown.
+//!
+//! # Upstream
+//! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that are unset left out (since
+//! 2024-07) or null (before). Fields that are not known are passed over; those that are not there are unset.
+
+mod config;
+mod crictl;
+mod document;
+mod fields;
+mod finding;
+mod flags;
+mod parts;
+mod pods;
+mod reader;
+mod records;
+mod settle;
+mod snapshot;
+mod stats;
+
+pub use crictl::{FileSystemUsage, RuntimeUsage};
+pub use document::NodeDocument;
+pub use finding::{NodeFinding, NodeProblem};
+pub use reader::{NodeReader, PodsFrom};
+pub use records::write_records;
+pub use snapshot::NodeSnapshot;
+pub use stats::NodeStats;

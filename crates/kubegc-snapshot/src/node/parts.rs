@@ -1,0 +1,137 @@
+//! What all documents together told of each thing: nothing, one thing, or nothing that can be trusted.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::node_facts::{Container, ContainerStatus, Image, Sandbox};
+
+use super::{
+    NodeDocument, NodeStats, RuntimeUsage,
+    config::Config,
+    finding::{NodeProblem, Notes},
+    flags::Flags,
+    pods::PodsSeen,
+    records::RecordsRead,
+};
+use crate::Place;
+
+/// What is told of one thing by all documents so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Part<T> {
+    #[default]
+    NotAsked,
+    Told {
+        place: Place,
+        value: T,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+impl<T: PartialEq> Part<T> {
+    /// Takes what one more document says. Two that differ leave the thing unknown.
+    pub(crate) fn take(&mut self, told: Result<T, String>, place: &Place, what: &str, notes: &mut Notes) {
+        match (&*self, told) {
+            (Self::Failed { .. }, _) => {}
+            (_, Err(why)) => *self = Self::Failed { why },
+            (Self::NotAsked, Ok(value)) => {
+                *self = Self::Told {
+                    place: place.clone(),
+                    value,
+                }
+            }
+            (Self::Told { place: first, value }, Ok(again)) => {
+                if *value == again {
+                    let detail = format!("{what}: the same as in {first}");
+                    notes.add(NodeProblem::Repeated, Some(place), "", "", &detail);
+                } else {
+                    let detail = format!("{what}: not the same as in {first}");
+                    notes.add(NodeProblem::Contradiction, Some(place), "", "", &detail);
+                    *self = Self::Failed {
+                        why: format!("{place}: {detail}"),
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl<T> Part<T> {
+    pub(crate) fn fail(&mut self, why: &str) {
+        if !self.is_failed() {
+            *self = Self::Failed { why: why.to_owned() };
+        }
+    }
+
+    pub(crate) fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+
+    pub(crate) fn told(&self) -> Option<&T> {
+        match self {
+            Self::Told { value, .. } => Some(value),
+            Self::NotAsked | Self::Failed { .. } => None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Told { place, .. } => Some(place),
+            Self::NotAsked | Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// All that documents and flags told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) containers: Part<Vec<Arc<Container>>>,
+    pub(crate) sandboxes: Part<Vec<Arc<Sandbox>>>,
+    pub(crate) images: Part<Vec<Arc<Image>>>,
+    pub(crate) usage: Part<RuntimeUsage>,
+    pub(crate) stats: Part<NodeStats>,
+    pub(crate) config: Part<Config>,
+    pub(crate) configz: Part<Config>,
+    pub(crate) records: Part<RecordsRead>,
+    pub(crate) flags: Part<Flags>,
+    pub(crate) pods: PodsSeen,
+    pub(crate) statuses: BTreeMap<Arc<str>, ContainerStatus>,
+    /// Why the statuses do not cover all containers, where something says so.
+    pub(crate) statuses_failed: Option<String>,
+}
+
+impl Parts {
+    /// Makes unknown what a document of this kind, or of any, may have told.
+    pub(crate) fn spoil(&mut self, kind: Option<NodeDocument>, why: &str) {
+        use NodeDocument as D;
+        let kinds = [
+            D::Containers,
+            D::Sandboxes,
+            D::Images,
+            D::ImageFileSystem,
+            D::ContainerStatus,
+            D::StatsSummary,
+            D::KubeletConfiguration,
+            D::Configz,
+            D::Pods,
+            D::Records,
+        ];
+        for one in kinds {
+            if kind.is_some_and(|kind| kind != one) {
+                continue;
+            }
+            match one {
+                D::Containers => self.containers.fail(why),
+                D::Sandboxes => self.sandboxes.fail(why),
+                D::Images => self.images.fail(why),
+                D::ImageFileSystem => self.usage.fail(why),
+                D::ContainerStatus => self.statuses_failed = Some(why.to_owned()),
+                D::StatsSummary => self.stats.fail(why),
+                D::KubeletConfiguration => self.config.fail(why),
+                D::Configz => self.configz.fail(why),
+                D::Pods => self.pods.incomplete = Some(why.to_owned()),
+                D::Records => self.records.fail(why),
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Reads from `kubectl get pods` which pods a node should run, and how far each has come to its end.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::{Uid, node_facts::PodState};
+use serde_json::{Map, Value};
+
+use super::{
+    fields::Entry,
+    finding::{NodeProblem, Notes},
+};
+use crate::{Place, loose::name_of};
+
+/// Annotations by which the API's copy of a static pod says the uid that the node knows it by.
+const STATIC_POD_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
+
+/// The pods that documents list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodsSeen {
+    pub(crate) known: BTreeMap<Uid, PodState>,
+    /// Some pod, or a list of nothing but pods, was read.
+    pub(crate) listed: bool,
+    /// Why pods may be missing, where something says so.
+    pub(crate) incomplete: Option<String>,
+}
+
+impl PodsSeen {
+    /// Takes the pods of a document: one pod, or a list. Objects of other kinds are passed over.
+    pub(crate) fn read(&mut self, value: &Value, place: &Place, notes: &mut Notes) {
+        let Value::Object(map) = value else {
+            let detail = format!("expected a map, found {}", name_of(value));
+            notes.add(NodeProblem::BadField, Some(place), "", "", &detail);
+            self.incomplete.get_or_insert(format!("{place}: {detail}"));
+            return;
+        };
+        let mut document = Entry::new(map, place, "", notes);
+        let kind = document.text(&["kind"]);
+        let is_pod = kind == Some("Pod");
+        self.listed |= kind == Some("PodList");
+        let goes_on = document
+            .text(&["metadata", "continue"])
+            .is_some_and(|token| !token.is_empty());
+        if goes_on {
+            document.wrong(
+                NodeProblem::ListContinues,
+                &["metadata", "continue"],
+                "the list goes on",
+            );
+        }
+        if !is_pod && !map.contains_key("items") {
+            document.missing(&["items"]);
+        }
+        let items = document.list(&["items"]).unwrap_or_default();
+        if let Some(flaw) = document.flaw() {
+            self.incomplete.get_or_insert(format!("{place}: {flaw}"));
+        }
+        if is_pod {
+            self.pod(map, "", place, notes);
+        }
+        for (index, item) in items.iter().enumerate() {
+            let path = format!("items[{index}]");
+            match item {
+                Value::Object(pod) => self.pod(pod, &path, place, notes),
+                _ => {
+                    notes.add(NodeProblem::BadField, Some(place), "", &path, "expected a map");
+                    self.incomplete.get_or_insert(format!("{place}: {path}: no map"));
+                }
+            }
+        }
+    }
+
+    fn pod(&mut self, pod: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes) {
+        let mut entry = Entry::new(pod, place, path, notes);
+        // The items of a PodList do not say their kind.
+        if entry.text(&["kind"]).is_some_and(|kind| kind != "Pod") {
+            return;
+        }
+        self.listed = true;
+        let namespace = entry.peek(&["metadata", "namespace"]).unwrap_or("?");
+        let name = entry.peek(&["metadata", "name"]).unwrap_or("?");
+        entry.call(format!("pod {namespace}/{name}"));
+        let uid = entry.text(&["metadata", "uid"]).unwrap_or_default();
+        if uid.is_empty() {
+            entry.missing(&["metadata", "uid"]);
+        }
+        let mut uids = vec![uid];
+        for annotation in STATIC_POD_UIDS {
+            uids.extend(entry.text(&["metadata", "annotations", annotation]));
+        }
+        let state = state(&mut entry);
+        let flaw = entry.flaw().map(str::to_owned);
+        if let Some(flaw) = &flaw {
+            self.incomplete.get_or_insert(format!("{place}: {flaw}"));
+        }
+        let state = if flaw.is_some() { PodState::LIVING } else { state };
+        for uid in uids.into_iter().filter(|uid| !uid.is_empty()) {
+            match self.known.get_mut(&Uid::new(uid)) {
+                None => {
+                    self.known.insert(Uid::new(uid), state);
+                }
+                Some(known) if *known == state => {}
+                Some(known) => {
+                    entry.note(
+                        NodeProblem::Contradiction,
+                        &["metadata", "uid"],
+                        "listed twice, differently: what both say counts",
+                    );
+                    *known = PodState {
+                        evicted: known.evicted && state.evicted,
+                        deleted: known.deleted && state.deleted,
+                        terminated: known.terminated && state.terminated,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// How far a pod has come: evicted, asked to go, ended. A pod without a status, as in metadata-only listings, has not ended.
+///
+/// # Upstream
+/// `IsPodDeleted` and `IsPodTerminated` of `pkg/kubelet/kubelet_pods.go` in 1.20, where a pod with a running container has not ended either.
+fn state(entry: &mut Entry<'_, '_>) -> PodState {
+    let phase = entry.text(&["status", "phase"]).unwrap_or_default();
+    let reason = entry.text(&["status", "reason"]).unwrap_or_default();
+    let deleted = entry.date(&["metadata", "deletionTimestamp"]).is_some();
+    let has_status = entry.map(&["status"]).is_some();
+    let ended = matches!(phase, "Succeeded" | "Failed");
+    PodState {
+        evicted: phase == "Failed" && reason == "Evicted",
+        deleted,
+        terminated: has_status && (ended || deleted) && !runs(entry),
+    }
+}
+
+/// Whether some container neither waits nor has ended.
+fn runs(entry: &mut Entry<'_, '_>) -> bool {
+    let lists = [
+        "initContainerStatuses",
+        "containerStatuses",
+        "ephemeralContainerStatuses",
+    ];
+    let mut runs = false;
+    for name in lists {
+        let statuses = entry.list(&["status", name]).unwrap_or_default();
+        for (index, status) in statuses.iter().enumerate() {
+            let state = status.get("state").filter(|state| !state.is_null());
+            let is = |name: &str| {
+                state
+                    .and_then(|state| state.get(name))
+                    .filter(|one| !one.is_null())
+            };
+            let (ended, waits) = (is("terminated"), is("waiting"));
+            let odd = [Some(status), state, ended, waits]
+                .into_iter()
+                .flatten()
+                .find(|value| !value.is_object());
+            if let Some(odd) = odd {
+                let field = format!("{name}[{index}].state");
+                let detail = format!("expected maps, found {}", name_of(odd));
+                entry.wrong(NodeProblem::BadField, &["status", &field], &detail);
+            }
+            runs |= ended.is_none() && waits.is_none();
+        }
+    }
+    runs
+}

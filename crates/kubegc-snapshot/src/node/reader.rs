@@ -1,0 +1,395 @@
+//! The door to a node's documents: what is read, how strictly, and what the caller knows that they cannot say.
+
+use std::{fs::File, io::Read, path::Path, sync::Arc};
+
+use kubegc_core::Timestamp;
+use serde_json::Value;
+
+use super::{
+    NodeDocument, NodeSnapshot, config, crictl,
+    document::{self, Document},
+    finding::{NodeProblem, Notes},
+    parts::{Part, Parts},
+    records, settle, stats,
+};
+use crate::{Place, SnapshotError, layout, reader::OBJECT_BYTES_MAX};
+
+/// Where the knowledge of pods comes from.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "listed, inferred from what runs, or not known"
+)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PodsFrom {
+    /// From documents of `kubectl get pods`; a pod that none of them has and of which something runs lives.
+    #[default]
+    Documents,
+    /// Every pod with a ready sandbox or a running container lives; of all others nothing is known.
+    WhatRuns,
+    /// Nothing is known of any pod.
+    Nothing,
+}
+
+/// What the caller declared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) now: Option<Timestamp>,
+    pub(crate) containers_whole: bool,
+    pub(crate) pods_from: PodsFrom,
+    pub(crate) pods_whole: bool,
+    pub(crate) no_image_volumes: bool,
+    pub(crate) watched_since: Option<Timestamp>,
+    pub(crate) sandbox_image: Option<String>,
+}
+
+/// Reads what a node, its runtime and its kubelet say into one [`NodeSnapshot`].
+///
+/// Documents are told apart by their content, or named with [`read_as`](Self::read_as); their order does not matter. By default one that
+/// cannot be parsed, or is none of a [`NodeDocument`], is an error, and after an error there is no snapshot.
+///
+/// # Guarantees
+/// - What no document told stays *not asked*.
+/// - A listing with an entry that cannot be read is *failed*, and a finding names the document, the entry and the field.
+///   [`lenient`](Self::lenient) holds such an entry instead, so that nothing is done to it and what it uses stays used; where not even its
+///   id, its sandbox or its image can be read, the listing stays failed.
+/// - A listing of containers that may come from `crictl ps` without `-a` is *failed*: see [`containers_are_whole`](Self::containers_are_whole).
+/// - Which pods there should be is never inferred from what is missing: see [`pods_are_whole`](Self::pods_are_whole).
+///
+/// # Assumptions
+/// The documents were taken at about the same time, images before containers: an image that was pulled in between and is used by a
+/// container in the listing is then not listed, and nothing happens to it.
+///
+/// # Examples
+/// ```
+/// use kubegc_snapshot::{NodeReader, SnapshotError};
+/// let ps = br#"{"containers": [{"id": "4f0c", "podSandboxId": "a1", "metadata": {"name": "web", "attempt": 0}, "imageRef": "sha256:77",
+///     "state": "CONTAINER_RUNNING", "createdAt": "1772366400000000000", "labels": {"io.kubernetes.pod.uid": "9c1f"}}]}"#;
+/// let mut reader = NodeReader::new();
+/// reader.read("ps.json", &ps[..])?;
+/// let node = reader.clone().finish()?;
+/// // Only running containers: `-a` may have been forgotten, and dead ones may use images.
+/// assert!(node.inventory.containers.is_err());
+/// assert_eq!(node.findings[0].problem.as_str(), "MayBePartial");
+///
+/// let node = reader.containers_are_whole().finish()?;
+/// assert_eq!(node.inventory.containers.map(|containers| containers.len()), Ok(1));
+/// # Ok::<(), SnapshotError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NodeReader {
+    lenient: bool,
+    document_bytes_max: usize,
+    declared: Declared,
+    parts: Parts,
+    notes: Notes,
+    failed: Option<Place>,
+}
+
+impl Default for NodeReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NodeReader {
+    /// A reader that has read nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            lenient: false,
+            document_bytes_max: OBJECT_BYTES_MAX,
+            declared: Declared::default(),
+            parts: Parts::default(),
+            notes: Notes::default(),
+            failed: None,
+        }
+    }
+
+    /// Whether a document that cannot be read becomes a finding, and an entry that cannot be read is held. Default: no. What is read before
+    /// this is called is not affected.
+    #[must_use]
+    pub fn lenient(mut self, lenient: bool) -> Self {
+        self.lenient = lenient;
+        self
+    }
+
+    /// How many bytes one input may have. Default: [`OBJECT_BYTES_MAX`]. What is held in memory while reading is in proportion.
+    #[must_use]
+    pub fn document_bytes_max(mut self, bytes: usize) -> Self {
+        self.document_bytes_max = bytes;
+        self
+    }
+
+    /// The time at which the documents were taken: what was created later is a finding, and where nothing else says since when images were
+    /// watched, it is now. Give it before reading.
+    #[must_use]
+    pub fn now(mut self, now: Timestamp) -> Self {
+        self.declared.now = Some(now);
+        self
+    }
+
+    /// Declares that the listing of containers has all of them, in every state.
+    ///
+    /// `crictl ps` without `-a` prints the same shape with the running ones only, and an image that a dead container uses would seem unused.
+    /// Without this declaration a listing counts as whole only if a container in it does not run, and one runs where a sandbox is ready.
+    #[must_use]
+    pub fn containers_are_whole(mut self) -> Self {
+        self.declared.containers_whole = true;
+        self
+    }
+
+    /// Where the knowledge of pods comes from. Default: [`PodsFrom::Documents`].
+    #[must_use]
+    pub fn pods_from(mut self, pods_from: PodsFrom) -> Self {
+        self.declared.pods_from = pods_from;
+        self
+    }
+
+    /// Declares that the documents of `kubectl get pods` have every pod of the node: a pod that they do not have, and of which nothing runs,
+    /// is gone, and what is left of it is garbage. Not honoured where a pod could not be read.
+    #[must_use]
+    pub fn pods_are_whole(mut self) -> Self {
+        self.declared.pods_whole = true;
+        self
+    }
+
+    /// Declares that no container mounts an image as a volume. Otherwise that is known only once every container was inspected.
+    #[must_use]
+    pub fn no_image_volumes(mut self) -> Self {
+        self.declared.no_image_volumes = true;
+        self
+    }
+
+    /// Since when the use of images was watched; wins over a document of records. Where nothing says so, it is [`now`](Self::now), and without
+    /// that the end of all times, so that no image seems unused for long.
+    #[must_use]
+    pub fn images_watched_since(mut self, since: Timestamp) -> Self {
+        self.declared.watched_since = Some(since);
+        self
+    }
+
+    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`. Counts up to 1.28 only.
+    #[must_use]
+    pub fn sandbox_image(mut self, reference: &str) -> Self {
+        self.declared.sandbox_image = Some(reference.to_owned());
+        self
+    }
+
+    /// Reads a file, or all `.json`, `.yaml` and `.yml` files of a folder, in the order of their paths.
+    ///
+    /// # Errors
+    /// A file cannot be read, is no document of a node, or there is none.
+    pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
+        let found = layout::walk(path).inspect_err(|error| self.fail(error))?;
+        for (path, reason) in found.passed_over {
+            let place = Place::new(path);
+            self.notes
+                .add(NodeProblem::PassedOver, Some(&place), "", "", reason);
+        }
+        for path in found.files {
+            let name: Arc<str> = path.to_string_lossy().into();
+            match File::open(&path) {
+                Ok(file) => self.input(name, None, file)?,
+                Err(source) => self.settle_failure(SnapshotError::Io { path: name, source }, None)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one or several documents; `name` stands for the input in findings and errors.
+    ///
+    /// # Errors
+    /// The input fails, is no JSON or YAML, or holds what is no document of a node.
+    ///
+    /// # Complexity
+    /// O(n log n) for n entries; the input and its tree are held while it is read.
+    pub fn read(&mut self, name: &str, input: impl Read) -> Result<(), SnapshotError> {
+        self.input(name.into(), None, input)
+    }
+
+    /// Reads documents that are known to be of this kind.
+    ///
+    /// # Errors
+    /// The input fails, or is no JSON or YAML.
+    pub fn read_as(
+        &mut self,
+        document: NodeDocument,
+        name: &str,
+        input: impl Read,
+    ) -> Result<(), SnapshotError> {
+        self.input(name.into(), Some(document), input)
+    }
+
+    /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are passed over; one that a kubelet would
+    /// refuse is a finding, and the policy is unknown then.
+    pub fn read_flags<'w>(&mut self, words: impl IntoIterator<Item = &'w str>) {
+        let place = Place::new("flags");
+        let mut flags = self.parts.flags.told().cloned().unwrap_or_default();
+        match flags.read(words, &place, &mut self.notes) {
+            Err(why) => self.parts.flags.fail(&why),
+            Ok(()) if self.parts.flags.is_failed() => {}
+            Ok(()) => self.parts.flags = Part::Told { place, value: flags },
+        }
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// An input was refused.
+    ///
+    /// # Complexity
+    /// O(n log n) for n containers, sandboxes and images.
+    pub fn finish(self) -> Result<NodeSnapshot, SnapshotError> {
+        match self.failed {
+            Some(place) => Err(SnapshotError::ReadFailed { place }),
+            None => Ok(settle::settle(self.parts, &self.declared, self.notes)),
+        }
+    }
+
+    fn input(
+        &mut self,
+        name: Arc<str>,
+        asked: Option<NodeDocument>,
+        input: impl Read,
+    ) -> Result<(), SnapshotError> {
+        let documents = match document::read(&name, input, self.document_bytes_max) {
+            Ok(documents) => documents,
+            Err(error) => return self.settle_failure(error, asked),
+        };
+        for document in documents {
+            // What `crictl inspect` prints of several containers is a list.
+            let (values, is_list) = match &document.value {
+                Value::Array(values) => (values.as_slice(), true),
+                other => (std::slice::from_ref(other), false),
+            };
+            if values.is_empty() {
+                self.not_recognized(asked, &document.place)?;
+            }
+            for (index, value) in values.iter().enumerate() {
+                let place = if is_list {
+                    document.place.item(u32::try_from(index).unwrap_or(u32::MAX))
+                } else {
+                    document.place.clone()
+                };
+                let kind = asked.or_else(|| value.as_object().and_then(NodeDocument::of));
+                match kind {
+                    Some(kind) => self.document(kind, value, &place, &document),
+                    None => self.not_recognized(None, &place)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn not_recognized(&mut self, asked: Option<NodeDocument>, place: &Place) -> Result<(), SnapshotError> {
+        let advice = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
+                      or kubectl get pods -o json";
+        if self.lenient {
+            self.notes
+                .add(NodeProblem::NotRecognized, Some(place), "", "", advice);
+            if asked.is_some() {
+                self.parts
+                    .spoil(asked, &format!("{place}: no document of a node"));
+            }
+            return Ok(());
+        }
+        let error = SnapshotError::Refused {
+            file: Arc::clone(&place.file),
+            looks_like: "no document of a node",
+            advice,
+        };
+        self.fail(&error);
+        Err(error)
+    }
+
+    fn document(&mut self, kind: NodeDocument, value: &Value, place: &Place, document: &Document) {
+        if document.may_be_cut {
+            let detail = "may be cut off";
+            self.notes
+                .add(NodeProblem::NoFinalLineBreak, Some(place), "", "", detail);
+            self.parts.spoil(Some(kind), &format!("{place}: {detail}"));
+        }
+        let (lenient, now, what) = (self.lenient, self.declared.now, kind.as_str());
+        let (parts, notes) = (&mut self.parts, &mut self.notes);
+        match kind {
+            NodeDocument::Containers => {
+                let told = crictl::listing(value, "containers", place, lenient, notes, |entry| {
+                    crictl::container(entry, now)
+                });
+                parts.containers.take(told, place, what, notes);
+            }
+            NodeDocument::Sandboxes => {
+                let told = crictl::listing(value, "items", place, lenient, notes, |entry| {
+                    crictl::sandbox(entry, now)
+                });
+                parts.sandboxes.take(told, place, what, notes);
+            }
+            NodeDocument::Images => {
+                let told = crictl::listing(value, "images", place, lenient, notes, crictl::image);
+                parts.images.take(told, place, what, notes);
+            }
+            NodeDocument::ImageFileSystem => {
+                let told = crictl::usage(value, place, notes);
+                parts.usage.take(told, place, what, notes);
+            }
+            NodeDocument::StatsSummary => {
+                let told = stats::read(value, place, notes);
+                parts.stats.take(told, place, what, notes);
+            }
+            NodeDocument::KubeletConfiguration => {
+                // GKE's API has it in a field of the node pool's.
+                let wrapper = value.get("kubeletConfig").map(|_| "kubeletConfig");
+                let told = config::read(value, wrapper, place, notes);
+                parts.config.take(told, place, what, notes);
+            }
+            NodeDocument::Configz => {
+                let told = config::read(value, Some("kubeletconfig"), place, notes);
+                parts.configz.take(told, place, what, notes);
+            }
+            NodeDocument::Records => {
+                let told = records::read(value, place, notes);
+                parts.records.take(told, place, what, notes);
+            }
+            NodeDocument::Pods => parts.pods.read(value, place, notes),
+            NodeDocument::ContainerStatus => match crictl::status(value, place, notes) {
+                Ok((id, status)) => {
+                    let known = parts.statuses.get(&id);
+                    if known.is_some_and(|known| *known != status) {
+                        let detail = "another document says something else of this container";
+                        notes.add(NodeProblem::Contradiction, Some(place), &id, "status", detail);
+                        parts.statuses_failed = Some(format!("{place}: {detail}"));
+                    }
+                    parts.statuses.insert(id, status);
+                }
+                Err(why) => parts.statuses_failed = Some(why),
+            },
+        }
+    }
+
+    fn settle_failure(
+        &mut self,
+        error: SnapshotError,
+        asked: Option<NodeDocument>,
+    ) -> Result<(), SnapshotError> {
+        if !self.lenient {
+            self.fail(&error);
+            return Err(error);
+        }
+        let text = error.full_text();
+        let place = error.place();
+        let detail = match &place {
+            Some(place) => text.strip_prefix(&format!("{place}: ")).unwrap_or(&text),
+            None => &text,
+        };
+        self.notes
+            .add(NodeProblem::Unread, place.as_ref(), "", "", detail);
+        self.parts.spoil(asked, &text);
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &SnapshotError) {
+        if self.failed.is_none() {
+            self.failed = error.place();
+        }
+    }
+}

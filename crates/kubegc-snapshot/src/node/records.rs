@@ -1,0 +1,149 @@
+//! Image records as a file: what a kubelet remembers of its images and tells nobody, kept by whoever collects with kubegc.
+
+use kubegc_core::Timestamp;
+use kubegc_node::image::{Record, Records};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    fields::Entry,
+    finding::{NodeProblem, Notes},
+};
+use crate::{Place, loose::name_of};
+
+/// Records, and since when use was watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RecordsRead {
+    pub(crate) records: Records,
+    pub(crate) watched_since: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileForm<'r> {
+    watched_since: Option<String>,
+    records: Vec<RecordForm<'r>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordForm<'r> {
+    key: &'r str,
+    first_detected: Option<String>,
+    last_used: Option<String>,
+    size_bytes: u64,
+    pinned: bool,
+    runtime_handler: &'r str,
+}
+
+/// Writes records as JSON that a [`NodeReader`](super::NodeReader) reads back. Dates are RFC 3339; null is *before all times* and *never*.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::Timestamp;
+/// use kubegc_node::image::Records;
+/// use kubegc_snapshot::{NodeReader, write_records};
+/// let text = write_records(&Records::default(), Some(Timestamp::EPOCH));
+/// let mut reader = NodeReader::new();
+/// reader.read("records.json", text.as_bytes())?;
+/// assert_eq!(reader.finish()?.inventory.images_watched_since, Timestamp::EPOCH);
+/// # Ok::<(), kubegc_snapshot::SnapshotError>(())
+/// ```
+#[must_use]
+pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> String {
+    let date = |date: Timestamp| date.to_string();
+    let form = FileForm {
+        watched_since: watched_since.map(date),
+        records: records
+            .iter()
+            .map(|record| RecordForm {
+                key: &record.key,
+                first_detected: record.first_detected.map(date),
+                last_used: record.last_used.map(date),
+                size_bytes: record.size_bytes,
+                pinned: record.pinned,
+                runtime_handler: &record.runtime_handler,
+            })
+            .collect(),
+    };
+    // Texts, numbers and flags: nothing in them can fail to be written.
+    let mut text = serde_json::to_string_pretty(&form).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Reads records. One that cannot be read makes all of them unknown: an image whose last use is not known would go first.
+pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RecordsRead, String> {
+    let Value::Object(map) = value else {
+        let detail = format!("expected a map, found {}", name_of(value));
+        notes.add(NodeProblem::BadField, Some(place), "", "", &detail);
+        return Err(format!("{place}: {detail}"));
+    };
+    let mut document = Entry::new(map, place, "", notes);
+    let watched_since = document.date(&["watchedSince"]);
+    if document.value(&["records"]).is_none() {
+        document.missing(&["records"]);
+    }
+    let values = document.list(&["records"]).unwrap_or_default();
+    let mut unknown = document.flaw().map(|flaw| format!("{place}: {flaw}"));
+    let mut records: Vec<Record> = Vec::with_capacity(values.len());
+    for (index, value) in values.iter().enumerate() {
+        let path = format!("records[{index}]");
+        let Value::Object(map) = value else {
+            let detail = format!("expected a map, found {}", name_of(value));
+            notes.add(NodeProblem::BadField, Some(place), "", &path, &detail);
+            unknown.get_or_insert(format!("{place}: {path}: {detail}"));
+            continue;
+        };
+        let mut entry = Entry::new(map, place, &path, notes);
+        let record = record(&mut entry);
+        match entry.flaw() {
+            None => records.push(record),
+            Some(flaw) => {
+                unknown.get_or_insert(format!("{place}: {flaw}"));
+            }
+        }
+    }
+    records.sort_by(|a, b| a.key.cmp(&b.key));
+    for pair in records.windows(2) {
+        if pair[0].key == pair[1].key {
+            let object = format!("record {}", pair[0].key);
+            let (problem, detail) = if pair[0] == pair[1] {
+                (NodeProblem::Repeated, "stands there twice")
+            } else {
+                (
+                    NodeProblem::Contradiction,
+                    "another record of this key says something else",
+                )
+            };
+            notes.add(problem, Some(place), &object, "key", detail);
+            if problem == NodeProblem::Contradiction {
+                unknown.get_or_insert(format!("{place}: {object}: {detail}"));
+            }
+        }
+    }
+    match unknown {
+        Some(reason) => Err(reason),
+        None => Ok(RecordsRead {
+            records: Records::new(records),
+            watched_since,
+        }),
+    }
+}
+
+fn record(entry: &mut Entry<'_, '_>) -> Record {
+    entry.call(format!("record {}", entry.peek(&["key"]).unwrap_or("?")));
+    let key = entry.shared(&["key"]);
+    if key.is_empty() {
+        entry.missing(&["key"]);
+    }
+    let size_bytes = entry.number(&["sizeBytes"]);
+    Record {
+        first_detected: entry.date(&["firstDetected"]),
+        last_used: entry.date(&["lastUsed"]),
+        size_bytes: size_bytes.unwrap_or(0),
+        pinned: entry.flag(&["pinned"]).unwrap_or(false),
+        runtime_handler: entry.shared(&["runtimeHandler"]),
+        key,
+    }
+}

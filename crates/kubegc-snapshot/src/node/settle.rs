@@ -1,0 +1,239 @@
+//! Puts together what the documents told: what is whole, which pods live, which settings count, what stays unknown.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kubegc_core::{
+    RuntimeError, Timestamp, Uid,
+    node_facts::{Container, ContainerState, FileSystem, Image, PodState, Pods, Sandbox, SandboxState},
+};
+use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted};
+
+use super::{
+    NodeSnapshot, NodeStats, RuntimeUsage,
+    finding::{NodeProblem, Notes},
+    parts::{Part, Parts},
+    reader::{Declared, PodsFrom},
+};
+
+/// Ends the reading.
+pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) -> NodeSnapshot {
+    if !declared.containers_whole {
+        doubt_containers(&mut parts, &mut notes);
+    }
+    let policy = policy(&parts, &mut notes);
+    let pods = pods(&parts, declared, &mut notes);
+    let sandbox_image = sandbox_image(&parts, declared, &mut notes);
+    let containers = listing(parts.containers);
+    let image_volumes = match (&containers, &parts.statuses_failed) {
+        _ if declared.no_image_volumes => Ok(Vec::new()),
+        (_, Some(why)) => Err(failed(why.clone())),
+        (Ok(containers), None) if containers.iter().all(|one| parts.statuses.contains_key(&one.id)) => {
+            let volumes: BTreeSet<&Arc<str>> = parts
+                .statuses
+                .values()
+                .flat_map(|status| &status.image_volumes)
+                .collect();
+            Ok(volumes.into_iter().cloned().collect())
+        }
+        _ => Err(Unlisted::NotAsked),
+    };
+    let told = parts.records.told().cloned();
+    let watched_since = declared
+        .watched_since
+        .or(told.as_ref().and_then(|told| told.watched_since))
+        .or(declared.now);
+    let inventory = Inventory {
+        containers,
+        sandboxes: listing(parts.sandboxes),
+        images: listing(parts.images),
+        image_volumes,
+        sandbox_image,
+        image_file_system: image_file_system(&parts.stats, &parts.usage),
+        pods,
+        image_records: told.map(|told| told.records).unwrap_or_default(),
+        images_watched_since: watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX)),
+        ..Inventory::default()
+    };
+    let (findings, finding_counts) = notes.settle();
+    NodeSnapshot {
+        inventory,
+        policy,
+        stats: parts.stats.told().cloned(),
+        usage: parts.usage.told().cloned(),
+        statuses: parts.statuses,
+        findings,
+        finding_counts,
+    }
+}
+
+fn failed(why: String) -> Unlisted {
+    Unlisted::Failed(RuntimeError::unknown(why))
+}
+
+fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
+    match part {
+        Part::NotAsked => Err(Unlisted::NotAsked),
+        Part::Told { value, .. } => Ok(value),
+        Part::Failed { why } => Err(failed(why)),
+    }
+}
+
+/// Gives up a listing of containers where nothing shows that it has the dead ones, or the running ones.
+fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
+    let Part::Told { place, value } = &parts.containers else {
+        return;
+    };
+    let runs = |one: &Arc<Container>| one.state == ContainerState::Running;
+    let is_ready = |one: &Arc<Sandbox>| one.state == SandboxState::Ready;
+    let sandboxes = parts.sandboxes.told().map(Vec::as_slice).unwrap_or_default();
+    let doubt = if value.iter().all(runs) {
+        "no container that does not run: it may come from crictl ps without -a"
+    } else if !value.iter().any(runs) && sandboxes.iter().any(is_ready) {
+        "no container that runs, and sandboxes are ready: it may be filtered by state"
+    } else {
+        return;
+    };
+    let detail = format!("{doubt}; list again with -a, or declare the listing whole");
+    notes.add(NodeProblem::MayBePartial, Some(place), "", "containers", &detail);
+    parts.containers = Part::Failed {
+        why: format!("{place}: containers: {detail}"),
+    };
+}
+
+/// The pods: those that documents list, and those of which something runs.
+fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
+    if declared.pods_from == PodsFrom::Nothing {
+        return Pods::default();
+    }
+    let containers = parts.containers.told().map(Vec::as_slice).unwrap_or_default();
+    let sandboxes = parts.sandboxes.told().map(Vec::as_slice).unwrap_or_default();
+    let of_containers = containers
+        .iter()
+        .filter(|one| one.state == ContainerState::Running)
+        .map(|one| &one.pod);
+    let of_sandboxes = sandboxes
+        .iter()
+        .filter(|one| one.state == SandboxState::Ready)
+        .map(|one| &one.pod);
+    let mut pods = Pods::default();
+    if declared.pods_from == PodsFrom::Documents {
+        pods.known = parts.pods.known.clone();
+        let whole = match &parts.pods {
+            _ if !declared.pods_whole => false,
+            seen if !seen.listed => {
+                notes.add(NodeProblem::NotWhole, None, "", "", "no document lists the pods");
+                false
+            }
+            seen => match &seen.incomplete {
+                None => true,
+                Some(why) => {
+                    notes.add(NodeProblem::NotWhole, None, "", "", why);
+                    false
+                }
+            },
+        };
+        pods.sources_ready = whole;
+        pods.synced = whole;
+    }
+    let running: BTreeSet<&Uid> = of_containers.clone().map(|pod| &pod.uid).collect();
+    let mut unlisted = BTreeSet::new();
+    for pod in of_containers.chain(of_sandboxes) {
+        if !pod.uid.is_empty() && !pods.known.contains_key(&pod.uid) {
+            unlisted.insert(pod);
+        }
+    }
+    for pod in unlisted {
+        if pods.synced {
+            let object = format!("pod {}/{}", pod.namespace, pod.name);
+            let detail = format!("uid {}: taken as living", pod.uid);
+            notes.add(NodeProblem::PodNotListed, None, &object, "", &detail);
+        }
+        pods.known.insert(pod.uid.clone(), PodState::LIVING);
+    }
+    for (uid, state) in &mut pods.known {
+        // What runs has not ended, whatever the API says.
+        state.terminated &= !running.contains(uid);
+    }
+    pods
+}
+
+/// The settings that count: defaults, then the configuration, then flags; over all of them what `/configz` says, which has them in it already,
+/// but for the flags that have no field.
+fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
+    let (config, configz, flags) = (parts.config.told(), parts.configz.told(), parts.flags.told());
+    let is_failed = parts.flags.is_failed()
+        || parts.configz.is_failed()
+        || (parts.config.is_failed() && configz.is_none());
+    if is_failed || (config.is_none() && configz.is_none() && flags.is_none()) {
+        return None;
+    }
+    let mut set = config.cloned().unwrap_or_default().to_spec();
+    if let Some(flags) = flags {
+        flags.apply(&mut set);
+    }
+    let Some(configz) = configz else {
+        return Some(set);
+    };
+    let mut runs_with = configz.to_spec();
+    if let Some(flags) = flags {
+        flags.apply_to_containers(&mut runs_with);
+    }
+    if config.is_some() && set != runs_with {
+        notes.add(
+            NodeProblem::Superseded,
+            parts.config.place(),
+            "",
+            "",
+            "configuration and flags say something else than configz",
+        );
+    }
+    Some(runs_with)
+}
+
+/// The id of the image that the configured sandbox image stands for.
+fn sandbox_image(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Option<Arc<str>> {
+    let flag = parts.flags.told().and_then(|flags| flags.sandbox_image.as_ref());
+    let wanted = declared.sandbox_image.as_ref().or(flag)?;
+    let images = parts.images.told()?;
+    let is_wanted = |image: &&Arc<Image>| {
+        *image.id == **wanted
+            || image
+                .tags
+                .iter()
+                .chain(&image.digests)
+                .any(|name| **name == **wanted)
+    };
+    let found = images.iter().find(is_wanted).map(|image| Arc::clone(&image.id));
+    if found.is_none() {
+        let detail = format!("{wanted} is not listed");
+        notes.add(
+            NodeProblem::UnresolvedSandboxImage,
+            parts.images.place(),
+            "",
+            "images",
+            &detail,
+        );
+    }
+    found
+}
+
+/// The file system of images: from the kubelet's stats, its used bytes from the runtime where the kubelet does not tell them.
+fn image_file_system(stats: &Part<NodeStats>, usage: &Part<RuntimeUsage>) -> Listing<FileSystem> {
+    if let Part::Failed { why } = stats {
+        return Err(failed(why.clone()));
+    }
+    let measured = stats.told().and_then(|stats| stats.image_fs);
+    let used = usage.told().and_then(|usage| usage.images.first());
+    match (measured, used, usage) {
+        (Some(measured), used, _) => Ok(FileSystem {
+            used_bytes: measured.used_bytes.or(used.and_then(|used| used.used_bytes)),
+            ..measured
+        }),
+        (None, Some(used), _) => Ok(FileSystem {
+            used_bytes: used.used_bytes,
+            ..FileSystem::default()
+        }),
+        (None, None, Part::Failed { why }) => Err(failed(why.clone())),
+        (None, None, _) => Err(Unlisted::NotAsked),
+    }
+}

@@ -1,0 +1,103 @@
+//! What the kubelet's `/stats/summary` says of a node's disks, memory and processes.
+
+use std::sync::Arc;
+
+use kubegc_core::{Timestamp, node_facts::FileSystem};
+use serde_json::Value;
+
+use super::{
+    fields::Entry,
+    finding::{NodeProblem, Notes},
+};
+use crate::{Place, loose::name_of};
+
+/// What a kubelet measured of its node.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeStats {
+    /// Name of the node; empty where not told.
+    pub node_name: Arc<str>,
+    /// The root file system, `node.fs`; `None` where not told.
+    pub node_fs: Option<FileSystem>,
+    /// The file system of images, `node.runtime.imageFs`; its used bytes are those of the images. `None` where not told.
+    pub image_fs: Option<FileSystem>,
+    /// The file system of writable layers, `node.runtime.containerFs`; `None` where not told.
+    pub container_fs: Option<FileSystem>,
+    /// Free memory, `node.memory.availableBytes`; `None` where not told.
+    pub memory_available_bytes: Option<u64>,
+    /// Process ids that there can be, `node.rlimit.maxpid`; `None` where not told.
+    pub pids_max: Option<u64>,
+    /// Process ids in use, `node.rlimit.curproc`; `None` where not told.
+    pub pids_used: Option<u64>,
+    /// When the root file system was measured; `None` where not told.
+    pub at: Option<Timestamp>,
+}
+
+/// Reads the summary; the reason where it cannot be trusted.
+pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<NodeStats, String> {
+    let node = match value.get("node") {
+        Some(Value::Object(node)) => node,
+        other => {
+            let found = other.map_or("nothing", name_of);
+            let detail = format!("expected a map, found {found}");
+            notes.add(NodeProblem::BadField, Some(place), "", "node", &detail);
+            return Err(format!("{place}: node: {detail}"));
+        }
+    };
+    let mut entry = Entry::new(node, place, "node", notes);
+    if let Some(name) = entry.peek(&["nodeName"]) {
+        entry.call(format!("node {name}"));
+    }
+    let node_name = entry.shared(&["nodeName"]);
+    let stats = NodeStats {
+        node_fs: file_system(&mut entry, &["fs"]),
+        image_fs: file_system(&mut entry, &["runtime", "imageFs"]),
+        container_fs: file_system(&mut entry, &["runtime", "containerFs"]),
+        memory_available_bytes: entry.number(&["memory", "availableBytes"]),
+        pids_max: entry.number(&["rlimit", "maxpid"]),
+        pids_used: entry.number(&["rlimit", "curproc"]),
+        at: entry.date(&["fs", "time"]),
+        node_name,
+    };
+    match entry.flaw() {
+        None => Ok(stats),
+        Some(flaw) => Err(format!("{place}: {flaw}")),
+    }
+}
+
+fn file_system(entry: &mut Entry<'_, '_>, path: &[&str]) -> Option<FileSystem> {
+    entry.map(path)?;
+    let mut number = |name: &str| entry.number::<u64>(&[path, &[name]].concat());
+    let told = FileSystem {
+        capacity_bytes: number("capacityBytes"),
+        available_bytes: number("availableBytes"),
+        used_bytes: number("usedBytes"),
+        inodes: number("inodes"),
+        inodes_free: number("inodesFree"),
+    };
+    for (free, all, free_name, all_name) in [
+        (
+            told.available_bytes,
+            told.capacity_bytes,
+            "availableBytes",
+            "capacityBytes",
+        ),
+        (told.inodes_free, told.inodes, "inodesFree", "inodes"),
+    ] {
+        if let (Some(free), Some(all)) = (free, all)
+            && free > all
+        {
+            let field = [path, &[free_name]].concat();
+            entry.note(
+                NodeProblem::Implausible,
+                &field,
+                &format!("{free} is more than {all_name}, {all}"),
+            );
+        }
+    }
+    if told.capacity_bytes == Some(0) {
+        let field = [path, &["capacityBytes"]].concat();
+        entry.note(NodeProblem::Implausible, &field, "no capacity at all");
+    }
+    Some(told)
+}

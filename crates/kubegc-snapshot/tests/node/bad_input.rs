@@ -1,0 +1,257 @@
+//! What is refused, word for word, and what lenient reading makes of it.
+
+use std::{io, path::Path};
+
+use kubegc_snapshot::{NodeDocument, NodeReader, SnapshotError};
+
+use crate::common::{container, findings, image, images, pods, ps, read, sandbox, show};
+
+/// The error of reading one input, and of finishing after it.
+fn refusal(text: &[u8]) -> String {
+    let mut reader = NodeReader::new();
+    let error = reader.read("f", text).expect_err("refused");
+    assert!(matches!(reader.finish(), Err(SnapshotError::ReadFailed { .. })));
+    error.full_text()
+}
+
+#[test]
+fn inputs_that_cannot_be_read_are_refused() {
+    let advice = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
+                  or kubectl get pods -o json";
+    let no_document = format!("f: looks like no document of a node, which is not read; {advice}");
+    let deep = format!("{{\"containers\":{}1{}}}", "[".repeat(200), "]".repeat(200));
+    let cases: [(&str, &[u8], &str); 20] = [
+        ("nothing", b"", "f: holds no document"),
+        ("blank", b" \n", "f: holds no document"),
+        ("another object", b"{\"a\":1}", &no_document),
+        (
+            "a ConfigMap",
+            b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"images\":[]}",
+            &no_document,
+        ),
+        (
+            "a sandbox's status",
+            b"{\"status\":{\"id\":\"s1\",\"state\":\"SANDBOX_READY\"}}",
+            &no_document,
+        ),
+        ("an empty list", b"[]", &no_document),
+        ("a list of numbers", b"[1]", &no_document),
+        ("words", b"just words\n", &no_document),
+        (
+            "cut off",
+            b"{\"containers\": [\n {\"id\":",
+            "f, document 1: the input ends in the middle of the document, at line 2",
+        ),
+        (
+            "cut off in a text",
+            b"{\"containers\": [{\"id\":\"c",
+            "f, document 1: the input ends in the middle of the document, at line 1",
+        ),
+        (
+            "garbage",
+            b"{\"containers\": [nope]}",
+            "f, document 1: line 1, column 18: not valid JSON: expected ident",
+        ),
+        (
+            "garbage behind",
+            b"{\"containers\": []}\nx",
+            "f, document 2: line 2, column 1: not valid JSON: expected value",
+        ),
+        (
+            "a number beyond all bounds",
+            b"{\"node\": 1e999}",
+            "f, document 1: line 1, column 14: not valid JSON: number out of range",
+        ),
+        (
+            "deep nesting",
+            deep.as_bytes(),
+            "f, document 1: line 1, column 141: not valid JSON: recursion limit exceeded",
+        ),
+        (
+            "not UTF-8",
+            b"{\"containers\":\n \"\xff\"}",
+            "f: line 2: not text: not UTF-8",
+        ),
+        (
+            "a NUL byte",
+            b"{\"containers\":\0}",
+            "f: line 1: not text: a NUL byte",
+        ),
+        (
+            "gzip",
+            b"\x1f\x8brest",
+            "f: looks like gzip, which is not read; unpack it and give the folder",
+        ),
+        (
+            "a table",
+            b"CONTAINER           IMAGE               CREATED\n",
+            "f: looks like a table of crictl, which is not read; list again with -o json",
+        ),
+        (
+            "warnings",
+            b"WARN[0000] runtime connect using default endpoints\n{\"containers\":[]}",
+            "f: looks like warnings of crictl, which is not read; list again without 2>&1",
+        ),
+        (
+            "bad YAML",
+            b"kind: KubeletConfiguration\nevictionHard: [a\n",
+            "f, document 1: line 2, column 15: not valid YAML",
+        ),
+    ];
+    for (name, text, expected) in cases {
+        let error = refusal(text);
+        assert!(error.starts_with(expected), "{name}: {error}");
+    }
+}
+
+#[test]
+fn inputs_that_fail_or_are_too_large_are_refused() {
+    struct Broken;
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("unplugged"))
+        }
+    }
+    let mut reader = NodeReader::new();
+    let error = reader.read("f", Broken).expect_err("it fails");
+    assert_eq!(error.full_text(), "f: cannot be read: unplugged");
+
+    let text = ps(&[container(&[])]);
+    let mut reader = NodeReader::new().document_bytes_max(text.len());
+    assert!(reader.read("f", text.as_bytes()).is_ok());
+    let mut reader = NodeReader::new().document_bytes_max(text.len() - 1);
+    let error = reader.read("f", text.as_bytes()).expect_err("one byte too many");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "f, line 1: larger than the limit of {} bytes for one object",
+            text.len() - 1
+        )
+        .replace("f, line", "f: line")
+    );
+    let mut reader = NodeReader::new().lenient(true);
+    assert!(
+        reader
+            .read_path(Path::new("no-such-folder"))
+            .is_err_and(|error| error.to_string() == "no-such-folder: cannot be read")
+    );
+}
+
+#[test]
+fn lenient_reading_leaves_unknown_what_an_unread_document_may_hold() {
+    let good = [
+        ps(&[container(&[]), container(&[("id", "\"c2\""), ("state", "1")])]),
+        pods(&[sandbox(&[])]),
+        images(&[image(&[])]),
+        "{\"usedBytes\":\"1\"}".to_owned(),
+        "kind: KubeletConfiguration\n".to_owned(),
+        "{\"kind\":\"PodList\",\"items\":[{\"metadata\":{\"uid\":\"u1\"}}]}".to_owned(),
+    ];
+    let lenient = || {
+        let mut reader = NodeReader::new().lenient(true).pods_are_whole();
+        for text in &good {
+            reader.read("good", text.as_bytes()).expect("good");
+        }
+        reader
+    };
+    let known = |reader: NodeReader| {
+        let node = reader.finish().expect("lenient");
+        let listed = &node.inventory;
+        let known = [
+            listed.containers.is_ok(),
+            listed.sandboxes.is_ok(),
+            listed.images.is_ok(),
+            listed.image_file_system.is_ok(),
+            node.policy.is_some(),
+            listed.pods.synced,
+        ];
+        (known, node.finding_counts.len())
+    };
+    assert_eq!(known(lenient()), ([true; 6], 0));
+
+    // Nobody knows what it was: it may have been any of them.
+    let mut reader = lenient();
+    reader.read("cut", &b"{\"contai"[..]).expect("lenient");
+    assert_eq!(known(reader), ([false; 6], 2));
+
+    // What it should have been is known.
+    let cases = [
+        (NodeDocument::Containers, 0),
+        (NodeDocument::Sandboxes, 1),
+        (NodeDocument::Images, 2),
+        (NodeDocument::ImageFileSystem, 3),
+        (NodeDocument::KubeletConfiguration, 4),
+        (NodeDocument::Pods, 5),
+    ];
+    for (document, position) in cases {
+        for text in ["{\"contai", "[]"] {
+            let mut reader = lenient();
+            reader.read_as(document, "cut", text.as_bytes()).expect("lenient");
+            let (known, _) = known(reader);
+            for (index, known) in known.into_iter().enumerate() {
+                assert_eq!(known, index != position, "{document:?} {text} {index}");
+            }
+        }
+    }
+
+    // A document of something else says nothing of a node.
+    let mut reader = lenient();
+    reader.read("else", &b"{\"a\":1}"[..]).expect("lenient");
+    assert_eq!(known(reader), ([true; 6], 1));
+}
+
+#[test]
+fn documents_asked_for_by_name_say_what_they_lack() {
+    for (document, finding) in [
+        (
+            NodeDocument::Containers,
+            "MissingField: f, document 1: containers: missing",
+        ),
+        (
+            NodeDocument::Sandboxes,
+            "MissingField: f, document 1: items: missing",
+        ),
+        (
+            NodeDocument::Images,
+            "MissingField: f, document 1: images: missing",
+        ),
+        (
+            NodeDocument::ContainerStatus,
+            "MissingField: f, document 1: status: missing, or no map",
+        ),
+        (
+            NodeDocument::StatsSummary,
+            "BadField: f, document 1: node: expected a map, found nothing",
+        ),
+        (
+            NodeDocument::Configz,
+            "MissingField: f, document 1: kubeletconfig: missing, or no map",
+        ),
+        (NodeDocument::Pods, "MissingField: f, document 1: items: missing"),
+        (
+            NodeDocument::Records,
+            "MissingField: f, document 1: records: missing",
+        ),
+    ] {
+        let mut reader = NodeReader::new();
+        reader.read_as(document, "f", &b"{}"[..]).expect("JSON");
+        let node = reader.finish().expect("read");
+        assert_eq!(findings(&node), [finding], "{document:?}");
+        assert_eq!(node.policy, None);
+    }
+}
+
+#[test]
+fn findings_are_counted_beyond_what_is_listed() {
+    let many: Vec<String> = (0..1_200)
+        .map(|number| container(&[("id", &format!("\"c{number}\"")), ("createdAt", "0")]))
+        .collect();
+    let node = read(NodeReader::new(), &[&ps(&many)]);
+    assert_eq!(node.findings.len(), 1_000);
+    assert_eq!(node.finding_counts.values().copied().collect::<Vec<_>>(), [1_200]);
+    assert_eq!(
+        show(&node.inventory.containers, |_| String::new()).len(),
+        1_199,
+        "all are there"
+    );
+}

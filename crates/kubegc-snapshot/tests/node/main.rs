@@ -1,0 +1,11 @@
+//! What the readers make of a node's documents: listings, settings, pods, bad input, laws, the bundled node.
+
+mod bad_input;
+mod bundled;
+mod common;
+mod containers;
+mod disks;
+mod knowledge;
+mod laws;
+mod listings;
+mod settings;
