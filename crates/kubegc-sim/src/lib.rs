@@ -8,12 +8,14 @@
 //! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
 //! - [`fault`]: a decorator over any `ObjectStore` that refuses, loses answers, delays and repeats.
 //! - [`schedule`]: in which order and how late the changes of different resources reach a watcher.
+//! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and disks that fill ([`SimNode`]), and its faults.
 
 pub mod api_server;
 pub mod clock;
 pub mod fault;
 pub mod object;
 pub mod rng;
+pub mod runtime;
 pub mod schedule;
 pub mod selector;
 pub mod shared;
@@ -26,6 +28,7 @@ pub use api_server::{
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use object::{Manifest, StoredObject};
+pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;
 pub use selector::Selector;
 pub use shared::SharedApiServer;

@@ -54,23 +54,26 @@ pub struct ContainerImage {
 }
 
 /// One container, in any state.
+///
+/// What a collector looks at in every container stands together at the beginning.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
+#[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
+    /// State.
+    pub state: ContainerState,
+    /// How many containers of that name came before in this pod.
+    pub attempt: u32,
+    /// When it was created. The kubelet's collector never looks at when it ended.
+    pub created_at: Timestamp,
+    /// Name in the pod, from CRI metadata; `None` where the runtime gave no metadata.
+    pub name: Option<Arc<str>>,
+    /// The pod, from the labels.
+    pub pod: PodIdentity,
     /// Id in the runtime.
     pub id: Arc<str>,
     /// Id of the sandbox that it runs in.
     pub sandbox_id: Arc<str>,
-    /// Name in the pod, from CRI metadata; `None` where the runtime gave no metadata.
-    pub name: Option<Arc<str>>,
-    /// How many containers of that name came before in this pod.
-    pub attempt: u32,
-    /// The pod, from the labels.
-    pub pod: PodIdentity,
-    /// State.
-    pub state: ContainerState,
-    /// When it was created. The kubelet's collector never looks at when it ended.
-    pub created_at: Timestamp,
     /// What it was made from.
     pub image: ContainerImage,
     /// Labels.

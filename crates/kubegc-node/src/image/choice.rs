@@ -78,16 +78,15 @@ impl Choice {
                 record: u32::try_from(at).unwrap_or(u32::MAX),
             });
         }
-        match policy.order {
-            // Records stand in the order of their keys, so equals go by key.
-            Order::Total => candidates.sort_unstable_by_key(|candidate| {
-                (candidate.last_used, candidate.first_detected, candidate.record)
-            }),
-            Order::Listing => candidates.sort_unstable_by_key(|candidate| {
-                let first_at = listed[candidate.record as usize].first_at;
-                (candidate.last_used, candidate.first_detected, first_at)
-            }),
-        }
+        // Records stand in the order of their keys, so equals go by key.
+        let rank = |candidate: &Candidate| match policy.order {
+            Order::Total => candidate.record,
+            Order::Listing => listed[candidate.record as usize].first_at,
+        };
+        candidates.sort_unstable_by_key(|candidate| {
+            let times = [candidate.last_used, candidate.first_detected].map(nanos);
+            (times, rank(candidate))
+        });
         Self {
             fates: vec![Fate::Waiting; candidates.len()],
             listed,
@@ -126,22 +125,29 @@ impl Choice {
         };
         let mut odd = Vec::new();
         for (record, listed) in records.sorted.iter().zip(&self.listed) {
-            let reasons = [
-                (i64::try_from(record.size_bytes).is_err(), Reason::SizeOverflow),
-                (record.first_detected.is_some_and(|at| at > now), Reason::InFuture),
-                (names_no_image(&record.key), Reason::InvalidId),
-            ];
-            for (is_so, reason) in reasons {
-                if is_so {
-                    odd.push(Kept {
-                        object: Subject::Image(Arc::clone(&images[listed.at as usize])),
-                        reason,
-                    });
-                }
+            let mut find = |reason| {
+                odd.push(Kept {
+                    object: Subject::Image(Arc::clone(&images[listed.at as usize])),
+                    reason,
+                });
+            };
+            if i64::try_from(record.size_bytes).is_err() {
+                find(Reason::SizeOverflow);
+            }
+            if record.first_detected.is_some_and(|at| at > now) {
+                find(Reason::InFuture);
+            }
+            if names_no_image(&record.key) {
+                find(Reason::InvalidId);
             }
         }
         odd
     }
+}
+
+/// A time as a number to sort by. Before all times comes first; it equals the first instant that there is, and counts as old as that.
+fn nanos(at: Option<Timestamp>) -> i64 {
+    at.map_or(i64::MIN, Timestamp::as_nanos)
 }
 
 /// N3.2, N3.19: whether the id in the key of a record, which ends at the first comma, is empty.

@@ -81,6 +81,16 @@ pub(super) struct Outcome {
     pub(super) hooks_run: bool,
 }
 
+/// What a pass waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Listing,
+    Measurement,
+    /// The last action of the outcome.
+    Removal,
+    Nothing,
+}
+
 /// Where a pass stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -90,6 +100,11 @@ enum State {
     Measuring,
     /// Before the candidate at this position, making room.
     Space(usize),
+    /// Waiting for what became of the candidate at this position.
+    Removing {
+        at: usize,
+        by_age: bool,
+    },
     Done,
 }
 
@@ -136,10 +151,25 @@ impl<'a> Pass<'a> {
 
     /// Takes the answer to the last step, and gives the next. An answer to another step is passed over, and the same step given again.
     pub fn next(&mut self, answer: Option<Answer<'a>>) -> Step {
+        match self.go_on(answer) {
+            Wanted::Listing => Step::List,
+            Wanted::Measurement => Step::Measure,
+            Wanted::Removal => match self.outcome.actions.last() {
+                Some(action) => Step::Remove(action.clone()),
+                None => Step::Done,
+            },
+            Wanted::Nothing => Step::Done,
+        }
+    }
+
+    /// The same, with the action to perform left where it is: the last of the outcome.
+    pub(super) fn go_on(&mut self, answer: Option<Answer<'a>>) -> Wanted {
         match (self.state, answer) {
             (State::Listing, Some(Answer::Listed { inventory, at })) => self.listed(inventory, at),
             (State::Measuring, Some(Answer::Measured(measured))) => self.measured(measured),
-            (State::Age(at) | State::Space(at), Some(Answer::Removed(result))) => self.removed(at, result),
+            (State::Removing { at, by_age }, Some(Answer::Removed(result))) => {
+                self.removed(at, by_age, result);
+            }
             _ => {}
         }
         self.advance()
@@ -254,8 +284,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What became of the candidate at this position.
-    fn removed(&mut self, at: usize, result: Result<(), RuntimeError>) {
-        let by_age = matches!(self.state, State::Age(_));
+    fn removed(&mut self, at: usize, by_age: bool, result: Result<(), RuntimeError>) {
         match result {
             Err(error) => {
                 let text = error.to_string();
@@ -287,102 +316,85 @@ impl<'a> Pass<'a> {
     }
 
     /// Goes on to the next step that needs the outside world.
-    fn advance(&mut self) -> Step {
+    fn advance(&mut self) -> Wanted {
         loop {
             match self.state {
-                State::Listing => return Step::List,
-                State::Measuring => return Step::Measure,
-                State::Done => return Step::Done,
-                State::Age(at) => {
-                    if let Some(step) = self.age(at) {
-                        return step;
-                    }
-                }
-                State::Space(at) => {
-                    if let Some(step) = self.space(at) {
-                        return step;
-                    }
-                }
+                State::Listing => return Wanted::Listing,
+                State::Measuring => return Wanted::Measurement,
+                State::Removing { .. } => return Wanted::Removal,
+                State::Done => return Wanted::Nothing,
+                State::Age(at) => self.age(at),
+                State::Space(at) => self.space(at),
             }
         }
     }
 
     /// N3.38 to N3.40, for the candidate at this position.
-    fn age(&mut self, at: usize) -> Option<Step> {
+    fn age(&mut self, at: usize) {
         let age_max = self.policy.thresholds.age_max;
         let applies = self
             .choice
             .age_applies(&self.policy, self.watched_since, self.now);
         let Some(candidate) = self.choice.candidates.get(at).filter(|_| applies) else {
-            let errors = std::mem::take(&mut self.errors);
-            match aggregate(errors) {
+            match aggregate(std::mem::take(&mut self.errors)) {
                 Some(errors) => self.fail(Error::Age {
                     age_max,
                     errors: errors.into(),
                 }),
                 None => self.state = State::Measuring,
             }
-            return None;
+            return;
         };
         let idle = candidate.idle(self.now);
-        if idle <= age_max {
+        if idle > age_max {
+            self.remove(at, true, RemovedBecause::Age { idle, age_max });
+        } else {
             self.state = State::Age(at + 1);
-            return None;
         }
-        Some(self.remove(at, RemovedBecause::Age { idle, age_max }))
     }
 
     /// N3.41, for the candidate at this position.
-    fn space(&mut self, at: usize) -> Option<Step> {
+    fn space(&mut self, at: usize) {
         let Some(candidate) = self.choice.candidates.get(at) else {
-            self.room_made();
-            return None;
+            return self.room_made();
         };
-        let age_min = self.policy.thresholds.age_min;
-        let fate = if self.choice.fates[at] == Fate::Removed {
-            None
-        } else if candidate.last_used.is_some_and(|used| used >= self.now) {
-            Some(Fate::UsedSince)
-        } else if candidate.age(self.now) < age_min {
-            Some(Fate::TooYoung)
-        } else {
-            let wanted = self.outcome.wanted.unwrap_or(0);
-            let still_wanted = match wanted {
-                i64::MAX => wanted,
-                _ => wanted.wrapping_sub(self.outcome.freed.unwrap_or(0)),
-            };
-            let reason = RemovedBecause::Space {
-                wanted_bytes: still_wanted,
-            };
-            return Some(self.remove(at, reason));
-        };
-        if let Some(fate) = fate {
-            self.choice.fates[at] = fate;
-            self.outcome.looked_at.push(at);
+        if self.choice.fates[at] == Fate::Removed {
+            self.state = State::Space(at + 1);
+            return;
         }
+        let fate = if candidate.last_used.is_some_and(|used| used >= self.now) {
+            Fate::UsedSince
+        } else if candidate.age(self.now) < self.policy.thresholds.age_min {
+            Fate::TooYoung
+        } else {
+            let wanted_bytes = match self.outcome.wanted.unwrap_or(0) {
+                i64::MAX => i64::MAX,
+                wanted => wanted.wrapping_sub(self.outcome.freed.unwrap_or(0)),
+            };
+            return self.remove(at, false, RemovedBecause::Space { wanted_bytes });
+        };
+        self.choice.fates[at] = fate;
+        self.outcome.looked_at.push(at);
         self.state = State::Space(at + 1);
-        None
     }
 
-    /// The candidates come from the inventory that was listed.
-    fn remove(&mut self, at: usize, reason: RemovedBecause) -> Step {
+    /// Asks for the removal of the candidate at this position.
+    fn remove(&mut self, at: usize, by_age: bool, reason: RemovedBecause) {
         let images = self
             .inventory
             .and_then(|inventory| inventory.images.as_ref().ok());
-        let record = &self.records.sorted[self.choice.candidates[at].record as usize];
         let Some(images) = images else {
+            // Candidates come from a listing, so there is one.
             self.state = State::Done;
-            return Step::Done;
+            return;
         };
-        let action = Action::Remove {
-            image: Arc::clone(
-                &images[self.choice.listed[self.choice.candidates[at].record as usize].at as usize],
-            ),
-            runtime_handler: Arc::clone(&record.runtime_handler),
+        let record = self.choice.candidates[at].record as usize;
+        self.outcome.actions.push(Action::Remove {
+            image: Arc::clone(&images[self.choice.listed[record].at as usize]),
+            runtime_handler: Arc::clone(&self.records.sorted[record].runtime_handler),
             reason,
-        };
-        self.outcome.actions.push(action.clone());
-        Step::Remove(action)
+        });
+        self.state = State::Removing { at, by_age };
     }
 
     /// N3.34, N3.35, N3.43, N3.46 to N3.48.

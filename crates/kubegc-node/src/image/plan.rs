@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
-use super::{Action, Answer, Error, Hook, Pass, Policy, Reason, Step, Subject, Summary, Task, choice::Fate};
+use super::{
+    Action, Answer, Error, Hook, Pass, Policy, Reason, Subject, Summary, Task, choice::Fate, pass::Wanted,
+};
 use crate::{GoDuration, Inventory};
 
 impl Planner for Policy {
@@ -20,11 +22,11 @@ impl Planner for Policy {
         let mut answer = None;
         // Ends: a pass lists once, measures once, and removes each image at most twice.
         loop {
-            answer = match pass.next(answer) {
-                Step::List => Some(Answer::Listed { inventory, at: now }),
-                Step::Measure => Some(Answer::Measured(inventory.image_file_system.clone())),
-                Step::Remove(_) => Some(Answer::Removed(Ok(()))),
-                Step::Done => return pass.finish(),
+            answer = match pass.go_on(answer) {
+                Wanted::Listing => Some(Answer::Listed { inventory, at: now }),
+                Wanted::Measurement => Some(Answer::Measured(inventory.image_file_system.clone())),
+                Wanted::Removal => Some(Answer::Removed(Ok(()))),
+                Wanted::Nothing => return pass.finish(),
             };
         }
     }

@@ -1,0 +1,325 @@
+//! Decides what goes wrong between a collector and its runtime: calls that are refused, answers that are lost, a runtime that dies.
+
+use std::{future::Future, sync::Arc};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    LogDirectory, PodSource, Runtime, RuntimeError,
+    node_facts::{Container, ContainerStatus, FileSystem, Image, LogLink, Pods, Sandbox},
+};
+use parking_lot::Mutex;
+
+use super::Operation;
+use crate::rng::Rng;
+
+/// What goes wrong with one call.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The call is answered with an error and not carried out.
+    Refuse(RuntimeError),
+    /// The call is carried out and its answer lost: the caller sees [`RuntimeError::Unknown`].
+    LoseAnswer,
+    /// The status of a container is answered and says nothing. Other calls pass.
+    SayNothing,
+    /// The call is carried out, its answer is lost, and the runtime is dead: it answers nothing more until it is [revived](FaultyRuntime::revive).
+    Die,
+}
+
+/// One line of a script: calls that fit go wrong, after some and for some time.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// Which calls; `None` means all.
+    pub operation: Option<Operation>,
+    /// What they are about: an id, reference, entry or path; `None` means all.
+    pub target: Option<Arc<str>>,
+    /// How many calls that fit pass before the first goes wrong.
+    pub skip: u32,
+    /// How many go wrong then.
+    pub times: u32,
+    /// What goes wrong with them.
+    pub fault: Fault,
+}
+
+impl Rule {
+    /// Calls of an operation go wrong, all and always.
+    #[must_use]
+    pub const fn always(operation: Operation, fault: Fault) -> Self {
+        Self {
+            operation: Some(operation),
+            target: None,
+            skip: 0,
+            times: u32::MAX,
+            fault,
+        }
+    }
+
+    /// The same, only for calls about this id, reference, entry or path.
+    #[must_use]
+    pub fn about(mut self, target: &str) -> Self {
+        self.target = Some(target.into());
+        self
+    }
+}
+
+/// Which calls go wrong. The default: none.
+///
+/// Rules are looked at first, in order; where none applies, the draw decides.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FaultPlan {
+    /// What draws are made from.
+    pub seed: u64,
+    /// The script.
+    pub rules: Vec<Rule>,
+    /// How many calls of a thousand go wrong by draw.
+    pub faults_per_mille: u16,
+    /// What goes wrong with those: one of these, by draw. Empty: nothing.
+    pub faults: Vec<Fault>,
+}
+
+/// A runtime with faults, and with them its log directory and its source of pods, where it has them.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::RuntimeError;
+/// use kubegc_sim::{NodeSettings, SimClock, SimNode};
+/// use kubegc_sim::runtime::{Fault, FaultPlan, FaultyRuntime, Operation, Rule};
+/// let node = SimNode::new(SimClock::default(), NodeSettings::default());
+/// let refusal = Fault::Refuse(RuntimeError::refused("device busy"));
+/// let rules = vec![Rule { skip: 1, times: 2, ..Rule::always(Operation::RemoveContainer, refusal) }];
+/// let faulty = FaultyRuntime::new(node, FaultPlan { rules, ..FaultPlan::default() });
+/// faulty.die();
+/// assert!(faulty.is_dead());
+/// faulty.revive();
+/// assert!(!faulty.is_dead());
+/// assert!(faulty.injected().is_empty());
+/// ```
+#[derive(Debug)]
+pub struct FaultyRuntime<R> {
+    runtime: R,
+    plan: FaultPlan,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    rng: Rng,
+    /// By rule: how many calls fitted so far.
+    fitted: Vec<u32>,
+    dead: bool,
+    injected: Vec<(Operation, Arc<str>, Fault)>,
+}
+
+impl<R> FaultyRuntime<R> {
+    /// Puts faults between callers and a runtime.
+    #[must_use]
+    pub fn new(runtime: R, plan: FaultPlan) -> Self {
+        let state = State {
+            rng: Rng::new(plan.seed),
+            fitted: vec![0; plan.rules.len()],
+            dead: false,
+            injected: Vec::new(),
+        };
+        Self {
+            runtime,
+            plan,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The runtime behind the faults.
+    #[must_use]
+    pub const fn runtime(&self) -> &R {
+        &self.runtime
+    }
+
+    /// The runtime dies: it refuses every call from now on. Logs and pods are still told: they are not its own.
+    pub fn die(&self) {
+        self.state.lock().dead = true;
+    }
+
+    /// The runtime comes back.
+    pub fn revive(&self) {
+        self.state.lock().dead = false;
+    }
+
+    /// Whether the runtime is dead.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.state.lock().dead
+    }
+
+    /// The calls that the plan made go wrong so far, in their order. Calls to a dead runtime do not count.
+    #[must_use]
+    pub fn injected(&self) -> Vec<(Operation, Arc<str>, Fault)> {
+        self.state.lock().injected.clone()
+    }
+
+    /// What goes wrong with this call, if anything.
+    fn fault(&self, operation: Operation, target: &str) -> Option<Fault> {
+        let mut state = self.state.lock();
+        if state.dead && operation.is_of_runtime() {
+            return Some(Fault::Refuse(RuntimeError::refused(
+                "the runtime does not answer",
+            )));
+        }
+        let fault = self.scripted(&mut state, operation, target).or_else(|| {
+            if self.plan.faults.is_empty() || !state.rng.chance(self.plan.faults_per_mille) {
+                return None;
+            }
+            let drawn = state.rng.below(self.plan.faults.len() as u64);
+            self.plan.faults.get(drawn as usize).cloned()
+        });
+        // This fault is for one call only, wherever it was written or drawn.
+        let fault =
+            fault.filter(|fault| *fault != Fault::SayNothing || operation == Operation::ContainerStatus);
+        if let Some(fault) = &fault {
+            state.injected.push((operation, target.into(), fault.clone()));
+            state.dead |= *fault == Fault::Die;
+        }
+        fault
+    }
+
+    fn scripted(&self, state: &mut State, operation: Operation, target: &str) -> Option<Fault> {
+        for (rule, fitted) in self.plan.rules.iter().zip(&mut state.fitted) {
+            let fits = rule.operation.is_none_or(|wanted| wanted == operation)
+                && rule.target.as_deref().is_none_or(|wanted| wanted == target);
+            if !fits {
+                continue;
+            }
+            let before = *fitted;
+            *fitted = fitted.saturating_add(1);
+            if before >= rule.skip && before - rule.skip < rule.times {
+                return Some(rule.fault.clone());
+            }
+        }
+        None
+    }
+
+    /// Carries a call out, or not, and passes its answer on, or not.
+    async fn through<T>(
+        &self,
+        operation: Operation,
+        target: &str,
+        work: impl Future<Output = Result<T, RuntimeError>> + Send,
+    ) -> Result<T, RuntimeError> {
+        carry(self.fault(operation, target), work).await
+    }
+}
+
+async fn carry<T>(
+    fault: Option<Fault>,
+    work: impl Future<Output = Result<T, RuntimeError>> + Send,
+) -> Result<T, RuntimeError> {
+    match fault {
+        None | Some(Fault::SayNothing) => work.await,
+        Some(Fault::Refuse(error)) => Err(error),
+        Some(Fault::LoseAnswer | Fault::Die) => {
+            let outcome = if work.await.is_ok() {
+                "carried out"
+            } else {
+                "refused"
+            };
+            Err(RuntimeError::unknown(format!(
+                "the answer was lost (the call was {outcome})"
+            )))
+        }
+    }
+}
+
+#[async_trait]
+impl<R: Runtime> Runtime for FaultyRuntime<R> {
+    async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
+        self.through(Operation::Containers, "", self.runtime.containers())
+            .await
+    }
+
+    async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
+        self.through(Operation::Sandboxes, "", self.runtime.sandboxes())
+            .await
+    }
+
+    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
+        self.through(Operation::Images, "", self.runtime.images()).await
+    }
+
+    async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
+        let work = self.runtime.image_file_system();
+        self.through(Operation::ImageFileSystem, "", work).await
+    }
+
+    async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
+        let work = self.runtime.container_status(id);
+        match self.fault(Operation::ContainerStatus, id) {
+            Some(Fault::SayNothing) => work.await.map(|_| None),
+            fault => carry(fault, work).await,
+        }
+    }
+
+    async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
+        let work = self.runtime.image_id(reference);
+        self.through(Operation::ImageId, reference, work).await
+    }
+
+    async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
+        let work = self.runtime.stop_container(id, grace_seconds);
+        self.through(Operation::StopContainer, id, work).await
+    }
+
+    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.remove_container(id);
+        self.through(Operation::RemoveContainer, id, work).await
+    }
+
+    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.stop_sandbox(id);
+        self.through(Operation::StopSandbox, id, work).await
+    }
+
+    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.remove_sandbox(id);
+        self.through(Operation::RemoveSandbox, id, work).await
+    }
+
+    async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.remove_image(id, runtime_handler);
+        self.through(Operation::RemoveImage, id, work).await
+    }
+}
+
+#[async_trait]
+impl<R: LogDirectory> LogDirectory for FaultyRuntime<R> {
+    async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
+        self.through(Operation::PodEntries, "", self.runtime.pod_entries())
+            .await
+    }
+
+    async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
+        let work = self.runtime.container_links();
+        self.through(Operation::ContainerLinks, "", work).await
+    }
+
+    async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.remove_pod_entry(entry);
+        self.through(Operation::RemovePodEntry, entry, work).await
+    }
+
+    async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.remove_container_link(path);
+        self.through(Operation::RemoveContainerLink, path, work).await
+    }
+
+    async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
+        let work = self.runtime.remove_container_logs(log_path);
+        self.through(Operation::RemoveContainerLogs, log_path, work).await
+    }
+}
+
+#[async_trait]
+impl<R: PodSource> PodSource for FaultyRuntime<R> {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        self.through(Operation::Pods, "", self.runtime.pods()).await
+    }
+}

@@ -1,0 +1,441 @@
+//! Decides what can be told to happen on a simulated node, apart from what a collector asks of it.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Uid,
+    node_facts::{Container, ContainerState, Image, LogTarget, PodIdentity, PodState, Sandbox},
+};
+
+use super::{
+    SimNode,
+    disk::{Growth, Purpose},
+    error::NodeError,
+    image_store::ImageKey,
+    lifecycle::{CONTAINER, IMAGE, POD, SANDBOX, not_found},
+    log::{Link, LinkTo, POD_LOG_DIRECTORY},
+    settings::FileSystemRole,
+    spec::{ContainerSpec, ImageSpec, Layer, PodSpec, RunningPod},
+    world::{ContainerRow, World},
+};
+
+impl World {
+    fn container_key(&self, id: &str) -> Result<u64, NodeError> {
+        let found = self.containers.find(id).ok().flatten();
+        found.ok_or_else(|| not_found(CONTAINER, id))
+    }
+
+    fn sandbox_key(&self, id: &str) -> Result<u64, NodeError> {
+        let found = self.sandboxes.find(id).ok().flatten();
+        found.ok_or_else(|| not_found(SANDBOX, id))
+    }
+
+    fn image_key(&self, reference: &str) -> Result<ImageKey, NodeError> {
+        let found = self.images.find_any(reference);
+        found.ok_or_else(|| not_found(IMAGE, reference))
+    }
+
+    fn change_pod(&mut self, uid: &Uid, change: impl FnOnce(&mut PodState)) -> Result<(), NodeError> {
+        let state = self.pods.known.get_mut(uid);
+        change(state.ok_or_else(|| not_found(POD, &uid.text()))?);
+        self.end_pod(uid);
+        Ok(())
+    }
+}
+
+/// Images.
+impl SimNode {
+    /// Pulls an image; returns its id. The same content under another tag is the same image with one tag more; a tag leaves the image
+    /// that had it before.
+    ///
+    /// # Errors
+    /// The layers that are not there do not fit; a layer has another size on disk; the id that was given belongs to other layers.
+    pub fn pull(&self, spec: &ImageSpec) -> Result<Arc<str>, NodeError> {
+        self.lock().pull(spec)
+    }
+
+    /// Adds an image as a runtime lists it, on a layer of its own.
+    ///
+    /// # Errors
+    /// It does not fit, or is there already.
+    pub fn insert_image(&self, image: Image) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = ImageKey {
+            id: Arc::clone(&image.id),
+            handler: Arc::clone(&image.runtime_handler),
+        };
+        if world.images.get(&key).is_some() {
+            return Err(NodeError::Exists {
+                noun: IMAGE,
+                id: key.id,
+            });
+        }
+        let layer = Layer {
+            digest: format!("all of {} {}", key.id, key.handler).into(),
+            size_bytes: image.size_bytes,
+        };
+        let layers = world.add_layers(&[layer])?;
+        world.images.insert(key, image, layers);
+        Ok(())
+    }
+
+    /// Pins an image, or unpins it.
+    ///
+    /// # Errors
+    /// There is no such image.
+    pub fn pin_image(&self, reference: &str, pinned: bool) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.image_key(reference)?;
+        world.images.set_pinned(&key, pinned);
+        Ok(())
+    }
+
+    /// Removes an image by its id, tag or digest, as an administrator does: not written down, not judged.
+    ///
+    /// # Errors
+    /// There is no such image.
+    pub fn drop_image(&self, reference: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.image_key(reference)?;
+        world.remove_image(&key);
+        Ok(())
+    }
+}
+
+/// Pods.
+impl SimNode {
+    /// Runs a pod: it becomes known as living, gets a sandbox, and its containers are created and started.
+    ///
+    /// # Errors
+    /// An image is not there: nothing changed. The disk is full: what was started before stays, as it does on a real node.
+    pub fn run_pod(&self, spec: &PodSpec) -> Result<RunningPod, NodeError> {
+        self.lock().run_pod(spec)
+    }
+
+    /// Says how far a pod has come, known or not before. Its containers stay as they are.
+    pub fn set_pod(&self, uid: &Uid, state: PodState) {
+        self.lock().pods.known.insert(uid.clone(), state);
+    }
+
+    /// A pod runs to its end: all it runs ends, and it stays known.
+    ///
+    /// # Errors
+    /// The pod is not known.
+    pub fn complete_pod(&self, uid: &Uid) -> Result<(), NodeError> {
+        self.lock().change_pod(uid, |state| state.terminated = true)
+    }
+
+    /// A pod is evicted: all it runs ends, and it stays known.
+    ///
+    /// # Errors
+    /// The pod is not known.
+    pub fn evict_pod(&self, uid: &Uid) -> Result<(), NodeError> {
+        self.lock().change_pod(uid, |state| {
+            state.evicted = true;
+            state.terminated = true;
+        })
+    }
+
+    /// A pod is deleted: all it runs ends, and it stays known until it is [forgotten](Self::forget_pod).
+    ///
+    /// # Errors
+    /// The pod is not known.
+    pub fn delete_pod(&self, uid: &Uid) -> Result<(), NodeError> {
+        self.lock().change_pod(uid, |state| {
+            *state = PodState {
+                deleted: true,
+                terminated: true,
+                ..*state
+            }
+        })
+    }
+
+    /// A pod is known no more. What it still runs ends.
+    pub fn forget_pod(&self, uid: &Uid) {
+        let mut world = self.lock();
+        world.end_pod(uid);
+        world.pods.known.remove(uid);
+    }
+
+    /// Whether the pods that are known are all there are: every source delivered, and what runs was compared with it.
+    pub fn set_pods_known(&self, sources_ready: bool, synced: bool) {
+        let mut world = self.lock();
+        world.pods.sources_ready = sources_ready;
+        world.pods.synced = synced;
+    }
+}
+
+/// Sandboxes and containers.
+impl SimNode {
+    /// Runs a sandbox for a pod; returns its id. Whether the pod is known does not matter, and does not change.
+    ///
+    /// # Errors
+    /// The id drawn for it is taken by one that was inserted.
+    pub fn run_sandbox(&self, pod: &PodIdentity) -> Result<Arc<str>, NodeError> {
+        self.lock().run_sandbox(pod).map(|(id, _)| id)
+    }
+
+    /// A sandbox ends, with all that runs in it.
+    ///
+    /// # Errors
+    /// There is no such sandbox.
+    pub fn end_sandbox(&self, id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.sandbox_key(id)?;
+        world.stop_sandbox(key);
+        Ok(())
+    }
+
+    /// Makes a container in a ready sandbox; returns its id.
+    ///
+    /// # Errors
+    /// There is no such sandbox or image, the sandbox is not ready, or the writable layer does not fit.
+    pub fn create_container(&self, sandbox_id: &str, spec: &ContainerSpec) -> Result<Arc<str>, NodeError> {
+        let mut world = self.lock();
+        let sandbox = world.sandbox_key(sandbox_id)?;
+        world.create_container(sandbox, spec, None).map(|(id, _)| id)
+    }
+
+    /// Starts a created container. Its log and the link to it come to be; of its first bytes as many as fit.
+    ///
+    /// # Errors
+    /// There is no such container, or it was started before.
+    pub fn start_container(&self, id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.container_key(id)?;
+        world.start_container(key)
+    }
+
+    /// A container ends.
+    ///
+    /// # Errors
+    /// There is no such container, or it does not run.
+    pub fn exit_container(&self, id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.container_key(id)?;
+        let state = match world.containers.get(key).map(|row| row.facts.state) {
+            Some(ContainerState::Created) => "created",
+            Some(ContainerState::Exited) => "exited",
+            Some(ContainerState::Running | ContainerState::Unknown) | None => {
+                world.stop_container(key);
+                return Ok(());
+            }
+        };
+        let (noun, id) = (CONTAINER, id.into());
+        Err(NodeError::State { noun, id, state })
+    }
+
+    /// A container ends, if it has not, and its next attempt is created and started in the same sandbox; returns the new id.
+    ///
+    /// # Errors
+    /// There is no such container; its sandbox is gone or not ready; its image is gone; the writable layer does not fit.
+    pub fn restart_container(&self, id: &str) -> Result<Arc<str>, NodeError> {
+        let mut world = self.lock();
+        let key = world.container_key(id)?;
+        world.restart_container(key)
+    }
+
+    /// Sets the state of a container, whatever it was: so the runtime comes to not know one.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn set_container_state(&self, id: &str, state: ContainerState) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.container_key(id)?;
+        world.set_container_state(key, state);
+        Ok(())
+    }
+
+    /// Changes what the runtime says of a container: odd names, labels, times. Its id and sandbox stay, and so do its bytes.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn edit_container(&self, id: &str, edit: impl FnOnce(&mut Container)) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.container_key(id)?;
+        if let Some(row) = world.containers.get_mut(key) {
+            let facts = Arc::make_mut(&mut row.facts);
+            let (id, sandbox_id) = (Arc::clone(&facts.id), Arc::clone(&facts.sandbox_id));
+            edit(facts);
+            (facts.id, facts.sandbox_id) = (id, sandbox_id);
+        }
+        world.note_growth(key);
+        Ok(())
+    }
+
+    /// Changes what the runtime says of a sandbox. Its id stays.
+    ///
+    /// # Errors
+    /// There is no such sandbox.
+    pub fn edit_sandbox(&self, id: &str, edit: impl FnOnce(&mut Sandbox)) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let key = world.sandbox_key(id)?;
+        let Some(row) = world.sandboxes.get_mut(key) else {
+            return Ok(());
+        };
+        let facts = Arc::make_mut(&mut row.facts);
+        let (id, before) = (Arc::clone(&facts.id), facts.pod.uid.clone());
+        edit(facts);
+        facts.id = id;
+        let after = facts.pod.uid.clone();
+        world.forget_sandbox_of(&before, key);
+        world.sandboxes_of.entry(after).or_default().insert(key);
+        Ok(())
+    }
+
+    /// Adds a sandbox as a runtime lists it, without a log entry.
+    ///
+    /// # Errors
+    /// There is one of that id.
+    pub fn insert_sandbox(&self, sandbox: Sandbox) -> Result<(), NodeError> {
+        self.lock().add_sandbox(sandbox).map(|_| ())
+    }
+
+    /// Adds a container as a runtime lists it. Its sandbox may be missing; the image of its `image_id`, else
+    /// `image_ref`, is in use from now on if it is there already.
+    /// `log_path`: where its status says that its log is; empty for none. No file and no link comes to be.
+    ///
+    /// # Errors
+    /// There is one of that id.
+    pub fn insert_container(&self, container: Container, log_path: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let told = &container.image;
+        let reference = if told.id.is_empty() {
+            &told.reference
+        } else {
+            &told.id
+        };
+        let image = world.images.find(reference, &told.runtime_handler);
+        let spec = ContainerSpec {
+            name: container.name.clone().unwrap_or_default(),
+            image: image.as_ref().map(|key| Arc::clone(&key.id)).unwrap_or_default(),
+            runtime_handler: Arc::clone(&told.runtime_handler),
+            annotations: container.annotations.clone(),
+            ..ContainerSpec::default()
+        };
+        let row = ContainerRow {
+            facts: Arc::new(container),
+            spec,
+            image,
+            image_volumes: Vec::new(),
+            layers: Vec::new(),
+            writable_bytes: 0,
+            log_path: log_path.into(),
+            writable_growth: Growth::default(),
+            log_growth: Growth::default(),
+        };
+        world.add_container(row).map(|_| ())
+    }
+}
+
+/// Disks and logs.
+impl SimNode {
+    /// Others write on a file system; returns how many of these bytes fitted.
+    pub fn fill(&self, role: FileSystemRole, bytes: u64) -> u64 {
+        let mut world = self.lock();
+        let purpose = world.disks.others_on(role);
+        world.disks.take_some(purpose, bytes)
+    }
+
+    /// Others remove what they wrote on a file system; returns how many bytes that freed.
+    pub fn clear(&self, role: FileSystemRole, bytes: u64) -> u64 {
+        let mut world = self.lock();
+        let purpose = world.disks.others_on(role);
+        world.disks.give(purpose, bytes)
+    }
+
+    /// From now on others write so much on the node's file system each hour, while there is room.
+    pub fn set_growth(&self, bytes_per_hour: u64) {
+        self.lock().other_growth = Growth::new(bytes_per_hour);
+    }
+
+    /// A container writes into its writable layer; returns how many of these bytes fitted.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn write_layer(&self, container_id: &str, bytes: u64) -> Result<u64, NodeError> {
+        let mut world = self.lock();
+        let key = world.container_key(container_id)?;
+        let taken = world.disks.take_some(Purpose::Writable, bytes);
+        if let Some(row) = world.containers.get_mut(key) {
+            row.writable_bytes = row.writable_bytes.saturating_add(taken);
+        }
+        Ok(taken)
+    }
+
+    /// A container logs; returns how many of these bytes fitted: none where its log is gone.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn write_log(&self, container_id: &str, bytes: u64) -> Result<u64, NodeError> {
+        let mut world = self.lock();
+        let path = world.log_path_of(container_id)?;
+        if !world.logs.has_file(&path) {
+            return Ok(0);
+        }
+        let taken = world.disks.take_some(Purpose::Logs, bytes);
+        world.logs.add_file(path, taken);
+        Ok(taken)
+    }
+
+    /// The kubelet rotates a log: its bytes move to a copy named by the time, and an empty log takes its place.
+    ///
+    /// # Errors
+    /// There is no such container, or its log is gone.
+    pub fn rotate_log(&self, container_id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let path = world.log_path_of(container_id)?;
+        let copy = format!("{path}.{}", world.now.as_secs());
+        if !world.logs.rename(&path, copy.into()) {
+            return Err(not_found("log", &path));
+        }
+        world.logs.add_file(path, 0);
+        Ok(())
+    }
+
+    /// A container's log disappears, and not its rotated copies: the link to it dangles.
+    ///
+    /// # Errors
+    /// There is no such container, or its log is gone.
+    pub fn lose_log(&self, container_id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let path = world.log_path_of(container_id)?;
+        let freed = world.logs.remove_file(&path);
+        let bytes = freed.ok_or_else(|| not_found("log", &path))?;
+        world.disks.give(Purpose::Logs, bytes);
+        Ok(())
+    }
+
+    /// Adds an entry of any name to the pod log directory, with so many bytes in one file below it.
+    ///
+    /// # Errors
+    /// The bytes do not fit.
+    pub fn insert_log_entry(&self, name: &str, bytes: u64) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        world.disks.take(Purpose::Logs, bytes)?;
+        world.logs.add_entry(name);
+        if bytes > 0 {
+            let path = format!("{POD_LOG_DIRECTORY}/{name}/inserted.log");
+            world.logs.add_file(path.into(), bytes);
+        }
+        Ok(())
+    }
+
+    /// Adds a link of any path, and what following it finds from now on. Those outside `/var/log/containers/*.log` are never listed.
+    pub fn insert_log_link(&self, path: &str, target: LogTarget) {
+        let link = Link {
+            to: LinkTo::Fixed(target),
+            container_id: None,
+        };
+        self.lock().logs.add_link(path, link);
+    }
+}
+
+impl World {
+    fn log_path_of(&self, container_id: &str) -> Result<Arc<str>, NodeError> {
+        let key = self.container_key(container_id)?;
+        let row = self.containers.get(key);
+        row.map(|row| Arc::clone(&row.log_path))
+            .ok_or_else(|| not_found(CONTAINER, container_id))
+    }
+}

@@ -1,0 +1,479 @@
+//! Containers, sandboxes and pods: what is there, in what state, and what ends it.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    PodSource, Runtime, RuntimeError, Timestamp, Uid,
+    node_facts::{Container, ContainerState, PodIdentity, PodState, SandboxState, label},
+};
+use kubegc_sim::{
+    ContainerSpec, NodeSettings, PodSpec, SimNode,
+    runtime::{ListingOrder, NodeError},
+};
+
+use crate::node::{MISSING, START, WEB, clock, is_unknown, node, node_with, now, run, small};
+
+fn state(node: &SimNode, id: &str) -> Option<ContainerState> {
+    node.container(id).map(|container| container.state)
+}
+
+/// A container in each state, in the order of the states.
+fn in_each_state(node: &SimNode) -> [(ContainerState, Arc<str>); 4] {
+    let pod = run(node, "web", WEB);
+    let spec = ContainerSpec::new("other", WEB);
+    [
+        ContainerState::Created,
+        ContainerState::Running,
+        ContainerState::Exited,
+        ContainerState::Unknown,
+    ]
+    .map(|state| {
+        let id = node.create_container(&pod.sandbox_id, &spec).unwrap();
+        node.set_container_state(&id, state).unwrap();
+        (state, id)
+    })
+}
+
+#[test]
+fn a_pod_that_runs_is_listed_with_all_that_the_runtime_knows() {
+    let node = node();
+    let pod = run(&node, "web", WEB);
+    let container = node.container(&pod.container_ids[0]).unwrap();
+    let sandbox = node.sandbox(&pod.sandbox_id).unwrap();
+    let uid = pod.pod.uid.text();
+
+    for id in [&container.id, &sandbox.id] {
+        assert!(
+            id.len() == 64 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
+            "{id}"
+        );
+    }
+    assert!(pod.pod.uid.as_uuid().is_some());
+    assert_eq!(
+        (container.state, sandbox.state),
+        (ContainerState::Running, SandboxState::Ready)
+    );
+    assert_eq!((container.created_at, sandbox.created_at), (START, START));
+    assert_eq!(container.sandbox_id, sandbox.id);
+    assert_eq!((&container.pod, &sandbox.pod), (&pod.pod, &pod.pod));
+    assert_eq!(container.name.as_deref(), Some("app"));
+    let image = node.image(WEB).unwrap();
+    assert_eq!(
+        (&container.image.reference, &container.image.id),
+        (&image.id, &image.id)
+    );
+    for labels in [&container.labels, &sandbox.labels] {
+        assert_eq!(PodIdentity::from_labels(labels), pod.pod);
+    }
+    assert_eq!(
+        container.labels.get(label::POD_UID).map(|text| &**text),
+        Some(uid.as_str())
+    );
+    assert_eq!(now(node.containers()).unwrap(), [container]);
+    assert_eq!(now(node.sandboxes()).unwrap(), [sandbox]);
+    let known = now(node.pods()).unwrap();
+    assert_eq!(
+        known.known.into_iter().collect::<Vec<_>>(),
+        [(pod.pod.uid.clone(), PodState::LIVING)]
+    );
+    assert!(known.sources_ready && known.synced);
+}
+
+#[test]
+fn image_ids_of_containers_are_told_since_1_30_only() {
+    for tells_image_ids in [true, false] {
+        let settings = NodeSettings {
+            tells_image_ids,
+            ..small()
+        };
+        let node = node_with(settings);
+        let pod = run(&node, "web", WEB);
+        let container = node.container(&pod.container_ids[0]).unwrap();
+        assert_eq!(container.image.id.is_empty(), !tells_image_ids);
+        assert_eq!(container.image.reference, node.image(WEB).unwrap().id);
+    }
+}
+
+#[test]
+fn stopping_ends_what_runs_or_may_run_and_nothing_else_however_often() {
+    let node = node();
+    for (before, id) in in_each_state(&node) {
+        let after = match before {
+            ContainerState::Created => ContainerState::Created,
+            _ => ContainerState::Exited,
+        };
+        for _ in 0..2 {
+            assert_eq!(now(node.stop_container(&id, 2)), Ok(()), "{before:?}");
+            assert_eq!(state(&node, &id), Some(after), "{before:?}");
+        }
+    }
+}
+
+#[test]
+fn removing_a_container_succeeds_in_every_state_and_again() {
+    let node = node();
+    for (before, id) in in_each_state(&node) {
+        for _ in 0..2 {
+            assert_eq!(now(node.remove_container(&id)), Ok(()), "{before:?}");
+            assert_eq!(state(&node, &id), None, "{before:?}");
+        }
+        assert_eq!(now(node.container_status(&id)), Err(RuntimeError::NotFound));
+        assert_eq!(now(node.stop_container(&id, 0)), Ok(()));
+    }
+}
+
+#[test]
+fn a_sandbox_takes_its_containers_with_it() {
+    let node = node();
+    let (web, job) = (run(&node, "web", WEB), run(&node, "job", WEB));
+    let second = node.restart_container(&web.container_ids[0]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(now(node.stop_sandbox(&web.sandbox_id)), Ok(()));
+        assert_eq!(
+            node.sandbox(&web.sandbox_id).unwrap().state,
+            SandboxState::NotReady
+        );
+        assert_eq!(state(&node, &second), Some(ContainerState::Exited));
+    }
+    for _ in 0..2 {
+        assert_eq!(now(node.remove_sandbox(&web.sandbox_id)), Ok(()));
+        assert!(node.sandbox(&web.sandbox_id).is_none());
+    }
+    let left: Vec<_> = node
+        .all_containers()
+        .iter()
+        .map(|container| container.id.clone())
+        .collect();
+    assert_eq!(left, job.container_ids);
+    assert_eq!(
+        state(&node, &left[0]),
+        Some(ContainerState::Running),
+        "another pod's"
+    );
+}
+
+#[test]
+fn a_ready_sandbox_is_removed_with_what_runs_in_it_and_its_bytes() {
+    let node = node();
+    let spec = ContainerSpec {
+        writable_bytes: 50,
+        ..ContainerSpec::new("app", WEB)
+    };
+    let pod = node
+        .run_pod(&PodSpec::new("shop", "web").container(spec))
+        .unwrap();
+    assert_eq!(node.usage().writable_bytes, 50);
+    assert_eq!(now(node.remove_sandbox(&pod.sandbox_id)), Ok(()));
+    assert_eq!(node.usage().writable_bytes, 0);
+    assert!(node.all_containers().is_empty() && node.all_sandboxes().is_empty());
+}
+
+#[test]
+fn what_never_was_is_removed_and_stopped_without_an_error() {
+    let node = node();
+    assert_eq!(now(node.stop_container(MISSING, 2)), Ok(()));
+    assert_eq!(now(node.remove_container(MISSING)), Ok(()));
+    assert_eq!(now(node.stop_sandbox(MISSING)), Ok(()));
+    assert_eq!(now(node.remove_sandbox(MISSING)), Ok(()));
+    assert_eq!(now(node.remove_image("sha256:none", "")), Ok(()));
+    assert_eq!(now(node.container_status(MISSING)), Err(RuntimeError::NotFound));
+    assert_eq!(now(node.image_id("shop/none:1")), Ok(None));
+    assert!(node.violations().is_empty());
+}
+
+#[test]
+fn an_empty_id_is_an_error_and_does_nothing() {
+    let node = node();
+    run(&node, "web", WEB);
+    assert!(is_unknown(&now(node.stop_container("", 2))));
+    assert!(is_unknown(&now(node.remove_container(""))));
+    assert!(is_unknown(&now(node.stop_sandbox(""))));
+    assert!(is_unknown(&now(node.remove_sandbox(""))));
+    assert!(is_unknown(&now(node.remove_image("", ""))));
+    assert!(is_unknown(&now(node.container_status(""))));
+    assert!(is_unknown(&now(node.image_id(""))));
+    assert_eq!(
+        (
+            node.all_containers().len(),
+            node.all_sandboxes().len(),
+            node.all_images().len()
+        ),
+        (1, 1, 2)
+    );
+}
+
+#[test]
+fn an_id_may_be_cut_to_a_beginning_that_is_its_alone() {
+    let node = SimNode::new(clock(), NodeSettings::default());
+    for id in ["aa1", "aa2", "b1"] {
+        let facts = Container::new(id, PodIdentity::default(), "app", ContainerState::Exited, START);
+        node.insert_container(facts, "").unwrap();
+    }
+    assert!(now(node.container_status("b")).is_ok());
+    assert!(is_unknown(&now(node.container_status("aa"))));
+    assert!(is_unknown(&now(node.remove_container("a"))));
+    assert_eq!(node.all_containers().len(), 3);
+    assert_eq!(now(node.remove_container("b")), Ok(()));
+    assert_eq!(now(node.container_status("b")), Err(RuntimeError::NotFound));
+}
+
+#[test]
+fn a_restart_ends_one_attempt_and_starts_the_next() {
+    let node = node();
+    let pod = run(&node, "web", WEB);
+    node.clock().set(Timestamp::from_secs(1_000_060));
+    let first = &pod.container_ids[0];
+    let second = node.restart_container(first).unwrap();
+    let third = node.restart_container(&second).unwrap();
+    let attempts: Vec<_> = node
+        .all_containers()
+        .iter()
+        .map(|container| {
+            (
+                container.attempt,
+                container.state,
+                container.created_at.since(START).as_secs(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        attempts,
+        [
+            (0, ContainerState::Exited, 0),
+            (1, ContainerState::Exited, 60),
+            (2, ContainerState::Running, 60)
+        ]
+    );
+    // An attempt that has ended is followed by the next, too.
+    node.exit_container(&third).unwrap();
+    let fourth = node.restart_container(&third).unwrap();
+    assert_eq!(node.container(&fourth).unwrap().attempt, 3);
+}
+
+#[test]
+fn a_container_needs_a_ready_sandbox_and_an_image_and_starts_once() {
+    let node = node();
+    let pod = run(&node, "web", WEB);
+    let missing = node.create_container(&pod.sandbox_id, &ContainerSpec::new("app", "shop/none:1"));
+    assert_eq!(
+        missing.unwrap_err().to_string(),
+        r#"there is no image "shop/none:1""#
+    );
+    let id = &pod.container_ids[0];
+    assert!(matches!(
+        node.start_container(id),
+        Err(NodeError::State { state: "running", .. })
+    ));
+    assert_eq!(node.exit_container(id), Ok(()));
+    assert!(matches!(
+        node.exit_container(id),
+        Err(NodeError::State { state: "exited", .. })
+    ));
+    assert!(matches!(
+        node.start_container(id),
+        Err(NodeError::State { state: "exited", .. })
+    ));
+    node.end_sandbox(&pod.sandbox_id).unwrap();
+    let late = node.create_container(&pod.sandbox_id, &ContainerSpec::new("app", WEB));
+    assert!(matches!(
+        late,
+        Err(NodeError::State {
+            state: "not ready",
+            ..
+        })
+    ));
+    assert!(matches!(node.restart_container(id), Err(NodeError::State { .. })));
+    assert!(matches!(
+        node.exit_container(MISSING),
+        Err(NodeError::NotFound { .. })
+    ));
+    let unpulled = PodSpec::new("shop", "late").container(ContainerSpec::new("app", "shop/none:1"));
+    assert!(matches!(node.run_pod(&unpulled), Err(NodeError::NotFound { .. })));
+    assert_eq!(node.all_sandboxes().len(), 1, "nothing of it was started");
+}
+
+type End = fn(&SimNode, &Uid);
+
+#[test]
+fn n2_60_pods_end_in_different_ways() {
+    let evicted = PodState {
+        evicted: true,
+        ..PodState::COMPLETED
+    };
+    let ends: [(End, Option<PodState>); 5] = [
+        (
+            |node, uid| node.complete_pod(uid).unwrap(),
+            Some(PodState::COMPLETED),
+        ),
+        (|node, uid| node.evict_pod(uid).unwrap(), Some(evicted)),
+        (|node, uid| node.delete_pod(uid).unwrap(), Some(PodState::GONE)),
+        (SimNode::forget_pod, None),
+        (
+            |node, uid| node.set_pod(uid, PodState::GONE),
+            Some(PodState::GONE),
+        ),
+    ];
+    for (index, (end, expected)) in ends.into_iter().enumerate() {
+        let node = node();
+        let (pod, other) = (run(&node, "web", WEB), run(&node, "other", WEB));
+        end(&node, &pod.pod.uid);
+        let known = node.known_pods().known;
+        assert_eq!(known.get(&pod.pod.uid).copied(), expected, "{index}");
+        assert_eq!(known.get(&other.pod.uid), Some(&PodState::LIVING), "{index}");
+        // Saying how far a pod has come is the only one that ends nothing.
+        let runs = index == 4;
+        let expected = if runs {
+            ContainerState::Running
+        } else {
+            ContainerState::Exited
+        };
+        assert_eq!(state(&node, &pod.container_ids[0]), Some(expected), "{index}");
+        assert_eq!(
+            node.sandbox(&pod.sandbox_id).unwrap().state == SandboxState::Ready,
+            runs,
+            "{index}"
+        );
+        assert_eq!(
+            state(&node, &other.container_ids[0]),
+            Some(ContainerState::Running),
+            "{index}"
+        );
+    }
+    assert!(matches!(
+        node().delete_pod(&"u1".into()),
+        Err(NodeError::NotFound { .. })
+    ));
+}
+
+#[test]
+fn n2_61_whether_the_pods_are_all_known_is_told() {
+    let node = node();
+    node.set_pods_known(false, true);
+    let pods = now(node.pods()).unwrap();
+    assert_eq!((pods.sources_ready, pods.synced), (false, true));
+}
+
+#[test]
+fn a_new_sandbox_of_a_pod_counts_on_and_edits_keep_ids() {
+    let node = node();
+    let pod = run(&node, "web", WEB);
+    let again = node.run_sandbox(&pod.pod).unwrap();
+    assert_eq!(node.sandbox(&again).unwrap().attempt, 1);
+    node.edit_sandbox(&again, |sandbox| {
+        sandbox.id = "other".into();
+        sandbox.pod.uid = "u9".into();
+    })
+    .unwrap();
+    node.edit_container(&pod.container_ids[0], |container| {
+        container.id = "other".into();
+        container.name = None;
+        container.created_at = Timestamp::EPOCH;
+    })
+    .unwrap();
+    let edited = node.container(&pod.container_ids[0]).unwrap();
+    assert_eq!((&edited.name, edited.created_at), (&None, Timestamp::EPOCH));
+    assert_eq!(node.sandbox(&again).unwrap().id, again);
+    // The pod that it says it belongs to is the one that ends it.
+    node.forget_pod(&pod.pod.uid);
+    assert_eq!(node.sandbox(&again).unwrap().state, SandboxState::Ready);
+    node.forget_pod(&"u9".into());
+    assert_eq!(node.sandbox(&again).unwrap().state, SandboxState::NotReady);
+}
+
+#[test]
+fn inserted_things_are_listed_as_given_and_ids_are_taken_once() {
+    let node = SimNode::new(clock(), NodeSettings::default());
+    let mut facts = Container::new(
+        "c1",
+        PodIdentity::default(),
+        "app",
+        ContainerState::Unknown,
+        START,
+    );
+    facts.sandbox_id = "gone".into();
+    assert_eq!(node.insert_container(facts.clone(), "/logs/c1.log"), Ok(()));
+    assert_eq!(now(node.containers()).unwrap(), [Arc::new(facts.clone())]);
+    let status = now(node.container_status("c1")).unwrap().unwrap();
+    assert_eq!(
+        (status.state, &*status.log_path),
+        (ContainerState::Unknown, "/logs/c1.log")
+    );
+    let again = node.insert_container(facts, "");
+    assert_eq!(
+        again.unwrap_err().to_string(),
+        r#"container "c1" is there already"#
+    );
+    // A sandbox whose id begins like that is not the one it ran in.
+    let sandbox = |id: &str| kubegc_core::node_facts::Sandbox {
+        id: id.into(),
+        pod: PodIdentity::default(),
+        attempt: 0,
+        state: SandboxState::NotReady,
+        created_at: START,
+        labels: Default::default(),
+    };
+    node.insert_sandbox(sandbox("gone1")).unwrap();
+    assert!(matches!(
+        node.insert_sandbox(sandbox("gone1")),
+        Err(NodeError::Exists { .. })
+    ));
+    assert!(matches!(
+        node.restart_container("c1"),
+        Err(NodeError::NotFound { .. })
+    ));
+    now(node.remove_sandbox("gone1")).unwrap();
+    assert_eq!(node.all_containers().len(), 1);
+}
+
+#[test]
+fn listings_are_permutations_that_the_seed_repeats() {
+    let listed = |seed, listing_order| {
+        let node = node_with(NodeSettings {
+            seed,
+            listing_order,
+            capacity_bytes: 1 << 30,
+            ..NodeSettings::default()
+        });
+        for index in 0..20 {
+            run(&node, &format!("web-{index}"), WEB);
+        }
+        let arrival = node.all_containers();
+        let listings: Vec<_> = (0..2).map(|_| now(node.containers()).unwrap()).collect();
+        for listing in &listings {
+            let sorted = |containers: &[Arc<Container>]| {
+                let mut ids: Vec<_> = containers.iter().map(|container| container.id.clone()).collect();
+                ids.sort();
+                ids
+            };
+            assert_eq!(sorted(listing), sorted(&arrival));
+        }
+        let sandboxes = now(node.sandboxes()).unwrap();
+        assert_eq!((sandboxes.len(), now(node.images()).unwrap().len()), (20, 2));
+        (arrival, listings)
+    };
+    let (arrival, shuffled) = listed(7, ListingOrder::Shuffled);
+    assert_ne!(shuffled[0], arrival);
+    assert_ne!(shuffled[0], shuffled[1], "another order each time");
+    assert_eq!(
+        listed(7, ListingOrder::Shuffled),
+        (arrival, shuffled.clone()),
+        "repeats"
+    );
+    assert_ne!(listed(8, ListingOrder::Shuffled).1, shuffled);
+    let (arrival, stable) = listed(7, ListingOrder::Arrival);
+    assert_eq!(stable, [arrival.clone(), arrival]);
+}
+
+#[test]
+fn clones_are_one_node_and_a_fork_is_another() {
+    let node = node();
+    let (clone, fork) = (node.clone(), node.fork(clock()));
+    run(&clone, "web", WEB);
+    assert_eq!(node.all_containers().len(), 1);
+    assert!(fork.all_containers().is_empty());
+    // Both draw the same ids when told the same.
+    assert_eq!(
+        run(&fork, "web", WEB).container_ids[0],
+        node.all_containers()[0].id
+    );
+}

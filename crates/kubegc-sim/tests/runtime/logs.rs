@@ -1,0 +1,213 @@
+//! Logs: entries of pods, files of containers, links that may dangle.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    LogDirectory, Runtime, RuntimeError,
+    node_facts::{LogTarget, PodIdentity},
+};
+use kubegc_sim::{
+    ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimNode,
+    runtime::{CONTAINER_LOG_DIRECTORY, RunningPod, container_log_link, pod_log_entry},
+};
+
+use crate::node::{WEB, node, node_with, now, run, texts};
+
+fn logging(node: &SimNode, name: &str) -> RunningPod {
+    let spec = ContainerSpec {
+        log_bytes: 40,
+        ..ContainerSpec::new("app", WEB)
+    };
+    node.run_pod(&PodSpec::new("shop", name).container(spec)).unwrap()
+}
+
+fn targets(node: &SimNode) -> Vec<LogTarget> {
+    now(node.container_links())
+        .unwrap()
+        .iter()
+        .map(|link| link.target)
+        .collect()
+}
+
+#[test]
+fn a_started_container_has_a_log_and_a_link_to_it() {
+    let node = node();
+    let pod = logging(&node, "web");
+    let (id, uid) = (&pod.container_ids[0], &pod.pod.uid);
+    let entry = format!("shop_web_{uid}");
+    assert_eq!(pod_log_entry(&pod.pod), entry);
+    assert_eq!(texts(&now(node.pod_entries()).unwrap()), [entry.as_str()]);
+    let status = now(node.container_status(id)).unwrap().unwrap();
+    assert_eq!(*status.log_path, *format!("/var/log/pods/{entry}/app/0.log"));
+    assert_eq!(node.log_path(id), Some(status.log_path));
+    let links = now(node.container_links()).unwrap();
+    assert_eq!(
+        *links[0].path,
+        *format!("/var/log/containers/web_shop_app-{id}.log")
+    );
+    assert_eq!((links.len(), links[0].target), (1, LogTarget::Exists));
+    // One that was never started has neither.
+    node.create_container(&pod.sandbox_id, &ContainerSpec::new("late", WEB))
+        .unwrap();
+    assert_eq!(now(node.container_links()).unwrap().len(), 1);
+    assert_eq!(node.usage().logs_bytes, 40);
+}
+
+#[test]
+fn logs_outlive_their_container_until_they_are_removed() {
+    let node = node();
+    let pod = logging(&node, "web");
+    let id = &pod.container_ids[0];
+    let path = node.log_path(id).unwrap();
+    node.clock().advance(Duration::from_secs(5));
+    node.rotate_log(id).unwrap();
+    node.write_log(id, 3).unwrap();
+    now(node.remove_sandbox(&pod.sandbox_id)).unwrap();
+    assert_eq!(
+        (node.usage().logs_bytes, targets(&node)),
+        (43, vec![LogTarget::Exists])
+    );
+    assert_eq!(now(node.remove_container_logs(&path)), Ok(()));
+    assert_eq!(
+        (node.usage().logs_bytes, targets(&node)),
+        (0, vec![LogTarget::Missing]),
+        "copies went, too"
+    );
+    assert_eq!(now(node.remove_container_logs(&path)), Ok(()), "again");
+    let link = now(node.container_links()).unwrap()[0].path.clone();
+    assert_eq!(now(node.remove_container_link(&link)), Ok(()));
+    assert_eq!(
+        now(node.remove_container_link(&link)),
+        Err(RuntimeError::NotFound)
+    );
+    assert_eq!(now(node.pod_entries()).unwrap().len(), 1, "the entry stays");
+}
+
+#[test]
+fn removing_logs_by_path_spares_those_of_others() {
+    let node = node_with(NodeSettings::default());
+    let pod = logging(&node, "web");
+    let mut last = pod.container_ids[0].clone();
+    for _ in 0..10 {
+        last = node.restart_container(&last).unwrap();
+    }
+    assert_eq!(node.usage().logs_bytes, 440);
+    now(node.remove_container_logs("")).unwrap();
+    assert_eq!(node.usage().logs_bytes, 440, "nothing begins with nothing");
+    // 1.log, not 10.log.
+    let path = node.log_path(&node.all_containers()[1].id).unwrap();
+    now(node.remove_container_logs(&path)).unwrap();
+    assert_eq!(node.usage().logs_bytes, 400);
+}
+
+#[test]
+fn removing_an_entry_removes_all_below_it_and_nothing_beside_it() {
+    let node = node();
+    let (web, other) = (logging(&node, "web"), logging(&node, "other"));
+    node.insert_log_entry("shop_web", 11).unwrap();
+    let entry = pod_log_entry(&web.pod);
+    for _ in 0..2 {
+        assert_eq!(now(node.remove_pod_entry(&entry)), Ok(()));
+        assert_eq!(node.usage().logs_bytes, 51);
+    }
+    assert_eq!(
+        texts(&now(node.pod_entries()).unwrap()),
+        [pod_log_entry(&other.pod).as_str(), "shop_web"]
+    );
+    // Whoever still runs logs into nothing, and its next attempt has no folder to log to.
+    assert_eq!(node.write_log(&web.container_ids[0], 5), Ok(0));
+    let next = node.restart_container(&web.container_ids[0]).unwrap();
+    assert_eq!((node.write_log(&next, 5), node.usage().logs_bytes), (Ok(0), 51));
+    assert_eq!(
+        targets(&node)
+            .iter()
+            .filter(|target| **target == LogTarget::Missing)
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn n6_2_names_that_lead_elsewhere_are_refused() {
+    let node = node();
+    logging(&node, "web");
+    for entry in ["", ".", "..", "../pods", "a/b", "/var/log/pods"] {
+        let answer = now(node.remove_pod_entry(entry));
+        assert!(matches!(answer, Err(RuntimeError::Refused { .. })), "{entry:?}");
+    }
+    assert_eq!(node.usage().logs_bytes, 40);
+}
+
+#[test]
+fn rotation_leaves_the_link_whole_and_a_lost_log_does_not() {
+    let node = node();
+    let pod = logging(&node, "web");
+    let id = &pod.container_ids[0];
+    node.rotate_log(id).unwrap();
+    assert_eq!(
+        (node.usage().logs_bytes, targets(&node)),
+        (40, vec![LogTarget::Exists])
+    );
+    node.lose_log(id).unwrap();
+    assert_eq!(
+        (node.usage().logs_bytes, targets(&node)),
+        (40, vec![LogTarget::Missing]),
+        "the copy stays"
+    );
+    assert!(node.lose_log(id).is_err() && node.rotate_log(id).is_err());
+}
+
+#[test]
+fn n2_44_only_what_the_pattern_finds_is_listed_by_path() {
+    let node = node();
+    let path = |name: &str| format!("{CONTAINER_LOG_DIRECTORY}/{name}");
+    let links = [
+        ("b-123456.log", LogTarget::Unknown),
+        ("a.log", LogTarget::Missing),
+        ("c.txt", LogTarget::Missing),
+        ("deep/d.log", LogTarget::Missing),
+    ];
+    for (name, target) in links {
+        node.insert_log_link(&path(name), target);
+    }
+    node.insert_log_link("/elsewhere/e.log", LogTarget::Missing);
+    let listed = now(node.container_links()).unwrap();
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|link| (link.path.to_string(), link.target))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            (path("a.log"), LogTarget::Missing),
+            (path("b-123456.log"), LogTarget::Unknown)
+        ]
+    );
+}
+
+#[test]
+fn n2_49_a_cut_link_still_leads_to_its_log_and_its_id_is_found_by_its_beginning() {
+    let node = node();
+    let name = "x".repeat(200);
+    let pod = logging(&node, &name);
+    let id = &pod.container_ids[0];
+    let link = now(node.container_links()).unwrap()[0].clone();
+    assert_eq!(*link.path, *container_log_link(&pod.pod, "app", id));
+    let file = link.path.strip_prefix(CONTAINER_LOG_DIRECTORY).unwrap();
+    assert_eq!((file.len(), link.target), (1 + 255, LogTarget::Exists));
+    let cut = file.rsplit('-').next().unwrap().strip_suffix(".log").unwrap();
+    assert!(cut.len() < 64 && id.starts_with(cut), "{cut}");
+    assert!(now(node.container_status(cut)).is_ok());
+}
+
+#[test]
+fn logs_take_what_fits_when_a_container_starts() {
+    let node = node();
+    node.pull(&ImageSpec::new("big:1").layer("big", 380)).unwrap();
+    let pod = logging(&node, "web");
+    assert_eq!(node.usage().logs_bytes, 20);
+    assert_eq!(node.write_log(&pod.container_ids[0], 1), Ok(0));
+    let unplaced: PodIdentity = run(&node, "next", WEB).pod;
+    let entries: Vec<Arc<str>> = node.all_log_entries();
+    assert!(entries.iter().any(|entry| **entry == *pod_log_entry(&unplaced)));
+}
