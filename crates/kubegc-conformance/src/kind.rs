@@ -65,6 +65,14 @@ impl Kind {
             Some(Self::ConflictingData)
         } else if has("kind") && has("body") {
             Some(Self::Patch)
+        } else if has("rounds") && has("outcomes") {
+            Some(Self::ImageGc)
+        } else if has("call") && has("outcomes") {
+            Some(Self::ContainerGc)
+        } else if has("high_threshold_percent") || has("low_threshold_percent") {
+            Some(Self::ImageGcPolicy)
+        } else if has("signal") {
+            Some(Self::SignalReclaim)
         } else {
             None
         }

@@ -7,6 +7,7 @@
 mod failure;
 mod graph;
 pub mod kind;
+mod node;
 mod objects;
 pub mod runner;
 

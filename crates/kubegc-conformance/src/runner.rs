@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     Failure, graph,
     kind::{COMPACT, Kind, semantics_of_name},
-    objects,
+    node, objects,
 };
 
 /// Which cases to replay.
@@ -257,10 +257,10 @@ impl Source {
                 Ok(inputs) => objects::replay_compact(line, inputs),
                 Err(failure) => Err(failure).into(),
             },
-            Some(kind) => Err(Failure::unreadable(format!(
-                "{kind:?} cases are not replayed yet"
-            )))
-            .into(),
+            Some(Kind::ContainerGc) => node::replay_containers(line),
+            Some(Kind::ImageGc) => node::replay_images(line),
+            Some(Kind::ImageGcPolicy) => node::replay_policy(line).into(),
+            Some(Kind::SignalReclaim) => node::replay_signal(line).into(),
             None => Err(Failure::unreadable(
                 "neither the file's name nor the line tells what kind of case it is",
             ))

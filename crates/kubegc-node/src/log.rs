@@ -10,7 +10,7 @@
 //! # Upstream
 //! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `evictPodLogsDirectories`; `legacy.go`, `helpers.go`.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{
     Kept, Plan, PlanOf, Planner, RuntimeError, Timestamp, Uid,
@@ -287,10 +287,19 @@ impl Policy {
             Ok(links) => links,
             Err(why) => return plan.findings.push(unlisted(&why.to_string())),
         };
-        let mut links: Vec<&LogLink> = links.iter().collect();
+        // A path that is told twice counts as it protects the most: as a link that does not dangle, as far as is known.
+        let dangles = |link: &LogLink| link.target == LogTarget::Missing;
+        let whole: BTreeSet<_> = links
+            .iter()
+            .filter(|link| !dangles(link))
+            .map(|link| &link.path)
+            .collect();
+        let mut links: Vec<&LogLink> = links
+            .iter()
+            .filter(|link| !dangles(link) || !whole.contains(&link.path))
+            .collect();
         if self.order == Order::Total {
             links.sort_by_key(|link| (&link.path, link.target));
-            // A path that is told twice counts as it protects the most: as a link that leads somewhere.
             links.dedup_by_key(|link| &link.path);
         }
         for link in links {

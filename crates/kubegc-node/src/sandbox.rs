@@ -116,8 +116,12 @@ pub enum Reason {
     Newest,
     /// It names no pod.
     NoPod,
-    /// Its id stands in the listing more than once; the first counts.
+    /// The runtime gave no id, so nothing can be asked of it.
+    NoId,
+    /// Its id stands in the listing more than once, with equal contents; counted once.
     Repeated,
+    /// Its id stands in the listing more than once, with different contents; not touched.
+    Contradiction,
     /// There is no listing of sandboxes or containers.
     Unlisted(Box<str>),
 }
@@ -146,7 +150,7 @@ impl Planner for Policy {
         for container in containers {
             *within.entry(&container.sandbox_id).or_default() += 1;
         }
-        for group in self.groups(sandboxes, &mut plan.findings).into_values() {
+        for group in self.groups(sandboxes, &mut plan).into_values() {
             self.group(inventory, &within, &group, &mut plan);
         }
         plan
@@ -154,32 +158,41 @@ impl Planner for Policy {
 }
 
 impl Policy {
-    /// The sandboxes of each pod, the newest first, or in the order of the listing where all are looked at alike.
+    /// The sandboxes of each pod, the newest first, or in the order of the listing where all are looked at alike. Those that cannot be told apart are
+    /// no part of any group: they stay.
     fn groups<'a>(
         &self,
         sandboxes: &'a [Arc<Sandbox>],
-        findings: &mut Vec<Kept<Subject, Reason>>,
+        plan: &mut PlanOf<Self>,
     ) -> BTreeMap<&'a Uid, Vec<&'a Arc<Sandbox>>> {
-        let mut ids = BTreeSet::new();
-        let mut groups: BTreeMap<&Uid, Vec<&Arc<Sandbox>>> = BTreeMap::new();
         let mut listed: Vec<&Arc<Sandbox>> = sandboxes.iter().collect();
         if self.order == Order::Total {
-            // Among repeated ids the ready one counts: it protects.
-            listed.sort_by_key(|sandbox| {
-                (
-                    Reverse(sandbox.created_at),
-                    Arc::clone(&sandbox.id),
-                    sandbox.state,
-                )
-            });
+            listed.sort_by(|a, b| everything(a).cmp(&everything(b)));
         }
+        let mut first: BTreeMap<&str, &Arc<Sandbox>> = BTreeMap::new();
+        let mut contested: BTreeSet<&str> = BTreeSet::new();
+        for &sandbox in &listed {
+            if **first.entry(&sandbox.id).or_insert(sandbox) != *sandbox {
+                contested.insert(&sandbox.id);
+            }
+        }
+        let mut groups: BTreeMap<&Uid, Vec<&Arc<Sandbox>>> = BTreeMap::new();
         for sandbox in listed {
-            if !ids.insert(&sandbox.id) {
-                findings.push(about(sandbox, Reason::Repeated));
+            let doubt = if contested.contains(&*sandbox.id) {
+                Some(Reason::Contradiction)
+            } else if first.remove(&*sandbox.id).is_none() {
+                plan.findings.push(about(sandbox, Reason::Repeated));
+                continue;
+            } else {
+                sandbox.id.is_empty().then_some(Reason::NoId)
+            };
+            if let Some(doubt) = doubt {
+                plan.findings.push(about(sandbox, doubt.clone()));
+                plan.kept.push(about(sandbox, doubt));
                 continue;
             }
             if sandbox.pod.uid.is_empty() {
-                findings.push(about(sandbox, Reason::NoPod));
+                plan.findings.push(about(sandbox, Reason::NoPod));
             }
             groups.entry(&sandbox.pod.uid).or_default().push(sandbox);
         }
@@ -224,6 +237,15 @@ impl Policy {
     }
 }
 
+/// All that is said of a sandbox, in the order in which they are looked at: the newest first, then by id.
+fn everything(sandbox: &Sandbox) -> impl Ord + '_ {
+    (
+        Reverse(sandbox.created_at),
+        (&sandbox.id, sandbox.state),
+        (&sandbox.pod, sandbox.attempt, &sandbox.labels),
+    )
+}
+
 fn about(sandbox: &Arc<Sandbox>, reason: Reason) -> Kept<Subject, Reason> {
     Kept {
         object: Subject::Sandbox(Arc::clone(sandbox)),
@@ -258,7 +280,9 @@ impl fmt::Display for Reason {
             Self::HasContainers { containers } => write!(f, "{containers} containers stand in it"),
             Self::Newest => f.write_str("the newest of its pod"),
             Self::NoPod => f.write_str("its metadata names no pod"),
-            Self::Repeated => f.write_str("listed more than once"),
+            Self::NoId => f.write_str("the runtime gave no id"),
+            Self::Repeated => f.write_str("listed more than once, alike"),
+            Self::Contradiction => f.write_str("listed more than once, differently"),
             Self::Unlisted(why) => write!(f, "the sandboxes are unknown: {why}"),
         }
     }

@@ -15,6 +15,7 @@
 //! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `evictContainers`, alike from 1.20 to 1.36. Upstream visits units in random order; here they go by pod
 //! uid and container name. A container without metadata would crash upstream; here it stays and is told.
 
+mod listing;
 mod pass;
 mod plan;
 mod policy;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use kubegc_core::{
     Kept, Plan, PlanOf, Planner, Timestamp,
-    node_facts::{Container, ContainerState, PodState, annotation},
+    node_facts::{Container, PodState, annotation},
 };
 
 use super::{
     Action, Occasion, Policy, Reason, RemovedBecause, Subject, Summary,
-    units::{Dead, Units, about, newest_first, sort},
+    listing::sort,
+    units::{Dead, Units, newest_first},
 };
 use crate::{
     Inventory, Order,
@@ -41,7 +42,8 @@ impl Planner for Policy {
         let mut plan: PlanOf<Self> = Plan {
             kept: sorted.kept,
             findings: sorted.findings,
-            next_at: sorted.next_at,
+            // At the end of time nothing lies ahead.
+            next_at: sorted.next_at.filter(|&at| at > now),
             ..Plan::default()
         };
         let mut choice = Choice {
@@ -160,7 +162,8 @@ impl Choice<'_> {
         // Sorted even where all go: upstream sorts the node's list before it cuts it.
         newest_first(&mut all, self.listing, self.policy.order);
         for dead in all[keep..].iter().rev() {
-            self.actions.push(remove(self.listing, *dead, reason));
+            let container = self.units.take(*dead, self.listing);
+            self.actions.push(remove(container, *dead, reason));
         }
         // What stays is told by unit: mark what goes.
         let mut goes = vec![false; self.listing.len()];
@@ -185,8 +188,10 @@ impl Choice<'_> {
         if keep > 0 || self.policy.order == Order::Total {
             newest_first(dead, self.listing, self.policy.order);
         }
-        for dead in dead[keep as usize..].iter().rev() {
-            self.actions.push(remove(self.listing, *dead, reason));
+        for at in (unit.start + keep..unit.start + unit.len).rev() {
+            let dead = self.units.dead[at as usize];
+            let container = self.units.take(dead, self.listing);
+            self.actions.push(remove(container, dead, reason));
         }
         self.units.units[at].len = keep;
     }
@@ -203,23 +208,26 @@ impl Choice<'_> {
             }
             // While sources are missing nothing was removed with its pod, so positions of units have not moved.
             let unready = self.unready.binary_search(&at).is_ok();
-            for (newer, dead) in staying.iter().enumerate() {
+            for newer in 0..unit.len {
+                let dead = self.units.dead[(unit.start + newer) as usize];
                 let reason = if unready {
                     Reason::SourcesNotReady
                 } else {
-                    Reason::WithinLimits { newer: count(newer) }
+                    Reason::WithinLimits { newer }
                 };
-                kept.push(about(&self.listing[dead.at as usize], reason));
+                kept.push(Kept {
+                    object: Subject::Container(self.units.take(dead, self.listing)),
+                    reason,
+                });
             }
         }
     }
 }
 
-fn remove(listing: &[Arc<Container>], dead: Dead, reason: RemovedBecause) -> Action {
-    let container = &listing[dead.at as usize];
+fn remove(container: Arc<Container>, dead: Dead, reason: RemovedBecause) -> Action {
     Action::Remove {
-        container: Arc::clone(container),
-        stop_first: (container.state == ContainerState::Unknown).then(|| grace_seconds(container)),
+        stop_first: dead.is_unknown.then(|| grace_seconds(&container)),
+        container,
         reason,
     }
 }

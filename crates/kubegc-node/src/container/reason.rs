@@ -117,6 +117,8 @@ pub enum Reason {
     SourcesNotReady,
     /// The runtime gave no metadata, so its unit is not known.
     NoMetadata,
+    /// The runtime gave no id, so nothing can be asked of it.
+    NoId,
     /// It names no pod. It belongs to the unit of all that do not.
     NoPod,
     /// Its id stands in the listing more than once, with equal contents; counted once.
@@ -156,6 +158,7 @@ impl Reason {
             Self::WithinLimits { .. } => "WithinLimits",
             Self::SourcesNotReady => "SourcesNotReady",
             Self::NoMetadata => "NoMetadata",
+            Self::NoId => "NoId",
             Self::NoPod => "NoPod",
             Self::Repeated => "Repeated",
             Self::Contradiction => "Contradiction",
@@ -222,6 +225,7 @@ impl fmt::Display for Reason {
             Self::WithinLimits { newer } => write!(f, "within all limits, {newer} newer in its unit"),
             Self::SourcesNotReady => f.write_str("its pod is gone, but not all sources of pods are ready"),
             Self::NoMetadata => f.write_str("the runtime gave no metadata"),
+            Self::NoId => f.write_str("the runtime gave no id"),
             Self::NoPod => f.write_str("no label names its pod"),
             Self::Repeated => f.write_str("listed more than once, alike"),
             Self::Contradiction => f.write_str("listed more than once, differently"),

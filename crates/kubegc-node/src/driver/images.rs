@@ -130,8 +130,10 @@ impl Node<'_> {
         let mut volumes = Vec::new();
         for container in inventory.containers.iter().flatten() {
             let status = self.world.runtime.container_status(&container.id).await;
-            let status = status.map_err(Unlisted::from)?;
-            volumes.extend(status.into_iter().flat_map(|status| status.image_volumes));
+            // An answer that says nothing is none: what the container mounts is not known.
+            let nothing = || RuntimeError::unknown("container status is nil");
+            let status = status.and_then(|status| status.ok_or_else(nothing));
+            volumes.extend(status.map_err(Unlisted::from)?.image_volumes);
         }
         Ok(volumes)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Kept, Timestamp};
+use kubegc_core::{Kept, Timestamp, node_facts::Image};
 
 use super::{Policy, Reason, Records, Subject, detect::Listed};
 use crate::{GoDuration, Inventory, Order};
@@ -51,6 +51,7 @@ pub(super) enum Fate {
 pub(super) struct Choice {
     /// What the listing says of each record.
     pub(super) listed: Vec<Listed>,
+    shared: Vec<Option<Arc<Image>>>,
     /// In the order in which they go.
     pub(super) candidates: Vec<Candidate>,
     /// One for each candidate.
@@ -60,10 +61,16 @@ pub(super) struct Choice {
 
 impl Choice {
     /// N3.17 to N3.19: unused and unpinned, least recently used first, then first detected first.
-    pub(super) fn new(policy: &Policy, records: &Records, listed: Vec<Listed>) -> Self {
+    pub(super) fn new(
+        policy: &Policy,
+        records: &Records,
+        listed: Vec<Listed>,
+        shared: Vec<Option<Arc<Image>>>,
+    ) -> Self {
         let mut invalid = 0;
-        let mut candidates = Vec::with_capacity(listed.len());
-        for (at, (record, listed)) in records.sorted.iter().zip(&listed).enumerate() {
+        // Last use, first detection, rank: what is sorted is small.
+        let mut order: Vec<(i64, i64, u32, u32)> = Vec::with_capacity(listed.len());
+        for (at, (record, listed)) in (0..).zip(records.sorted.iter().zip(&listed)) {
             if listed.in_use || record.pinned {
                 continue;
             }
@@ -71,28 +78,36 @@ impl Choice {
                 invalid += 1;
                 continue;
             }
-            candidates.push(Candidate {
+            // Records stand in the order of their keys, so equals go by key.
+            let rank = match policy.order {
+                Order::Total => at,
+                Order::Listing => listed.first_at,
+            };
+            order.push((nanos(record.last_used), nanos(record.first_detected), rank, at));
+        }
+        order.sort_unstable();
+        let candidate = |&(.., at): &(i64, i64, u32, u32)| {
+            let record = &records.sorted[at as usize];
+            Candidate {
                 last_used: record.last_used,
                 first_detected: record.first_detected,
-                // Four billion images do not fit into memory.
-                record: u32::try_from(at).unwrap_or(u32::MAX),
-            });
-        }
-        // Records stand in the order of their keys, so equals go by key.
-        let rank = |candidate: &Candidate| match policy.order {
-            Order::Total => candidate.record,
-            Order::Listing => listed[candidate.record as usize].first_at,
+                record: at,
+            }
         };
-        candidates.sort_unstable_by_key(|candidate| {
-            let times = [candidate.last_used, candidate.first_detected].map(nanos);
-            (times, rank(candidate))
-        });
+        let candidates: Vec<Candidate> = order.iter().map(candidate).collect();
         Self {
             fates: vec![Fate::Waiting; candidates.len()],
             listed,
+            shared,
             candidates,
             invalid,
         }
+    }
+
+    /// The image of a record, to be told of.
+    pub(super) fn take(&mut self, record: usize, images: &[Arc<Image>]) -> Arc<Image> {
+        let at = self.listed[record].at as usize;
+        self.shared[at].take().unwrap_or_else(|| Arc::clone(&images[at]))
     }
 
     /// How many records were passed over because their key names no image.
@@ -106,11 +121,9 @@ impl Choice {
         age_max != GoDuration::ZERO && GoDuration::between(watched_since, now) > age_max
     }
 
-    /// The size of a candidate as upstream counts it.
-    pub(super) fn size(&self, at: usize, records: &Records) -> i64 {
-        records.sorted[self.candidates[at].record as usize]
-            .size_bytes
-            .cast_signed()
+    /// The size of a candidate.
+    pub(super) fn size(&self, at: usize, records: &Records) -> u64 {
+        records.sorted[self.candidates[at].record as usize].size_bytes
     }
 
     /// What is odd about the images and their records.

@@ -17,6 +17,8 @@ pub(super) struct Detected {
     pub(super) records: Records,
     /// One for each record, in their order.
     pub(super) listed: Vec<Listed>,
+    /// The images by their positions, each to be taken once: shared while their memory is at hand, not looked up again when they are told of.
+    pub(super) shared: Vec<Option<Arc<Image>>>,
 }
 
 /// What a listing says of one record.
@@ -46,29 +48,40 @@ pub(super) fn detect(
         Err(error) => return Err((records, error)),
     };
     let keys = Keys::new(policy, images);
-    let sorted = keys.sorted();
+    let shared = images.iter().map(|image| Some(Arc::clone(image))).collect();
+    let seen = keys.seen(images, &in_use);
+    let sorted = keys.sorted(&seen);
     let mut detected = Detected {
         records: Records {
             sorted: Vec::with_capacity(sorted.len()),
             detected: records.detected,
         },
         listed: Vec::with_capacity(sorted.len()),
+        shared,
     };
     let mut old = records.sorted.into_iter().peekable();
-    for same in sorted.chunk_by(|a, b| a.prefix == b.prefix && keys.text(a.at) == keys.text(b.at)) {
+    let key_of = |keyed: &Keyed| seen[keyed.at as usize].key;
+    for same in sorted.chunk_by(|a, b| a.prefix == b.prefix && key_of(a) == key_of(b)) {
         let ([first, ..], [.., last]) = (same, same) else {
             continue;
         };
-        let (key, image) = (keys.text(last.at), &images[last.at as usize]);
+        let last_seen = &seen[last.at as usize];
+        let key = last_seen.key;
         if same.len() > 1 {
             findings.push(Kept {
-                object: Subject::Image(Arc::clone(image)),
+                object: Subject::Image(Arc::clone(&images[last.at as usize])),
                 reason: Reason::Repeated,
             });
         }
-        // Records whose image is not listed any more are dropped.
-        while old.next_if(|record| *record.key < *key).is_some() {}
-        let known = old.next_if(|record| std::ptr::eq(&*record.key, key) || *record.key == *key);
+        let is_known = |record: &Record| std::ptr::eq(&*record.key, key) || *record.key == *key;
+        let known = loop {
+            match old.peek() {
+                Some(record) if is_known(record) => break old.next(),
+                // Records whose image is not listed any more are dropped.
+                Some(record) if *record.key < *key => drop(old.next()),
+                Some(_) | None => break None,
+            }
+        };
         let mut record = known.unwrap_or_else(|| Record {
             key: keys.shared(last.at),
             first_detected,
@@ -78,17 +91,16 @@ pub(super) fn detect(
             // The handler of a record is that of the image which made it.
             runtime_handler: keys.handler(first.at),
         });
-        let in_use = !in_use.is_empty() && in_use.contains(key);
-        if in_use {
+        if last_seen.in_use {
             record.last_used = Some(now);
         }
-        record.size_bytes = image.size_bytes;
-        record.pinned = image.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_STAY);
+        record.size_bytes = last_seen.size_bytes;
+        record.pinned = last_seen.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_STAY);
         detected.records.sorted.push(record);
         detected.listed.push(Listed {
             at: last.at,
             first_at: first.at,
-            in_use,
+            in_use: last_seen.in_use,
         });
     }
     Ok(detected)
@@ -109,7 +121,15 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
         .map_err(|why| Error::ListPods(why.clone()))?;
     let mut in_use = InUse::default();
     for container in containers {
-        in_use.insert(used_by(policy, container)?);
+        let Some(key) = used_by(policy, container) else {
+            let unknown = containers
+                .iter()
+                .filter(|container| used_by(policy, container).is_none());
+            // Of several the one that comes first by id, so that the order of the listing leaves no trace.
+            let first = unknown.min_by_key(|container| &container.id).unwrap_or(container);
+            return Err(Error::UseUnknown(Arc::clone(first)));
+        };
+        in_use.insert(key);
     }
     if semantics.image_volumes {
         match &inventory.image_volumes {
@@ -125,18 +145,18 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
     Ok((images, in_use))
 }
 
-/// N3.6: the key of the image that a container was made from. A dead container uses its image like a living one.
-fn used_by<'a>(policy: &Policy, container: &'a Arc<Container>) -> Result<Cow<'a, str>, Error> {
+/// N3.6: the key of the image that a container was made from; `None` where it does not say. A dead container uses its image like a living one.
+fn used_by<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>> {
     let image = &container.image;
     let by_id = policy.semantics.version.has(behavior::IMAGE_ID_TELLS_USE) && !image.id.is_empty();
     let identity = if by_id { &image.id } else { &image.reference };
     if identity.is_empty() {
-        return Err(Error::UseUnknown(Arc::clone(container)));
+        return None;
     }
     if policy.semantics.per_runtime_handler && !image.runtime_handler.is_empty() {
-        return Ok(Cow::Owned(format!("{identity},{}", image.runtime_handler)));
+        return Some(Cow::Owned(format!("{identity},{}", image.runtime_handler)));
     }
-    Ok(Cow::Borrowed(identity))
+    Some(Cow::Borrowed(identity))
 }
 
 /// The keys of a listing.
@@ -202,11 +222,24 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// What is needed of each image, read once in the order of the listing, in which images tend to lie in memory.
+    fn seen<'k>(&'k self, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Seen<'k>> {
+        let seen = images.iter().enumerate().map(|(at, image)| {
+            let key = self.text(position(at));
+            Seen {
+                key,
+                size_bytes: image.size_bytes,
+                pinned: image.pinned,
+                in_use: !in_use.is_empty() && in_use.contains(key),
+            }
+        });
+        seen.collect()
+    }
+
     /// All images in the order of their keys; those of one key in the order of the listing.
-    fn sorted(&self) -> Vec<Keyed> {
-        let keyed = (0..self.images.len()).map(|at| {
-            let at = position(at);
-            let text = &self.text(at).as_bytes()[self.common..];
+    fn sorted(&self, seen: &[Seen<'_>]) -> Vec<Keyed> {
+        let keyed = (0..).zip(seen).map(|(at, seen)| {
+            let text = &seen.key.as_bytes()[self.common..];
             let mut prefix = [0; 8];
             let length = text.len().min(8);
             prefix[..length].copy_from_slice(&text[..length]);
@@ -216,14 +249,23 @@ impl<'a> Keys<'a> {
             }
         });
         let mut keyed: Vec<Keyed> = keyed.collect();
+        let key = |keyed: &Keyed| seen[keyed.at as usize].key;
         keyed.sort_unstable_by(|a, b| {
             a.prefix
                 .cmp(&b.prefix)
-                .then_with(|| self.text(a.at).cmp(self.text(b.at)))
+                .then_with(|| key(a).cmp(key(b)))
                 .then_with(|| a.at.cmp(&b.at))
         });
         keyed
     }
+}
+
+/// What detection needs of an image.
+struct Seen<'a> {
+    key: &'a str,
+    size_bytes: u64,
+    pinned: bool,
+    in_use: bool,
 }
 
 /// N3.2: the key of an image where use is kept per handler.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
-    Action, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
+    Action, Arithmetic, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
     choice::{Candidate, Choice, Fate},
     detect::detect,
     usage::{Usage, usage},
@@ -214,7 +214,7 @@ impl<'a> Pass<'a> {
             Ok(detected) => {
                 self.inventory = Some(inventory);
                 self.records = detected.records;
-                self.choice = Choice::new(&self.policy, &self.records, detected.listed);
+                self.choice = Choice::new(&self.policy, &self.records, detected.listed, detected.shared);
                 self.outcome
                     .findings
                     .extend(self.choice.oddities(inventory, &self.records, self.now));
@@ -296,13 +296,17 @@ impl<'a> Pass<'a> {
             }
             Ok(()) => {
                 self.choice.fates[at] = Fate::Removed;
-                let size = self.choice.size(at, &self.records);
+                let size_bytes = self.choice.size(at, &self.records);
                 if by_age {
-                    self.outcome.freed_by_age = self.outcome.freed_by_age.wrapping_add(size);
+                    self.outcome.freed_by_age = self.add(self.outcome.freed_by_age, size_bytes);
                 } else {
-                    let freed = self.outcome.freed.unwrap_or(0).wrapping_add(size);
+                    let freed = self.add(self.outcome.freed.unwrap_or(0), size_bytes);
                     self.outcome.freed = Some(freed);
-                    if self.outcome.wanted.is_some_and(|wanted| freed >= wanted) {
+                    if self
+                        .outcome
+                        .wanted
+                        .is_some_and(|wanted| self.is_enough(freed, wanted))
+                    {
                         return self.room_made();
                     }
                 }
@@ -313,6 +317,19 @@ impl<'a> Pass<'a> {
         } else {
             State::Space(at + 1)
         };
+    }
+
+    /// What was freed, and a size more: as upstream wraps it, or no more than fits.
+    const fn add(&self, freed: i64, size_bytes: u64) -> i64 {
+        match self.policy.arithmetic {
+            Arithmetic::Upstream => freed.wrapping_add(size_bytes.cast_signed()),
+            Arithmetic::Checked => freed.saturating_add_unsigned(size_bytes),
+        }
+    }
+
+    /// Whether no more need go. Where all is asked for, a sum that reached the largest number is no reason to stop.
+    fn is_enough(&self, freed: i64, wanted: i64) -> bool {
+        freed >= wanted && (wanted < i64::MAX || self.policy.arithmetic == Arithmetic::Upstream)
     }
 
     /// Goes on to the next step that needs the outside world.
@@ -390,7 +407,7 @@ impl<'a> Pass<'a> {
         };
         let record = self.choice.candidates[at].record as usize;
         self.outcome.actions.push(Action::Remove {
-            image: Arc::clone(&images[self.choice.listed[record].at as usize]),
+            image: self.choice.take(record, images),
             runtime_handler: Arc::clone(&self.records.sorted[record].runtime_handler),
             reason,
         });

@@ -68,7 +68,7 @@ impl Pass<'_> {
     }
 
     /// Why each image stays, in the order of their keys.
-    fn kept(&self, images: &[Arc<kubegc_core::node_facts::Image>]) -> Vec<Kept<Subject, Reason>> {
+    fn kept(&mut self, images: &[Arc<kubegc_core::node_facts::Image>]) -> Vec<Kept<Subject, Reason>> {
         // Position of each record's candidate.
         let mut candidate_of = vec![u32::MAX; self.choice.listed.len()];
         for (at, candidate) in (0_u32..).zip(&self.choice.candidates) {
@@ -76,16 +76,10 @@ impl Pass<'_> {
         }
         let mut kept = Vec::with_capacity(self.choice.listed.len());
         let waiting = self.waiting();
-        for ((record, listed), &candidate) in self
-            .records
-            .sorted
-            .iter()
-            .zip(&self.choice.listed)
-            .zip(&candidate_of)
-        {
-            let reason = if listed.in_use {
+        for (at, &candidate) in candidate_of.iter().enumerate() {
+            let reason = if self.choice.listed[at].in_use {
                 Reason::InUse
-            } else if record.pinned {
+            } else if self.records.sorted[at].pinned {
                 Reason::Pinned
             } else {
                 match self.choice.fates.get(candidate as usize) {
@@ -101,7 +95,7 @@ impl Pass<'_> {
                 }
             };
             kept.push(Kept {
-                object: Subject::Image(Arc::clone(&images[listed.at as usize])),
+                object: Subject::Image(self.choice.take(at, images)),
                 reason,
             });
         }
@@ -151,16 +145,16 @@ impl Pass<'_> {
         let times = candidates.filter_map(|(candidate, fate)| {
             let young = match (fate, candidate.first_detected) {
                 (Fate::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
+                // Used at this instant or later: a nanosecond after it, that is over.
+                (Fate::UsedSince, _) => candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1)),
                 _ => None,
             };
             let unused = (ages && *fate != Fate::Removed).then(|| {
                 let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
                 idle.map_or(watched, |idle| idle.max(watched))
             });
-            [young, unused.filter(|&at| at > self.now)]
-                .into_iter()
-                .flatten()
-                .min()
+            let ahead = [young, unused].into_iter().flatten().filter(|&at| at > self.now);
+            ahead.min()
         });
         times.min()
     }

@@ -9,7 +9,8 @@ use crate::{GoDuration, Order, Semantics};
 pub enum Arithmetic {
     /// In 64-bit integers that wrap, as upstream computes. A product that wrapped is told as a finding.
     Upstream,
-    /// Where a product would wrap, nothing is removed for room, and a finding says so. Equal to upstream's below 92 PB.
+    /// Where a product would wrap, nothing is removed for room, and a finding says so; sizes add up to the largest number at most. Equal to
+    /// upstream's below 92 PB.
     #[default]
     Checked,
 }

@@ -1,0 +1,366 @@
+//! Replays one pass over containers, sandboxes and logs, and compares all that it asked of the node.
+//!
+//! Upstream breaks ties between equal creation times by chance. The plain replay must give a recorded result, or differ from one
+//! only in that. Where it may, each recorded result is also replayed with ties broken as recorded, and must come out whole.
+
+use std::collections::BTreeMap;
+
+use futures_util::FutureExt as _;
+use kubegc_node::{
+    GoDuration, Order, Semantics, World,
+    container::{self, Limits, Occasion, RemovedBecause},
+    driver::{self, ContainersReport, NodeAction, Settings},
+    image, log,
+    policy::Switches,
+    sandbox,
+};
+
+use super::{
+    format::{Batch, Container, ContainerCase, ContainerOutcome, ContainerState},
+    world::{Node, State},
+};
+use crate::{
+    Failure,
+    failure::{equal, equal_lines},
+    runner::CaseReport,
+};
+
+/// Go's sort leaves equals in their order up to this length.
+const STABLE_MAX: usize = 12;
+/// In the order in which they come.
+const PHASES: [&str; 4] = ["pod_removed", "per_unit", "even_share", "global"];
+
+/// Replays one case.
+pub(crate) fn replay(line: &str) -> CaseReport {
+    let mut notes = Vec::new();
+    let result = serde_json::from_str::<ContainerCase>(line)
+        .map_err(Failure::unreadable)
+        .and_then(|case| compare(&case, &mut notes));
+    CaseReport { result, notes }
+}
+
+fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure> {
+    let Some(first) = case.outcomes.first() else {
+        return Err(Failure::unreadable("the case has no outcomes"));
+    };
+    let times = creation_times(case)?;
+    let plain = run(case, None)?;
+    let found = case.outcomes.contains(&plain.outcome);
+    if !found {
+        // What is nearest is shown, where nothing fits.
+        case.outcomes
+            .iter()
+            .map(|outcome| same_but_for_ties(case, &times, outcome, &plain.outcome))
+            .reduce(Result::or)
+            .unwrap_or(Ok(()))
+            .map_err(|_| difference(first, &plain.outcome))?;
+        notes.push("the plain replay breaks a tie in a way that was not stored".to_owned());
+    }
+    let mut left = vec![plain.left];
+    if !found || case.distinct_outcomes > 1 || case.tie_over_12 {
+        for (at, outcome) in (1..).zip(&case.outcomes) {
+            let place = || format!("result {at} of {}, ties broken as recorded", case.outcomes.len());
+            let guided = run(case, Some(outcome)).map_err(|failure| failure.within(place()))?;
+            if guided.outcome != *outcome {
+                return Err(difference(outcome, &guided.outcome).within(place()));
+            }
+            left.push(guided.left);
+        }
+    }
+    if case.upstream_checked && case.call != "evict_logs" {
+        let mut expected = case.upstream_remaining.clone();
+        expected.sort_unstable();
+        if !left.contains(&expected) {
+            return equal_lines("upstream_remaining", &expected, &left[0]);
+        }
+    }
+    Ok(())
+}
+
+/// A replay's result, and what it left: sandboxes where only those are looked at, else containers.
+struct Replayed {
+    outcome: ContainerOutcome,
+    left: Vec<String>,
+}
+
+/// Replays the case; with a recorded result, ties between creation times are broken as it has them.
+fn run(case: &ContainerCase, ties: Option<&ContainerOutcome>) -> Result<Replayed, Failure> {
+    let order = Ties::new(ties);
+    let node = order.node(case)?;
+    let settings = settings(case, order.scale)?;
+    let world = World {
+        runtime: &node,
+        logs: Some(&node),
+        pods: &node,
+        clock: &node,
+    };
+    let occasion = if case.evict_non_deleted_pods {
+        Occasion::Forced
+    } else {
+        Occasion::Periodic
+    };
+    let driver = driver::Node::new(world, settings);
+    let mut report = ContainersReport::default();
+    let done = match case.call.as_str() {
+        "garbage_collect" => driver
+            .collect_containers(occasion)
+            .map(|whole| report = whole)
+            .now_or_never(),
+        "evict_containers" => driver.collect_dead(occasion, &mut report).now_or_never(),
+        "evict_sandboxes" => driver.collect_sandboxes(occasion, &mut report).now_or_never(),
+        "evict_logs" => driver.collect_logs(&mut report).now_or_never(),
+        other => return Err(Failure::unreadable(format!("unknown call {other:?}"))),
+    };
+    done.ok_or_else(|| Failure::unreadable("the pass waits for something"))?;
+    drop(driver);
+    result(case, &report, node.finish())
+}
+
+fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
+    let semantics = super::semantics("1.29+", false)?;
+    let limit = |limit: i64| u32::try_from(limit.max(-1)).ok();
+    let too_large = [case.policy.max_per_pod_container, case.policy.max_containers]
+        .into_iter()
+        .any(|limit| limit > i64::from(u32::MAX));
+    if too_large {
+        return Err(Failure::unreadable("a limit leaves 32 bits"));
+    }
+    let age_min = case.policy.min_age.checked_mul(scale).ok_or_else(too_far)?;
+    let limits = Limits {
+        age_min: GoDuration::from_nanos(age_min),
+        per_unit_max: limit(case.policy.max_per_pod_container),
+        node_max: limit(case.policy.max_containers),
+    };
+    let container = container::Policy::new(limits, semantics).map_err(Failure::unreadable)?;
+    Ok(Settings {
+        container: container.ordered(Order::Listing),
+        sandbox: sandbox::Policy::new(semantics).ordered(Order::Listing),
+        log: log::Policy::new(semantics).ordered(Order::Listing),
+        image: image::Policy::default(),
+        switches: switches(semantics),
+        pod_logs_directory: "/var/log/pods".to_owned(),
+        sandbox_image: None,
+        dry_run: false,
+    })
+}
+
+fn switches(semantics: Semantics) -> Switches {
+    Switches::new(&image::Thresholds::default(), semantics)
+}
+
+fn too_far() -> Failure {
+    Failure::unreadable("times are too large to make room between equal ones")
+}
+
+/// How to break ties: all times are stretched by `scale`, and within the room that this makes, what was recorded as removed sooner is older.
+struct Ties<'a> {
+    scale: i64,
+    ranks: BTreeMap<&'a str, i64>,
+}
+
+impl<'a> Ties<'a> {
+    fn new(recorded: Option<&'a ContainerOutcome>) -> Self {
+        let batches = recorded.map_or(&[][..], |outcome| &outcome.batches);
+        let in_phase = |phase| batches.iter().filter(move |batch| batch.phase == phase);
+        let sooner = PHASES
+            .into_iter()
+            .flat_map(in_phase)
+            .flat_map(|batch| &batch.attempts);
+        let ranks: BTreeMap<&str, i64> = sooner.map(String::as_str).zip(0..).collect();
+        let last = i64::try_from(ranks.len()).unwrap_or(i64::MAX);
+        Self {
+            scale: last.saturating_add(1),
+            ranks,
+        }
+    }
+
+    fn node<'c>(&self, case: &'c ContainerCase) -> Result<Node<'c>, Failure> {
+        let last = self.scale - 1;
+        let stretched = |time: i64, rank: i64| {
+            let time = time
+                .checked_mul(self.scale)
+                .and_then(|time| time.checked_add(rank));
+            time.ok_or_else(too_far)
+        };
+        let rank = |container: &Container| self.ranks.get(container.id.as_str()).copied().unwrap_or(last);
+        for container in &case.containers {
+            stretched(container.created_at, last)?;
+        }
+        for sandbox in &case.sandboxes {
+            stretched(sandbox.created_at, 0)?;
+        }
+        // Whatever was old enough, equality included, still is.
+        let now = stretched(case.now, last)?;
+        let created_at = |container: &Container| {
+            stretched(container.created_at, rank(container)).unwrap_or(container.created_at)
+        };
+        Ok(Node::new(case, now, created_at, self.scale))
+    }
+}
+
+/// What the pass did, in the form of a recording.
+fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> Result<Replayed, Failure> {
+    let mut batches: Vec<Batch> = Vec::new();
+    let mut order = Vec::new();
+    for performed in &report.performed {
+        let NodeAction::Container(action) = &performed.action else {
+            continue;
+        };
+        let container = action.container();
+        let name = container.name.as_deref().unwrap_or_default();
+        let unit = format!("{}/{name}", container.pod.uid);
+        let (phase, unit) = match action.reason() {
+            RemovedBecause::PodGone(_) => ("pod_removed", unit),
+            RemovedBecause::UnitLimit { .. } => ("per_unit", unit),
+            RemovedBecause::EvenShare { .. } => ("even_share", unit),
+            RemovedBecause::NodeLimit { .. } => ("global", String::new()),
+            other => return Err(Failure::unreadable(format!("no phase is known for {other}"))),
+        };
+        order.push(container.id.to_string());
+        match batches
+            .last_mut()
+            .filter(|batch| batch.phase == phase && batch.unit == unit)
+        {
+            Some(batch) => batch.attempts.push(container.id.to_string()),
+            None => batches.push(Batch {
+                phase: phase.to_owned(),
+                unit,
+                attempts: vec![container.id.to_string()],
+            }),
+        }
+    }
+    // What is told is what was done.
+    equal_lines(
+        "containers that were stopped or removed, in order",
+        &order,
+        &node.touched,
+    )?;
+    let phase = |batch: &Batch| PHASES.iter().position(|phase| *phase == batch.phase);
+    batches.sort_by(|a, b| phase(a).cmp(&phase(b)).then_with(|| a.unit.cmp(&b.unit)));
+    for ids in [
+        &mut node.stop_attempted,
+        &mut node.removed_containers,
+        &mut node.sandbox_stop_attempted,
+        &mut node.removed_sandboxes,
+    ] {
+        ids.sort_unstable();
+    }
+    let mut left: Vec<String> = if case.call == "evict_sandboxes" {
+        node.sandboxes.into_iter().map(|sandbox| sandbox.id).collect()
+    } else {
+        node.containers
+            .into_iter()
+            .map(|container| container.id)
+            .collect()
+    };
+    left.sort_unstable();
+    Ok(Replayed {
+        outcome: ContainerOutcome {
+            batches,
+            stop_attempted: node.stop_attempted,
+            removed_containers: node.removed_containers,
+            sandbox_stop_attempted: node.sandbox_stop_attempted,
+            removed_sandboxes: node.removed_sandboxes,
+            log_dir_attempts: node.log_dir_attempts,
+            symlink_attempts: node.symlink_attempts,
+            error: report.error().unwrap_or_default(),
+        },
+        left,
+    })
+}
+
+fn creation_times(case: &ContainerCase) -> Result<BTreeMap<&str, &Container>, Failure> {
+    let mut times = BTreeMap::new();
+    for container in &case.containers {
+        if times.insert(container.id.as_str(), container).is_some() {
+            return Err(Failure::unreadable(format!("{} is listed twice", container.id)));
+        }
+    }
+    Ok(times)
+}
+
+/// Whether a result differs from a recorded one only by who of equal age was removed.
+///
+/// Ties are between units in the `global` phase, and, where the case says so, within a long unit. What of the rest hangs on who was removed is
+/// compared with the containers that were; what cannot hang on it must be equal.
+fn same_but_for_ties(
+    case: &ContainerCase,
+    containers: &BTreeMap<&str, &Container>,
+    expected: &ContainerOutcome,
+    got: &ContainerOutcome,
+) -> Result<(), Failure> {
+    let mut long: BTreeMap<String, usize> = BTreeMap::new();
+    for container in case
+        .containers
+        .iter()
+        .filter(|container| container.state != ContainerState::Running)
+    {
+        *long
+            .entry(format!("{}/{}", container.pod_uid, container.name))
+            .or_default() += 1;
+    }
+    long.retain(|_, count| case.tie_over_12 && *count > STABLE_MAX);
+    let shape = |outcome: &ContainerOutcome| {
+        let line = |batch: &Batch| {
+            let tied = batch.phase == "global" || long.contains_key(&batch.unit);
+            let attempt = |id: &String| match containers.get(id.as_str()) {
+                Some(container) if tied => container.created_at.to_string(),
+                _ => id.clone(),
+            };
+            let attempts: Vec<String> = batch.attempts.iter().map(attempt).collect();
+            format!("{} {}: {}", batch.phase, batch.unit, attempts.join(" "))
+        };
+        outcome.batches.iter().map(line).collect::<Vec<_>>()
+    };
+    equal_lines("batches", &shape(expected), &shape(got))?;
+    equal_lines(
+        "log_dir_attempts",
+        &expected.log_dir_attempts,
+        &got.log_dir_attempts,
+    )?;
+    equal("error", &expected.error, &got.error)?;
+    let mut stopped = Vec::new();
+    let mut removed = Vec::new();
+    for id in got.batches.iter().flat_map(|batch| &batch.attempts) {
+        let container = containers
+            .get(id.as_str())
+            .ok_or_else(|| Failure::unreadable(id))?;
+        let stops = container.state == ContainerState::Unknown;
+        if stops {
+            stopped.push(id.clone());
+        }
+        if !(stops && container.stop_fails || container.remove_fails) {
+            removed.push(id.clone());
+        }
+    }
+    stopped.sort_unstable();
+    removed.sort_unstable();
+    equal_lines("stop_attempted", &stopped, &got.stop_attempted)?;
+    equal_lines("removed_containers", &removed, &got.removed_containers)
+}
+
+/// The first field in which two results differ.
+fn difference(expected: &ContainerOutcome, got: &ContainerOutcome) -> Failure {
+    let batches = |outcome: &ContainerOutcome| {
+        let line = |batch: &Batch| format!("{} {}: {}", batch.phase, batch.unit, batch.attempts.join(" "));
+        outcome.batches.iter().map(line).collect::<Vec<_>>()
+    };
+    let compared = lists(expected).into_iter().zip(lists(got));
+    let compared = compared.map(|((place, expected), (_, got))| equal_lines(place, expected, got));
+    let first = [equal_lines("batches", &batches(expected), &batches(got))]
+        .into_iter()
+        .chain(compared)
+        .find_map(Result::err);
+    first.unwrap_or_else(|| Failure::new("error", &expected.error, &got.error))
+}
+
+const fn lists(outcome: &ContainerOutcome) -> [(&str, &Vec<String>); 6] {
+    [
+        ("stop_attempted", &outcome.stop_attempted),
+        ("removed_containers", &outcome.removed_containers),
+        ("sandbox_stop_attempted", &outcome.sandbox_stop_attempted),
+        ("removed_sandboxes", &outcome.removed_sandboxes),
+        ("log_dir_attempts", &outcome.log_dir_attempts),
+        ("symlink_attempts", &outcome.symlink_attempts),
+    ]
+}

@@ -1,0 +1,317 @@
+//! The repository's choice of node recordings matches, and a recording that is not true does not.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use kubegc_conformance::runner::{FileReport, Options, recordings, replay};
+use serde_json::{Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/node")
+}
+
+fn replay_file(path: &Path) -> FileReport {
+    replay(path, &Options::default()).expect("the vectors can be read")
+}
+
+fn assert_matches(path: &Path) -> usize {
+    let report = replay_file(path);
+    let failed: Vec<_> = report
+        .failed
+        .iter()
+        .map(|case| format!("{}\n{}", case.name, case.failure))
+        .collect();
+    assert!(failed.is_empty(), "{}: {}", path.display(), failed.join("\n"));
+    report.passed
+}
+
+/// The line of one case.
+fn case(file: &str, id: &str) -> String {
+    let text = fs::read_to_string(folder().join(file)).expect("in the repository");
+    let id = format!(r#""id":"{id}""#);
+    let mut lines = text.lines().filter(|line| line.contains(&id));
+    lines.next().expect("the case is in the repository").to_owned()
+}
+
+/// The same line with another value at one place, which may be new.
+fn changed(line: &str, pointer: &str, value: Value) -> String {
+    let mut case: Value = serde_json::from_str(line).expect("a recording is JSON");
+    let (parent, key) = pointer.rsplit_once('/').expect("a place in a case");
+    match case.pointer_mut(parent).expect("the parent is in the case") {
+        Value::Object(fields) => {
+            let before = fields.insert(key.to_owned(), value.clone());
+            assert_ne!(before, Some(value), "{pointer} changes");
+        }
+        Value::Array(items) => {
+            let at: usize = key.parse().expect("a position");
+            assert_ne!(items[at], value, "{pointer} changes");
+            items[at] = value;
+        }
+        other => panic!("{pointer} leads into {other}"),
+    }
+    case.to_string()
+}
+
+/// Replays a case as recorded, and with each change: that fails, and says where.
+fn assert_changes_are_seen(file: &str, id: &str, changes: &[(&str, Value, &str)]) {
+    let name = format!("{id}.jsonl");
+    let line = case(file, id);
+    // The name of the file tells nothing.
+    assert_eq!(replay_lines(&name, &line).passed, 1, "{id} as recorded");
+    for (pointer, value, place) in changes {
+        let report = replay_lines(&name, &changed(&line, pointer, value.clone()));
+        let shown: Vec<_> = report
+            .failed
+            .iter()
+            .map(|case| case.failure.to_string())
+            .collect();
+        assert_eq!((report.passed, shown.len()), (0, 1), "{id}: {pointer} is {value}");
+        assert!(
+            shown[0].contains(place),
+            "{id}: {pointer} is {value}: {}",
+            shown[0]
+        );
+    }
+}
+
+/// Replays lines as a file of this name, which may tell the kind of its cases.
+fn replay_lines(name: &str, lines: &str) -> FileReport {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, lines).expect("writable");
+    replay_file(&path)
+}
+
+#[test]
+fn every_node_recording_matches() {
+    let files = recordings(&[folder()]).expect("the vectors are in the repository");
+    let counts: Vec<_> = files
+        .iter()
+        .map(|path| {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            (name, assert_matches(path))
+        })
+        .collect();
+    let expected = [
+        ("container_gc.jsonl", 120),
+        ("container_gc_upstream.jsonl", 24),
+        ("image_gc.jsonl", 119),
+        ("image_gc_128.jsonl", 40),
+        ("image_gc_policy.jsonl", 71),
+        ("image_gc_upstream.jsonl", 24),
+        ("signal_reclaim.jsonl", 54),
+    ];
+    let expected = expected.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn cases_are_told_by_their_content() {
+    for (at, file) in [
+        "container_gc",
+        "image_gc",
+        "image_gc_128",
+        "image_gc_policy",
+        "signal_reclaim",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = fs::read_to_string(folder().join(format!("{file}.jsonl"))).expect("in the repository");
+        let report = replay_lines(&format!("untold-node-{at}.jsonl"), &text);
+        assert_eq!(report.kind, "by content");
+        assert_eq!(
+            (report.passed, report.failed.len()),
+            (text.lines().count(), 0),
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn every_part_of_a_container_result_is_compared() {
+    assert_changes_are_seen(
+        "container_gc.jsonl",
+        "cgc-01777",
+        &[
+            ("/outcomes/0/batches/0/phase", json!("per_unit"), "batches"),
+            ("/outcomes/0/batches/0/unit", json!("p/x"), "batches"),
+            ("/outcomes/0/batches/1/attempts/0", json!("c000000"), "batches"),
+            ("/outcomes/0/stop_attempted/0", json!("c999999"), "stop_attempted"),
+            ("/outcomes/0/removed_containers", json!([]), "removed_containers"),
+            (
+                "/outcomes/0/sandbox_stop_attempted/0",
+                json!("s"),
+                "sandbox_stop_attempted",
+            ),
+            ("/outcomes/0/removed_sandboxes/0", json!("s"), "removed_sandboxes"),
+            ("/outcomes/0/log_dir_attempts/0", json!("/"), "log_dir_attempts"),
+            ("/outcomes/0/symlink_attempts/0", json!("/"), "symlink_attempts"),
+            ("/outcomes/0/error", json!("list containers failed"), "error"),
+            ("/policy/max_per_pod_container", json!(0), "batches"),
+            ("/list_fails", json!("all"), "batches"),
+        ],
+    );
+}
+
+#[test]
+fn what_the_form_does_not_name_is_refused() {
+    let refused = "the case cannot be replayed";
+    assert_changes_are_seen(
+        "container_gc.jsonl",
+        "cgc-01777",
+        &[
+            ("/grace", json!(1), "`grace`"),
+            ("/policy/grace", json!(1), "`grace`"),
+            ("/containers/0/grace", json!(1), "`grace`"),
+            ("/sandboxes/0/grace", json!(1), "`grace`"),
+            ("/outcomes/0/grace", json!(1), "`grace`"),
+            ("/outcomes/0/batches/0/grace", json!(1), "`grace`"),
+            ("/containers/0/state", json!("PAUSED"), "`PAUSED`"),
+            ("/call", json!("collect"), "collect"),
+            ("/outcomes", json!([]), refused),
+            ("/policy/min_age", json!(-1), refused),
+        ],
+    );
+    assert_changes_are_seen(
+        "image_gc.jsonl",
+        "igc-01308",
+        &[
+            ("/grace", json!(1), "`grace`"),
+            ("/policy/grace", json!(1), "`grace`"),
+            ("/rounds/0/grace", json!(1), "`grace`"),
+            ("/rounds/0/images/0/grace", json!(1), "`grace`"),
+            ("/outcomes/0/0/grace", json!(1), "`grace`"),
+            ("/rounds/0/call", json!("collect"), "`collect`"),
+            ("/semantics", json!("1.27"), "1.27"),
+            ("/outcomes/0", json!([]), "0 results"),
+            ("/policy/low_threshold_percent", json!(101), "refused"),
+            ("/rounds/2/detect_zero", json!(true), "detect_zero"),
+        ],
+    );
+}
+
+#[test]
+fn a_result_among_equals_is_one_that_upstream_can_reach() {
+    // Five tied units go in any order; the plain order was not recorded.
+    assert_changes_are_seen(
+        "container_gc.jsonl",
+        "cgc-01834",
+        &[
+            (
+                "/outcomes/3/removed_sandboxes",
+                json!([]),
+                "result 4 of 6, ties broken as recorded",
+            ),
+            ("/outcomes/5/stop_attempted", json!([]), "result 6 of 6"),
+            ("/outcomes/0/batches/0/attempts", json!([]), "batches"),
+        ],
+    );
+    assert_changes_are_seen(
+        "container_gc.jsonl",
+        "cgc-00492",
+        &[
+            ("/tie_over_12", json!(false), "batches"),
+            ("/outcomes/0/batches/0/attempts/0", json!("c999999"), "batches"),
+        ],
+    );
+    assert_changes_are_seen(
+        "image_gc.jsonl",
+        "igc-00665",
+        &[(
+            "/outcomes/1/1/freed",
+            json!(1),
+            "result 2 of 2, ties broken as recorded: round 2: freed",
+        )],
+    );
+    // A tie that the recorder broke the same way in every run has to be broken so.
+    assert_changes_are_seen(
+        "image_gc.jsonl",
+        "igc-01668",
+        &[
+            ("/distinct_outcomes", json!(1), "failed"),
+            ("/outcomes/3/1/usage_percent", json!(1), "usage_percent"),
+        ],
+    );
+}
+
+#[test]
+fn every_part_of_an_image_result_is_compared() {
+    assert_changes_are_seen(
+        "image_gc.jsonl",
+        "igc-01308",
+        &[
+            ("/outcomes/0/2/removed/0/0", json!("img"), "round 3: removed"),
+            ("/outcomes/0/2/removed/0/1", json!("kata"), "round 3: removed"),
+            ("/outcomes/0/2/removed/0/2", json!("age"), "round 3: removed"),
+            ("/outcomes/0/2/failed/0/0", json!("img"), "round 3: failed"),
+            (
+                "/outcomes/0/2/eviction_order",
+                json!([]),
+                "round 3: eviction_order",
+            ),
+            ("/outcomes/0/2/usage_percent", json!(1), "round 3: usage_percent"),
+            (
+                "/outcomes/0/2/amount_to_free",
+                json!(1),
+                "round 3: usage_percent and amount_to_free",
+            ),
+            ("/outcomes/0/2/freed", json!(null), "round 3: freed"),
+            ("/outcomes/0/2/error", json!(""), "round 3: error"),
+            ("/outcomes/0/2/error_text", json!(""), "round 3: error_text"),
+            (
+                "/outcomes/0/2/events",
+                json!(["FreeDiskSpaceFailed"]),
+                "round 3: events",
+            ),
+            ("/outcomes/0/5/records/0/0", json!("img"), "round 6: records"),
+            ("/outcomes/0/5/records/0/1", json!(1), "round 6: records"),
+            ("/outcomes/0/5/records/0/2", json!(1), "round 6: records"),
+            ("/outcomes/0/5/records/0/3", json!(1), "round 6: records"),
+        ],
+    );
+    assert_changes_are_seen(
+        "image_gc_upstream.jsonl",
+        "up-igc-04",
+        &[("/upstream_expect/images_left", json!(2), "images_left")],
+    );
+}
+
+#[test]
+fn single_answers_are_compared() {
+    let policy = r#"{"high_threshold_percent":1,"low_threshold_percent":2,"error":"low"}"#;
+    let signal = r#"{"semantics":"1.29+","signal":"memory.available","in_map":true,"functions":[]}"#;
+    let other = r#"{"semantics":"1.28","signal":"memory.free","in_map":false,"functions":[]}"#;
+    let report = replay_lines("answers.jsonl", &[policy, signal, other].join("\n"));
+    let shown: Vec<_> = report
+        .failed
+        .iter()
+        .map(|case| case.failure.to_string())
+        .collect();
+    assert_eq!((report.passed, shown.len()), (0, 3));
+    for (shown, text) in shown
+        .iter()
+        .zip(["can not be higher", "no entry: []", "memory.free"])
+    {
+        assert!(shown.contains(text), "{shown}");
+    }
+}
+
+#[test]
+fn upstreams_own_expectations_are_compared() {
+    assert_changes_are_seen(
+        "container_gc_upstream.jsonl",
+        "up-cgc-01",
+        &[("/upstream_remaining/0", json!("c999999"), "upstream_remaining")],
+    );
+    assert_changes_are_seen(
+        "container_gc_upstream.jsonl",
+        "up-sgc-04",
+        &[("/upstream_remaining", json!([]), "upstream_remaining")],
+    );
+}

@@ -1,0 +1,267 @@
+//! Reads a listing of containers: which are dead and old enough for limits to concern them, which stay whatever the limits say, what is odd.
+
+use std::{hash::BuildHasher, sync::Arc};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashTable, hash_table::Entry as Slot};
+use kubegc_core::{
+    Kept, Timestamp, Uid,
+    node_facts::{Container, ContainerState},
+};
+
+use super::{
+    Policy, Reason, Subject,
+    units::{Dead, Table, Units, position},
+};
+use crate::GoDuration;
+
+/// Containers whose memory is fetched at a time.
+const BLOCK: usize = 64;
+
+/// What the listing says before any limit is looked at.
+pub(super) struct Sorted {
+    pub(super) units: Units,
+    pub(super) kept: Vec<Kept<Subject, Reason>>,
+    pub(super) findings: Vec<Kept<Subject, Reason>>,
+    /// When the first of those too young comes of age.
+    pub(super) next_at: Option<Timestamp>,
+}
+
+/// Sorts a listing. Linear, but for sorting the units.
+pub(super) fn sort(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Sorted {
+    let mut sorted = Sorted::new(listing.len());
+    if !sorted.read(policy, listing, &[], now) {
+        // Some id stands there more than once: begin anew, without what that makes doubtful.
+        sorted = Sorted::new(listing.len());
+        let contested = sorted.contest(listing);
+        sorted.read(policy, listing, &contested, now);
+    }
+    by_id(&mut sorted.kept);
+    by_id(&mut sorted.findings);
+    sorted
+}
+
+/// What is needed of every container.
+struct Hot<'a> {
+    container: &'a Arc<Container>,
+    state: ContainerState,
+    created_at: Timestamp,
+    name: Option<&'a str>,
+    uid: &'a Uid,
+    id: &'a str,
+    /// Beginning of the id.
+    id_bytes: u128,
+}
+
+impl<'a> Hot<'a> {
+    fn of(container: &'a Arc<Container>) -> Self {
+        Self {
+            container,
+            state: container.state,
+            created_at: container.created_at,
+            name: container.name.as_deref(),
+            uid: &container.pod.uid,
+            id: &container.id,
+            id_bytes: 0,
+        }
+    }
+}
+
+impl Sorted {
+    fn new(containers: usize) -> Self {
+        Self {
+            units: Units::with_capacity(containers),
+            kept: Vec::new(),
+            findings: Vec::new(),
+            next_at: None,
+        }
+    }
+
+    /// Takes a listing in, but for what is contested. Stops and says `false` where an id is found twice among the others.
+    fn read(
+        &mut self,
+        policy: &Policy,
+        listing: &[Arc<Container>],
+        contested: &[usize],
+        now: Timestamp,
+    ) -> bool {
+        let mut table = Table::default();
+        let mut ids = Ids::with_capacity(listing.len());
+        let mut hot: Vec<Hot<'_>> = Vec::with_capacity(BLOCK);
+        for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
+            // Short loops over a block first, so that the processor waits for the memory of many containers at once; sharing one would wait for each.
+            hot.clear();
+            hot.extend(block.iter().map(Hot::of));
+            for hot in &mut hot {
+                hot.id_bytes = beginning(hot.id);
+            }
+            for (at, hot) in (start..).zip(&hot) {
+                if !contested.is_empty() && contested.binary_search(&at).is_ok() {
+                    continue;
+                }
+                if !ids.insert(hot) {
+                    return false;
+                }
+                match candidate(policy, hot, now) {
+                    Ok(name) => {
+                        let unit = table.unit(hot.uid, name);
+                        self.units.dead.push(Dead {
+                            unit,
+                            at: position(at),
+                            is_unknown: hot.state == ContainerState::Unknown,
+                            created_at: hot.created_at,
+                        });
+                        self.units.shared[at] = Some(Arc::clone(hot.container));
+                        if hot.uid.is_empty() {
+                            self.findings.push(about(hot.container, Reason::NoPod));
+                        }
+                    }
+                    Err(reason) => self.stays(policy, hot, reason),
+                }
+            }
+        }
+        self.units.arrange(&table.keys);
+        true
+    }
+
+    /// Takes note of a container that stays whatever the limits say.
+    fn stays(&mut self, policy: &Policy, hot: &Hot<'_>, reason: Reason) {
+        if let Reason::TooYoung { .. } | Reason::CreatedInFuture { .. } = reason {
+            let of_age = of_age_at(policy, hot);
+            self.next_at = Some(self.next_at.map_or(of_age, |at| at.min(of_age)));
+        }
+        if let Reason::NoMetadata | Reason::NoId | Reason::CreatedInFuture { .. } = reason {
+            self.findings.push(about(hot.container, reason.clone()));
+        }
+        self.kept.push(about(hot.container, reason));
+    }
+
+    /// Finds the containers whose id is listed more than once. Gives the positions, ascending, of those that are not to count.
+    fn contest(&mut self, listing: &[Arc<Container>]) -> Vec<usize> {
+        let mut by_id: Vec<usize> = (0..listing.len()).collect();
+        by_id.sort_by(|&a, &b| listing[a].id.cmp(&listing[b].id).then(a.cmp(&b)));
+        let mut contested = Vec::new();
+        for same in by_id.chunk_by(|&a, &b| listing[a].id == listing[b].id) {
+            let [first, others @ ..] = same else { continue };
+            if others.is_empty() {
+                continue;
+            }
+            let alike = others.iter().all(|&at| listing[at] == listing[*first]);
+            let reason = if alike {
+                Reason::Repeated
+            } else {
+                Reason::Contradiction
+            };
+            contested.extend_from_slice(if alike { others } else { same });
+            // In an order of their own, so that the order of the listing leaves no trace.
+            let mut same = same.to_vec();
+            same.sort_by(|&a, &b| everything(&listing[a]).cmp(&everything(&listing[b])));
+            self.findings.push(about(&listing[same[0]], reason.clone()));
+            if !alike {
+                for at in same {
+                    self.kept.push(about(&listing[at], reason.clone()));
+                }
+            }
+        }
+        contested.sort_unstable();
+        contested
+    }
+}
+
+/// The ids of a listing.
+struct Ids<'a> {
+    hasher: FixedState,
+    table: HashTable<(u128, &'a str)>,
+}
+
+impl<'a> Ids<'a> {
+    fn with_capacity(ids: usize) -> Self {
+        Self {
+            hasher: FixedState::default(),
+            table: HashTable::with_capacity(ids),
+        }
+    }
+
+    /// Whether the id is new.
+    fn insert(&mut self, hot: &Hot<'a>) -> bool {
+        let hash = |beginning: u128| self.hasher.hash_one(beginning);
+        let same = |&(beginning, id): &(u128, &str)| beginning == hot.id_bytes && id == hot.id;
+        match self
+            .table
+            .entry(hash(hot.id_bytes), same, |&(beginning, _)| hash(beginning))
+        {
+            Slot::Occupied(_) => false,
+            Slot::Vacant(slot) => {
+                slot.insert((hot.id_bytes, hot.id));
+                true
+            }
+        }
+    }
+}
+
+/// The first sixteen bytes of an id: ids of runtimes are random, so no more is worth hashing.
+fn beginning(id: &str) -> u128 {
+    let mut beginning = [0; 16];
+    let length = id.len().min(16);
+    beginning[..length].copy_from_slice(&id.as_bytes()[..length]);
+    u128::from_le_bytes(beginning)
+}
+
+/// All that is said of a container, in an order.
+fn everything(container: &Container) -> impl Ord + '_ {
+    let image = &container.image;
+    (
+        (container.created_at, container.state, container.attempt),
+        (&container.name, &container.pod, &container.sandbox_id),
+        (&image.reference, &image.id, &image.runtime_handler),
+        (&container.labels, &container.annotations),
+    )
+}
+
+/// The container's name where it may go, the reason where it stays whatever the limits say (N2.6 to N2.8, N2.13).
+fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a str, Reason> {
+    if hot.state == ContainerState::Running {
+        return Err(Reason::Running);
+    }
+    let Some(name) = hot.name else {
+        return Err(Reason::NoMetadata);
+    };
+    if hot.id.is_empty() {
+        return Err(Reason::NoId);
+    }
+    let age_min = policy.limits.age_min;
+    // The age is compared as an instant, as upstream does: created after `now - age_min` is too young. Go's instants reach further than 64 bits.
+    if i128::from(now.as_nanos()) - i128::from(age_min.as_nanos()) < i128::from(hot.created_at.as_nanos()) {
+        let age = GoDuration::between(hot.created_at, now);
+        return Err(if age.is_negative() {
+            Reason::CreatedInFuture {
+                ahead: GoDuration::between(now, hot.created_at),
+            }
+        } else {
+            Reason::TooYoung { age, age_min }
+        });
+    }
+    Ok(name)
+}
+
+/// The first instant at which the container is old enough.
+fn of_age_at(policy: &Policy, hot: &Hot<'_>) -> Timestamp {
+    let age_min = policy.limits.age_min.as_nanos();
+    Timestamp::from_nanos(hot.created_at.as_nanos().saturating_add(age_min))
+}
+
+fn about(container: &Arc<Container>, reason: Reason) -> Kept<Subject, Reason> {
+    Kept {
+        object: Subject::Container(Arc::clone(container)),
+        reason,
+    }
+}
+
+/// Sorts by creation and id, so that the order of the listing leaves no trace.
+fn by_id(kept: &mut [Kept<Subject, Reason>]) {
+    let key = |kept: &Kept<Subject, Reason>| match &kept.object {
+        Subject::Container(container) => Some((container.created_at, Arc::clone(&container.id))),
+        Subject::Node => None,
+    };
+    kept.sort_by_cached_key(key);
+}
