@@ -1,4 +1,9 @@
-//! What the examples share: the bundled cluster, an online shop, and what is complete in its dump.
+//! What the examples share: the bundled cluster, an online shop, with what is complete in its dump; one bundled node of it; and for simulated nodes
+//! the passing of time, a fortnight of work, and a plot.
+
+pub mod fortnight;
+pub mod plot;
+pub mod simulated;
 
 use std::path::PathBuf;
 
@@ -7,6 +12,15 @@ use std::path::PathBuf;
 pub fn shop_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"))
 }
+
+/// The folder that holds the dump of one node, as `data/node/README.md` describes it. Its pods are all there, and no container mounts an image.
+#[must_use]
+pub fn node_dump() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/node"))
+}
+
+/// When the dump of the node was taken.
+pub const NODE_DUMP_TAKEN_AT: &str = "2026-03-01T12:00:00Z";
 
 /// The kinds that the dump holds completely, as `data/shop/README.md` lists them.
 #[must_use]

@@ -104,7 +104,7 @@ impl fmt::Display for Assumption {
                 write!(
                     f,
                     "the disk fills by {} an hour",
-                    super::report::Bytes(*bytes_per_hour)
+                    super::units::Bytes(*bytes_per_hour)
                 )
             }
             Self::VersionUncertain { what, behavior } => write!(

@@ -178,7 +178,9 @@ impl FromStr for Growth {
     fn from_str(text: &str) -> Result<Self, FieldError> {
         growth(text)
             .map(|bytes_per_hour| Self { bytes_per_hour })
-            .ok_or_else(|| FieldError::invalid("growth", text, "not an amount per time such as 2GB/h or 500MB/d"))
+            .ok_or_else(|| {
+                FieldError::invalid("growth", text, "not an amount per time such as 2GB/h or 500MB/d")
+            })
     }
 }
 

@@ -7,7 +7,9 @@ mod assumption;
 mod change;
 mod disk;
 mod forecast;
+mod json;
 mod report;
+mod units;
 mod what_if;
 
 pub use assumption::{Assumption, RecordsKnown};

@@ -1,79 +1,37 @@
-//! A node forecast as text that a person reads, and as JSON for programs.
+//! A node forecast as text that a person reads, in 120 columns.
 
 use std::{collections::BTreeMap, fmt};
 
-use kubegc_core::{Kept, PlanOf, Timestamp};
-use kubegc_node::{GoDuration, container, image, sandbox};
-use serde_json::{Value, json};
+use kubegc_core::Kept;
+use kubegc_node::{container, image, sandbox};
 
-use super::{Due, NodeForecast, RecordsKnown, WhatIf, forecast::plan_bytes};
-
-/// A number of bytes in decimal units, short enough for a column.
-pub(super) struct Bytes(pub(super) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self.0 {
-            bytes @ 0..1_000 => format!("{bytes} B"),
-            bytes @ 1_000..1_000_000 => tenths(bytes, 1_000, "kB"),
-            bytes @ 1_000_000..1_000_000_000 => tenths(bytes, 1_000_000, "MB"),
-            bytes @ 1_000_000_000..1_000_000_000_000 => tenths(bytes, 1_000_000_000, "GB"),
-            bytes => tenths(bytes, 1_000_000_000_000, "TB"),
-        };
-        f.pad(&text)
-    }
-}
-
-/// Cut, not rounded: what is printed is never more than what is there.
-fn tenths(bytes: u64, unit: u64, name: &str) -> String {
-    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
-}
-
-/// A time before the present, in its largest unit.
-struct Ago(Option<Timestamp>, Timestamp);
-
-impl fmt::Display for Ago {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Some(at), now) = self else {
-            return f.pad("never");
-        };
-        let seconds = now.since(*at).as_secs();
-        let text = match seconds {
-            _ if at > now => "in the future".to_owned(),
-            0..60 => format!("{seconds} s ago"),
-            60..3_600 => format!("{} min ago", seconds / 60),
-            3_600..172_800 => format!("{} h ago", seconds / 3_600),
-            _ => format!("{} d ago", seconds / 86_400),
-        };
-        f.pad(&text)
-    }
-}
-
-/// The first twelve characters of an id, without the name of its digest.
-fn short(id: &str) -> &str {
-    let id = id.strip_prefix("sha256:").unwrap_or(id);
-    id.char_indices().nth(12).map_or(id, |(end, _)| &id[..end])
-}
+use super::{
+    Disk, Due, NodeForecast, RecordsKnown, WhatIf,
+    forecast::plan_bytes,
+    units::{Ago, Bytes, fit, image_name, length, short, signed, wrapped},
+};
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "At {}, Kubernetes {}",
-            self.frame.now,
-            self.policy.semantics().version
-        )?;
+        let version = self.policy.semantics().version;
+        writeln!(f, "At {}, Kubernetes {version}", self.frame.now)?;
         self.write_containers(f)?;
         self.write_sandboxes(f)?;
         if let Some(logs) = &self.logs {
-            writeln!(f, "\nLogs: {} removed with them", logs.actions.len())?;
+            writeln!(f, "\nLogs: {} go with them", logs.actions.len())?;
         }
         self.write_images(f)?;
         self.write_disk(f)?;
         self.write_pressure(f)?;
+        if !self.settings.is_empty() {
+            writeln!(f, "\nSettings:")?;
+        }
+        for doubt in &self.settings {
+            writeln!(f, "{}", wrapped("  ! ", &doubt.to_string()))?;
+        }
         writeln!(f, "\nAssumed:")?;
         for assumption in &self.assumptions {
-            writeln!(f, "  - {assumption}")?;
+            writeln!(f, "{}", wrapped("  - ", &assumption.to_string()))?;
         }
         Ok(())
     }
@@ -82,102 +40,134 @@ impl fmt::Display for NodeForecast {
 impl NodeForecast {
     fn write_containers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.containers;
-        let goes = plan.actions.len();
-        writeln!(
-            f,
-            "\nContainers: {goes} go at the next pass, within a minute; {} stay",
-            plan.kept.len()
-        )?;
-        for action in &plan.actions {
-            let container = action.container();
-            let place = format!("{}/{}", container.pod.namespace, container.pod.name);
-            let name = container.name.as_deref().unwrap_or("?");
+        let heading = of_all("Containers", plan.actions.len(), plan.kept.len());
+        writeln!(f, "\n{heading} at the next pass, within a minute")?;
+        let mut because = None;
+        for (at, action) in plan.actions.iter().enumerate() {
+            if because.replace(action.reason()) != Some(action.reason()) {
+                writeln!(f, "  {}:", action.reason())?;
+            }
+            let container::Action::Remove {
+                container,
+                stop_first,
+                ..
+            } = action;
             writeln!(
                 f,
-                "  {place:<44} {name:<14} {:<12} created {:<12} {}",
+                "  {:>3}. {:<41} {:<20} attempt {:<5} {:<12} created {}",
+                at + 1,
+                fit(&format!("{}/{}", container.pod.namespace, container.pod.name), 41),
+                fit(container.name.as_deref().unwrap_or("?"), 20),
+                container.attempt,
                 short(&container.id),
                 Ago(Some(container.created_at), self.frame.now),
-                action.reason(),
             )?;
+            if let Some(seconds) = stop_first {
+                writeln!(
+                    f,
+                    "       is stopped first, within {seconds} s: nobody knows whether it runs"
+                )?;
+            }
         }
-        write_kept(f, &plan.kept, |reason| reason.as_str())?;
+        write_kept(f, &plan.kept, container_stays)?;
         for finding in &plan.findings {
-            writeln!(f, "  ! {}{}", of_container(&finding.object), finding.reason)?;
+            match &finding.object {
+                container::Subject::Container(container) => {
+                    writeln!(
+                        f,
+                        "{}",
+                        wrapped(
+                            "  ! ",
+                            &format!("container {}: {}", short(&container.id), finding.reason)
+                        )
+                    )?;
+                }
+                container::Subject::Node => writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?,
+            }
         }
         Ok(())
     }
 
     fn write_sandboxes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.sandboxes;
-        writeln!(
-            f,
-            "\nSandboxes: {} go in the same pass; {} stay",
-            plan.actions.len(),
-            plan.kept.len()
-        )?;
-        for action in &plan.actions {
+        let heading = of_all("Sandboxes", plan.actions.len(), plan.kept.len());
+        writeln!(f, "\n{heading} in the same pass")?;
+        let mut because = None;
+        for (at, action) in plan.actions.iter().enumerate() {
             let sandbox::Action::Remove { sandbox, reason } = action;
-            let place = format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name);
+            if because.replace(reason) != Some(reason) {
+                writeln!(f, "  {reason}:")?;
+            }
             writeln!(
                 f,
-                "  {place:<59} {:<12} created {:<12} {reason}",
+                "  {:>3}. {:<76} {:<12} created {}",
+                at + 1,
+                fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76),
                 short(&sandbox.id),
                 Ago(Some(sandbox.created_at), self.frame.now)
             )?;
         }
+        write_kept(f, &plan.kept, sandbox_stays)?;
         for finding in &plan.findings {
-            writeln!(f, "  ! {}", finding.reason)?;
+            writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
         }
         Ok(())
     }
 
     fn write_images(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(plan) = &self.images else {
-            return writeln!(f, "\nImages: the loop is off");
+            return writeln!(f, "\nImages: none go, for the loop is off");
         };
-        write!(f, "\nImages: ")?;
+        let heading = of_all("Images", plan.actions.len(), plan.kept.len());
+        writeln!(f, "\n{heading} at the next pass, within five minutes")?;
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
-            let high = self.policy.image().thresholds().high_percent;
-            write!(
+            let thresholds = self.policy.image().thresholds();
+            writeln!(
                 f,
-                "the disk is {percent}% full, images go from {high}% on; {} to free; ",
-                signed(wanted)
+                "  {percent} % of the disk is in use: from {} % on images go, down to {} %. {} to free, {} go.",
+                thresholds.high_percent,
+                thresholds.low_percent,
+                signed(wanted),
+                Bytes(plan_bytes(plan)),
             )?;
         }
-        writeln!(
-            f,
-            "{} of {} go at the next pass, within five minutes",
-            Bytes(self.image_bytes()),
-            Bytes(plan_bytes(plan) + kept_bytes(plan)),
-        )?;
         for (at, action) in plan.actions.iter().enumerate() {
             let image::Action::Remove { image, reason, .. } = action;
-            let record = plan_record(self, &image.id);
+            let why = match reason {
+                image::RemovedBecause::Space { wanted_bytes } => {
+                    format!("{} still wanted", signed(*wanted_bytes))
+                }
+                reason => reason.to_string(),
+            };
             writeln!(
                 f,
-                "  {:>3}. {:<50} {:>9}  last used {:<12} {reason}",
+                "  {:>3}. {:<58} {:>9}  last used {:<10}  {why}",
                 at + 1,
-                image.name(),
+                fit(&image_name(image), 58),
                 Bytes(image.size_bytes),
-                record,
+                self.last_used_text(&image.id),
             )?;
         }
-        write_kept(f, &plan.kept, |reason| reason_name(reason))?;
+        write_kept(f, &plan.kept, image_stays)?;
+        for kept in &plan.kept {
+            if let (image::Subject::Image(image), image::Reason::TooYoung { .. }) =
+                (&kept.object, &kept.reason)
+            {
+                writeln!(f, "    {}: {}", fit(&image_name(image), 58), kept.reason)?;
+            }
+        }
         for finding in &plan.findings {
-            writeln!(f, "  ! {}", finding.reason)?;
+            writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
         }
         if let Some(error) = &plan.summary.error {
-            writeln!(f, "  the pass fails: {error}")?;
+            writeln!(f, "{}", wrapped("  ! the pass fails: ", &error.to_string()))?;
         }
         if let Some(restarted) = &self.images_after_restart {
-            writeln!(
-                f,
-                "  Right after a restart of the kubelet {} would go instead.",
-                match restarted.actions.len() {
-                    0 => "none".to_owned(),
-                    many => format!("{many} ({})", Bytes(plan_bytes(restarted))),
-                }
-            )?;
+            let instead = match restarted.actions.len() {
+                0 => "none".to_owned(),
+                many => format!("{many} ({})", Bytes(plan_bytes(restarted))),
+            };
+            writeln!(f, "  had the kubelet just restarted, {instead} would go")?;
         }
         Ok(())
     }
@@ -189,16 +179,22 @@ impl NodeForecast {
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         writeln!(
             f,
-            "\nDisk: {}% full, {} of {} available",
-            disk.usage_percent,
+            "\nDisk: {} of {} available",
             bytes(disk.file_system.available_bytes),
             bytes(disk.file_system.capacity_bytes)
         )?;
-        writeln!(f, "  images go to make room: {}", disk.collection)?;
-        if let Some(eviction) = disk.eviction {
-            writeln!(f, "  pods are evicted if no room was made: {eviction}")?;
+        let row = |f: &mut fmt::Formatter<'_>, what: &str, due: Due| {
+            writeln!(f, "  {what:<52} {}", self.due_text(due))
+        };
+        row(f, "images go to make room", disk.collection)?;
+        if let Some(again) = disk.again {
+            let freed = Bytes(self.image_bytes());
+            row(f, &format!("and again, if these free {freed}"), again)?;
         }
-        Ok(())
+        match disk.eviction {
+            Some(eviction) => row(f, "pods are evicted, if no room was made", eviction),
+            None => Ok(()),
+        }
     }
 
     fn write_pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,46 +208,20 @@ impl NodeForecast {
         )
     }
 
-    /// The forecast as a JSON value: `containers`, `sandboxes`, `logs`, `images`, `disk`, `pressure`, `assumptions`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "now": self.frame.now.to_string(),
-            "version": self.policy.semantics().version.to_string(),
-            "containers": containers_json(&self.containers),
-            "sandboxes": {
-                "removed": self.sandboxes.actions.iter().map(|action| {
-                    let sandbox::Action::Remove { sandbox, reason } = action;
-                    json!({
-                        "id": sandbox.id, "namespace": sandbox.pod.namespace, "pod": sandbox.pod.name,
-                        "uid": sandbox.pod.uid, "reason": reason.as_str(), "message": reason.to_string(),
-                    })
-                }).collect::<Vec<_>>(),
-                "kept": self.sandboxes.kept.len(),
-            },
-            "logsRemoved": self.logs.as_ref().map(|plan| plan.actions.len()),
-            "images": self.images.as_ref().map(images_json),
-            "imageRecords": match self.records {
-                RecordsKnown::Given => "given",
-                RecordsKnown::AssumedOld => "assumed old",
-            },
-            "imagesAfterRestart": self.images_after_restart.as_ref().map(images_json),
-            "pressure": {
-                "containers": containers_json(&self.pressure.containers),
-                "images": images_json(&self.pressure.images),
-            },
-            "disk": self.disk.map(|disk| json!({
-                "usagePercent": disk.usage_percent,
-                "highThresholdPercent": disk.high_percent,
-                "capacityBytes": disk.file_system.capacity_bytes,
-                "availableBytes": disk.file_system.available_bytes,
-                "collection": disk.collection.to_string(),
-                "eviction": disk.eviction.map(|due| due.to_string()),
-            })),
-            "assumptions": self.assumptions.iter().map(|assumption| json!({
-                "assumption": assumption.as_str(), "message": assumption.to_string(),
-            })).collect::<Vec<_>>(),
-        })
+    /// When the image was last used, as far as the forecast knows.
+    fn last_used_text(&self, id: &str) -> String {
+        match self.records {
+            RecordsKnown::AssumedOld => "unknown".to_owned(),
+            RecordsKnown::Given => Ago(self.last_used.get(id).copied(), self.frame.now).to_string(),
+        }
+    }
+
+    /// When something is due, and how long that is from now.
+    fn due_text(&self, due: Due) -> String {
+        match due {
+            Due::At(at) => format!("{due}, in {}", length(at.since(self.frame.now))),
+            due => due.to_string(),
+        }
     }
 }
 
@@ -268,42 +238,90 @@ impl fmt::Display for Due {
 
 impl fmt::Display for WhatIf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = |f: &mut fmt::Formatter<'_>, what: &str, present: String, changed: String| {
-            writeln!(f, "{what:<34} {present:>12} {changed:>12}")
-        };
         let forecasts = [&self.present, &self.changed];
-        let [containers, images] = [
-            forecasts.map(|forecast| forecast.containers.actions.len().to_string()),
-            forecasts.map(|forecast| {
-                forecast
-                    .images
-                    .iter()
-                    .map(|plan| plan.actions.len())
-                    .sum::<usize>()
-                    .to_string()
-            }),
+        let images = |forecast: &NodeForecast| forecast.images.as_ref().map_or(0, |plan| plan.actions.len());
+        let next = |forecast: &NodeForecast, disk: &Disk| match disk.again.unwrap_or(disk.collection) {
+            Due::At(at) => format!("in {}", length(at.since(forecast.frame.now))),
+            Due::Now => "at once".to_owned(),
+            Due::Never => "never".to_owned(),
+            Due::NoGrowth => "open".to_owned(),
+        };
+        let rows: [(&str, [String; 2]); 6] = [
+            ("", ["present".to_owned(), "changed".to_owned()]),
+            (
+                "containers that go",
+                forecasts.map(|forecast| forecast.containers.actions.len().to_string()),
+            ),
+            (
+                "sandboxes that go",
+                forecasts.map(|forecast| forecast.sandboxes.actions.len().to_string()),
+            ),
+            (
+                "images that go",
+                forecasts.map(|forecast| images(forecast).to_string()),
+            ),
+            (
+                "their bytes",
+                forecasts.map(|forecast| Bytes(forecast.image_bytes()).to_string()),
+            ),
+            (
+                "next time that room is made",
+                forecasts.map(|forecast| {
+                    let disk = forecast.disk.as_ref();
+                    disk.map_or_else(|| "unknown".to_owned(), |disk| next(forecast, disk))
+                }),
+            ),
         ];
-        let bytes = forecasts.map(|forecast| Bytes(forecast.image_bytes()).to_string());
-        row(f, "", "present".to_owned(), "changed".to_owned())?;
-        for (what, [present, changed]) in [
-            ("containers removed", containers),
-            ("images removed", images),
-            ("bytes of images removed", bytes),
-        ] {
-            row(f, what, present, changed)?;
+        for (what, [present, changed]) in rows {
+            writeln!(f, "{what:<30} {present:>12} {changed:>12}")?;
         }
-        for (what, images) in [("lost", &self.images_lost), ("spared", &self.images_spared)] {
+        for (which, containers) in [
+            ("Only with the change", &self.containers_lost),
+            ("Only without it", &self.containers_spared),
+        ] {
+            if !containers.is_empty() {
+                writeln!(f, "\n{which} these containers go:")?;
+            }
+            for container in containers {
+                writeln!(
+                    f,
+                    "  {:<44} {:<22} {}",
+                    fit(&format!("{}/{}", container.pod.namespace, container.pod.name), 41),
+                    fit(
+                        &format!(
+                            "{}, attempt {}",
+                            container.name.as_deref().unwrap_or("?"),
+                            container.attempt
+                        ),
+                        22
+                    ),
+                    short(&container.id)
+                )?;
+            }
+        }
+        for (which, images) in [
+            ("Only with the change", &self.images_lost),
+            ("Only without it", &self.images_spared),
+        ] {
+            if !images.is_empty() {
+                writeln!(f, "\n{which} these images go:")?;
+            }
             for image in images {
                 writeln!(
                     f,
-                    "  {what:<7} {:<50} {:>9}",
-                    image.name(),
+                    "  {:<58} {:>9}",
+                    fit(&image_name(image), 58),
                     Bytes(image.size_bytes)
                 )?;
             }
         }
         Ok(())
     }
+}
+
+/// How many of all go.
+fn of_all(what: &str, go: usize, stay: usize) -> String {
+    format!("{what}: {go} of {} go", go + stay)
 }
 
 /// How many stay for each reason, most first.
@@ -328,100 +346,38 @@ fn write_kept<O, R>(
     writeln!(f, "  stay: {}", texts.join(", "))
 }
 
-/// A kept image's reason, as a name.
-fn reason_name(reason: &image::Reason) -> &'static str {
+/// Why a container stays, in a few words.
+fn container_stays(reason: &container::Reason) -> &'static str {
+    match reason {
+        container::Reason::Running => "running",
+        container::Reason::WithinLimits { .. } => "dead and within limits",
+        container::Reason::TooYoung { .. } => "too young",
+        container::Reason::CreatedInFuture { .. } => "created in the future",
+        container::Reason::SourcesNotReady => "whose pod is gone, but not for certain",
+        other => other.as_str(),
+    }
+}
+
+/// Why a sandbox stays, in a few words.
+fn sandbox_stays(reason: &sandbox::Reason) -> &'static str {
+    match reason {
+        sandbox::Reason::Ready => "ready",
+        sandbox::Reason::HasContainers { .. } => "with containers in them",
+        sandbox::Reason::Newest => "newest of their pod",
+        _ => "for other reasons",
+    }
+}
+
+/// Why an image stays, in a few words.
+fn image_stays(reason: &image::Reason) -> &'static str {
     match reason {
         image::Reason::InUse => "in use",
         image::Reason::Pinned => "pinned",
         image::Reason::TooYoung { .. } => "too young",
         image::Reason::UsedSince => "used since",
-        image::Reason::EnoughFreed { .. } => "not needed",
-        image::Reason::BelowThreshold { .. } => "below the threshold",
-        image::Reason::PassEnded(_) => "the pass ended before",
-        _ => "other",
+        image::Reason::EnoughFreed { .. } => "unused, but not needed for room",
+        image::Reason::BelowThreshold { .. } => "unused, but there is room",
+        image::Reason::PassEnded(_) => "unused, but the pass ends before",
+        _ => "for other reasons",
     }
-}
-
-fn of_container(subject: &container::Subject) -> String {
-    match subject {
-        container::Subject::Container(container) => format!("container {}: ", short(&container.id)),
-        container::Subject::Node => String::new(),
-    }
-}
-
-fn signed(bytes: i64) -> String {
-    u64::try_from(bytes).map_or_else(|_| format!("{bytes} B"), |bytes| Bytes(bytes).to_string())
-}
-
-fn kept_bytes(plan: &PlanOf<image::Policy>) -> u64 {
-    let sizes = plan.kept.iter().map(|kept| match &kept.object {
-        image::Subject::Image(image) => image.size_bytes,
-        image::Subject::Container(_) | image::Subject::Node => 0,
-    });
-    sizes.fold(0, u64::saturating_add)
-}
-
-/// When the image was last used, as far as the forecast knows.
-fn plan_record(forecast: &NodeForecast, id: &str) -> String {
-    match forecast.records {
-        RecordsKnown::AssumedOld => "unknown".to_owned(),
-        RecordsKnown::Given => {
-            let used = forecast.last_used.get(id).copied();
-            Ago(used, forecast.frame.now).to_string()
-        }
-    }
-}
-
-fn containers_json(plan: &PlanOf<container::Policy>) -> Value {
-    json!({
-        "removed": plan.actions.iter().map(|action| {
-            let container::Action::Remove { container, stop_first, reason } = action;
-            json!({
-                "id": container.id, "namespace": container.pod.namespace, "pod": container.pod.name,
-                "uid": container.pod.uid, "name": container.name, "attempt": container.attempt,
-                "createdAt": container.created_at.to_string(), "stopFirstSeconds": stop_first,
-                "reason": reason.as_str(), "message": reason.to_string(),
-            })
-        }).collect::<Vec<_>>(),
-        "kept": plan.kept.iter().map(|kept| json!({
-            "id": match &kept.object {
-                container::Subject::Container(container) => Some(&container.id),
-                container::Subject::Node => None,
-            },
-            "reason": kept.reason.as_str(), "message": kept.reason.to_string(),
-        })).collect::<Vec<_>>(),
-        "findings": plan.findings.iter().map(|finding| finding.reason.to_string()).collect::<Vec<_>>(),
-        "nextAt": plan.next_at.map(|at| at.to_string()),
-    })
-}
-
-fn images_json(plan: &PlanOf<image::Policy>) -> Value {
-    let summary = &plan.summary;
-    json!({
-        "removed": plan.actions.iter().map(|action| {
-            let image::Action::Remove { image, reason, .. } = action;
-            json!({
-                "id": image.id, "tags": image.tags, "sizeBytes": image.size_bytes,
-                "idleSeconds": match reason {
-                    image::RemovedBecause::Age { idle, .. } if *idle != GoDuration::MAX => Some(idle.as_nanos() / 1_000_000_000),
-                    _ => None,
-                },
-                "reason": reason.as_str(), "message": reason.to_string(),
-            })
-        }).collect::<Vec<_>>(),
-        "kept": plan.kept.iter().map(|kept| json!({
-            "id": match &kept.object {
-                image::Subject::Image(image) => Some(&image.id),
-                image::Subject::Container(_) | image::Subject::Node => None,
-            },
-            "message": kept.reason.to_string(),
-        })).collect::<Vec<_>>(),
-        "usagePercent": summary.usage_percent,
-        "toFreeBytes": summary.to_free_bytes,
-        "freedBytes": summary.freed_bytes,
-        "shortfallBytes": summary.shortfall_bytes(),
-        "error": summary.error.as_ref().map(ToString::to_string),
-        "findings": plan.findings.iter().map(|finding| finding.reason.to_string()).collect::<Vec<_>>(),
-        "nextAt": plan.next_at.map(|at| at.to_string()),
-    })
 }

@@ -1,0 +1,161 @@
+//! Sizes, times and names as people read them: short, and of a width that tables can count on.
+
+use std::{fmt, time::Duration};
+
+use kubegc_core::{Timestamp, node_facts::Image};
+
+/// A number of bytes in decimal units, short enough for a column.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            bytes @ 0..1_000 => format!("{bytes} B"),
+            bytes @ 1_000..1_000_000 => tenths(bytes, 1_000, "kB"),
+            bytes @ 1_000_000..1_000_000_000 => tenths(bytes, 1_000_000, "MB"),
+            bytes @ 1_000_000_000..1_000_000_000_000 => tenths(bytes, 1_000_000_000, "GB"),
+            bytes => tenths(bytes, 1_000_000_000_000, "TB"),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Cut, not rounded: what is printed is never more than what is there.
+fn tenths(bytes: u64, unit: u64, name: &str) -> String {
+    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
+}
+
+/// The same for a number that may lie below zero.
+pub(super) fn signed(bytes: i64) -> String {
+    u64::try_from(bytes).map_or_else(|_| format!("{bytes} B"), |bytes| Bytes(bytes).to_string())
+}
+
+/// A length of time in its largest unit.
+pub(super) fn length(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3_600 => format!("{} min", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// A time before the present; `None` is never.
+pub(super) struct Ago(pub(super) Option<Timestamp>, pub(super) Timestamp);
+
+impl fmt::Display for Ago {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(None, _) => f.pad("never"),
+            Self(Some(at), now) if at > now => f.pad("in the future"),
+            Self(Some(at), now) => f.pad(&format!("{} ago", length(now.since(*at)))),
+        }
+    }
+}
+
+/// The first twelve characters of an id, without the name of its digest.
+pub(super) fn short(id: &str) -> &str {
+    let id = id.strip_prefix("sha256:").unwrap_or(id);
+    id.char_indices().nth(12).map_or(id, |(end, _)| &id[..end])
+}
+
+/// The name of an image; where it is known by a digest or its id alone, a short one.
+pub(super) fn image_name(image: &Image) -> String {
+    let name = image.name();
+    match name.split_once("@sha256:") {
+        Some((repository, digest)) => format!("{repository}@{}", short(digest)),
+        None if name == &*image.id => short(name).to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+/// A text of at most this many characters: a longer one loses its middle, for ends tell more.
+pub(super) fn fit(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let head: String = text.chars().take(kept / 2).collect();
+    let tail: String = text.chars().skip(count - (kept - kept / 2)).collect();
+    format!("{head}…{tail}")
+}
+
+/// How wide a text is at most.
+const COLUMNS: usize = 120;
+
+/// A text after some mark, broken between words so that it fits; what follows the first line is indented as the mark is long. A word longer than a line
+/// stays whole.
+pub(super) fn wrapped(mark: &str, text: &str) -> String {
+    let indent = mark.chars().count();
+    let mut lines = mark.to_owned();
+    let mut column = indent;
+    for (at, word) in text.split(' ').enumerate() {
+        let width = word.chars().count();
+        if at > 0 && column + 1 + width > COLUMNS {
+            lines.push('\n');
+            lines.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if at > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_cut_and_times_are_in_their_largest_unit() {
+        for (bytes, text) in [
+            (999, "999 B"),
+            (1_999, "1.9 kB"),
+            (8_360_000_000, "8.3 GB"),
+            (u64::MAX, "18446744.0 TB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+        assert_eq!(
+            (signed(-5), signed(1_000)),
+            ("-5 B".to_owned(), "1.0 kB".to_owned())
+        );
+        let now = Timestamp::from_secs(1_000_000);
+        for (seconds, text) in [
+            (0, "0 s ago"),
+            (61, "1 min ago"),
+            (7_200, "2 h ago"),
+            (172_800, "2 d ago"),
+            (-1, "in the future"),
+        ] {
+            assert_eq!(
+                Ago(Some(Timestamp::from_secs(1_000_000 - seconds)), now).to_string(),
+                text
+            );
+        }
+        assert_eq!(Ago(None, now).to_string(), "never");
+    }
+
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let text = ["word"; 60].join(" ");
+        let lines = wrapped("  - ", &text);
+        assert!(lines.lines().all(|line| line.chars().count() <= COLUMNS));
+        let back: Vec<&str> = lines.split_whitespace().skip(1).collect();
+        assert_eq!(back.join(" "), text);
+        assert_eq!(wrapped("  - ", "short"), "  - short");
+    }
+
+    #[test]
+    fn long_names_keep_their_ends() {
+        assert_eq!(fit("abcdefgh", 8), "abcdefgh");
+        assert_eq!(fit("abcdefghi", 8), "abc…fghi");
+        assert_eq!(fit("äöüäöü", 4), "ä…öü");
+        assert_eq!(fit("abc", 0), "…");
+        assert_eq!(short("sha256:0123456789abcdef"), "0123456789ab");
+    }
+}

@@ -1,0 +1,610 @@
+//! What forecasts of a node promise: nothing on missing knowledge, both worlds where use is unknown, times that a disk filled step by step agrees
+//! with, and what-ifs that differ only where the policies do.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    KubernetesVersion, Planner, RuntimeError, Timestamp, Uid,
+    node_facts::{
+        Container, ContainerImage, ContainerState, FileSystem, Image, PodIdentity, PodState, Pods, Sandbox,
+        SandboxState,
+    },
+};
+use kubegc_node::{
+    Inventory, Policy, PolicySpec, Unlisted,
+    image::{Action, Record, Records},
+};
+use kubegc_predict::node::{
+    Assumption, Change, Due, Growth, NodeForecast, NodeFrame, RecordsKnown, WhatIf, node_forecast, what_if,
+};
+
+const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+const CAPACITY: u64 = 1_000_000;
+
+fn ago(seconds: u64) -> Timestamp {
+    NOW.saturating_sub(Duration::from_secs(seconds))
+}
+
+fn policy(version: &str, changes: &[&str]) -> Policy {
+    let spec = changes.iter().fold(PolicySpec::default(), |spec, change| {
+        change
+            .parse::<Change>()
+            .map(|change| change.apply(&spec))
+            .unwrap_or_else(|error| panic!("{error}"))
+    });
+    let version: KubernetesVersion = version.parse().unwrap_or_else(|error| panic!("{error}"));
+    Policy::new(&spec, version).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn pod(uid: &str) -> PodIdentity {
+    PodIdentity {
+        uid: Uid::new(uid),
+        namespace: "shop".into(),
+        name: uid.into(),
+    }
+}
+
+fn container(id: &str, uid: &str, state: ContainerState, age_seconds: u64) -> Arc<Container> {
+    let mut container = Container::new(id, pod(uid), "app", state, ago(age_seconds));
+    container.sandbox_id = format!("sandbox of {uid}").into();
+    container.image = ContainerImage {
+        reference: "used".into(),
+        id: "used".into(),
+        runtime_handler: Arc::default(),
+    };
+    Arc::new(container)
+}
+
+fn sandbox(uid: &str, state: SandboxState) -> Arc<Sandbox> {
+    Arc::new(Sandbox {
+        id: format!("sandbox of {uid}").into(),
+        pod: pod(uid),
+        attempt: 0,
+        state,
+        created_at: ago(9_000),
+        labels: Default::default(),
+    })
+}
+
+fn image(id: &str, size_bytes: u64) -> Arc<Image> {
+    Arc::new(Image {
+        id: id.into(),
+        size_bytes,
+        tags: vec![format!("registry.example/shop/{id}:1").into()],
+        ..Image::default()
+    })
+}
+
+fn record(id: &str, used_seconds_ago: Option<u64>) -> Record {
+    Record {
+        key: id.into(),
+        first_detected: Some(ago(90_000)),
+        last_used: used_seconds_ago.map(ago),
+        size_bytes: 0,
+        pinned: false,
+        runtime_handler: Arc::default(),
+    }
+}
+
+fn disk(available: u64) -> FileSystem {
+    FileSystem {
+        capacity_bytes: Some(CAPACITY),
+        available_bytes: Some(available),
+        ..FileSystem::default()
+    }
+}
+
+/// One living pod with two dead containers, one pod that is gone, one image in use and three unused ones, on a disk that is 90 percent full.
+fn node() -> Inventory {
+    Inventory {
+        containers: Ok(vec![
+            container("runs", "lives", ContainerState::Running, 100),
+            container("dead-new", "lives", ContainerState::Exited, 200),
+            container("dead-old", "lives", ContainerState::Exited, 300),
+            container("left", "gone", ContainerState::Exited, 400),
+        ]),
+        sandboxes: Ok(vec![
+            sandbox("lives", SandboxState::Ready),
+            sandbox("gone", SandboxState::NotReady),
+        ]),
+        images: Ok(vec![
+            image("used", 1),
+            image("a", 60_000),
+            image("b", 60_000),
+            image("c", 60_000),
+        ]),
+        image_volumes: Ok(Vec::new()),
+        image_file_system: Ok(disk(100_000)),
+        log_entries: Ok(vec!["shop_gone_gone".into(), "shop_lives_lives".into()]),
+        log_links: Ok(Vec::new()),
+        pods: Pods {
+            known: [(Uid::new("lives"), PodState::LIVING)].into(),
+            sources_ready: true,
+            synced: true,
+        },
+        image_records: Records::new(vec![
+            record("used", Some(60)),
+            record("a", Some(5_000)),
+            record("b", Some(50_000)),
+            record("c", None),
+        ]),
+        images_watched_since: ago(90_000),
+        ..Inventory::default()
+    }
+}
+
+fn containers(forecast: &NodeForecast) -> Vec<&str> {
+    forecast
+        .containers
+        .actions
+        .iter()
+        .map(|action| &*action.container().id)
+        .collect()
+}
+
+fn images(forecast: &NodeForecast) -> Vec<&str> {
+    let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
+    actions.map(|Action::Remove { image, .. }| &*image.id).collect()
+}
+
+#[test]
+fn each_stage_is_foreseen_over_what_the_one_before_leaves() {
+    let forecast = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW));
+    assert_eq!(containers(&forecast), ["left", "dead-old"]);
+    // Its sandbox goes in the same pass, for nothing stands in it by then.
+    assert_eq!(forecast.sandboxes.actions.len(), 1);
+    assert_eq!(forecast.logs.as_ref().map(|plan| plan.actions.len()), Some(1));
+    // Never used before used long ago; 100 000 are wanted.
+    assert_eq!(images(&forecast), ["c", "b"]);
+    assert_eq!(forecast.image_bytes(), 120_000);
+    assert_eq!(forecast.records, RecordsKnown::Given);
+    assert_eq!(forecast.images_after_restart, None);
+    assert_eq!(forecast.pressure.images.actions.len(), 3);
+}
+
+#[test]
+fn what_is_not_listed_takes_nothing_with_it() {
+    type Hide = fn(&mut Inventory);
+    let failed = || Unlisted::Failed(RuntimeError::refused("no"));
+    // What is hidden, and how many containers, sandboxes, images and logs go then.
+    let cases: [(&str, Hide, [usize; 4]); 9] = [
+        ("nothing", |_| {}, [2, 1, 2, 1]),
+        ("everything", |node| *node = Inventory::default(), [0, 0, 0, 0]),
+        (
+            "containers",
+            |node| node.containers = Err(Unlisted::NotAsked),
+            [0, 0, 0, 1],
+        ),
+        (
+            "sandboxes",
+            |node| node.sandboxes = Err(Unlisted::NotAsked),
+            [2, 0, 2, 1],
+        ),
+        (
+            "images",
+            |node| node.images = Err(Unlisted::NotAsked),
+            [2, 1, 0, 1],
+        ),
+        (
+            "disk",
+            |node| node.image_file_system = Err(Unlisted::NotAsked),
+            [2, 1, 0, 1],
+        ),
+        (
+            "logs",
+            |node| node.log_entries = Err(Unlisted::NotAsked),
+            [2, 1, 2, 0],
+        ),
+        // Without pods only limits count: the one beyond them, and no sandbox.
+        ("pods", |node| node.pods = Pods::default(), [1, 0, 2, 0]),
+        ("sources", |node| node.pods.sources_ready = false, [1, 0, 2, 0]),
+    ];
+    for (what, hide, expected) in cases {
+        let mut node = node();
+        hide(&mut node);
+        let forecast = node_forecast(&node, &policy("1.36", &[]), NodeFrame::at(NOW));
+        let logs = forecast.logs.as_ref().map_or(0, |plan| plan.actions.len());
+        let found = [
+            containers(&forecast).len(),
+            forecast.sandboxes.actions.len(),
+            images(&forecast).len(),
+            logs,
+        ];
+        assert_eq!(found, expected, "without {what}");
+    }
+    let mut mounted = node();
+    mounted.image_volumes = Err(failed());
+    let forecast = node_forecast(&mounted, &policy("1.36", &[]), NodeFrame::at(NOW));
+    assert!(
+        images(&forecast).is_empty(),
+        "asked which images are mounted, and got no answer"
+    );
+    assert!(!forecast.assumptions.contains(&Assumption::NoImageVolumes));
+    mounted.image_volumes = Err(Unlisted::NotAsked);
+    let forecast = node_forecast(&mounted, &policy("1.36", &[]), NodeFrame::at(NOW));
+    assert_eq!(
+        images(&forecast).len(),
+        2,
+        "nobody asked, and the forecast says what it assumes"
+    );
+    assert!(forecast.assumptions.contains(&Assumption::NoImageVolumes));
+}
+
+#[test]
+fn unknown_records_give_two_worlds() {
+    // Version, changes; how many go from a kubelet that has run for long, and from one that has just started.
+    let cases: [(&str, &[&str], usize, usize); 6] = [
+        ("1.36", &[], 2, 0),
+        ("1.29", &[], 2, 0),
+        // Up to 1.28 the first look at images takes them for infinitely old.
+        ("1.28", &[], 2, 2),
+        ("1.20", &[], 2, 2),
+        ("1.36", &["imageMaximumGCAge=1h"], 3, 0),
+        ("1.36", &["imageGCHighThresholdPercent=95"], 0, 0),
+    ];
+    for (version, changes, old, restarted) in cases {
+        let node = Inventory {
+            image_records: Records::default(),
+            // As a reader has it that was told no better.
+            images_watched_since: NOW,
+            ..node()
+        };
+        let forecast = node_forecast(&node, &policy(version, changes), NodeFrame::at(NOW));
+        let after = forecast
+            .images_after_restart
+            .as_ref()
+            .map(|plan| plan.actions.len());
+        let found = (forecast.records, images(&forecast).len(), after);
+        assert_eq!(
+            found,
+            (RecordsKnown::AssumedOld, old, Some(restarted)),
+            "{version} {changes:?}"
+        );
+        assert!(
+            forecast
+                .assumptions
+                .contains(&Assumption::RecordsUnknown { images: 3 })
+        );
+    }
+}
+
+#[test]
+fn records_that_were_given_and_are_empty_are_those_of_a_kubelet_that_just_started() {
+    let node = Inventory {
+        image_records: Records::new(Vec::new()),
+        ..node()
+    };
+    let forecast = node_forecast(&node, &policy("1.36", &[]), NodeFrame::at(NOW));
+    assert_eq!(
+        (forecast.records, images(&forecast).len()),
+        (RecordsKnown::Given, 0)
+    );
+}
+
+/// Whether room is made, and whether pods go, with so much available: asked of the planner, and of the definition.
+fn is_due(policy: &Policy, available: u64, evicted_below: u64) -> (bool, bool) {
+    let inventory = Inventory {
+        image_file_system: Ok(disk(available)),
+        ..node()
+    };
+    let plan = policy.image().plan(&inventory, NOW);
+    (plan.summary.to_free_bytes.is_some(), available < evicted_below)
+}
+
+#[test]
+fn times_are_those_of_a_disk_filled_step_by_step() {
+    // High threshold, eviction in percent, available at first, bytes an hour.
+    let cases = [
+        (85, 10, 300_000, 1_000),
+        (85, 15, 300_000, 7),
+        (85, 10, 159_999, 1_000_000),
+        (85, 10, 160_000, 1),
+        (85, 10, 100_000, 500),
+        (60, 5, 999_999, 123_456),
+        (99, 20, 250_000, 3_600),
+    ];
+    for (high, eviction, available, growth) in cases {
+        let changes = [
+            format!("imageGCHighThresholdPercent={high}"),
+            "imageGCLowThresholdPercent=50".to_owned(),
+            format!("evictionHard.imagefs.available={eviction}%"),
+        ];
+        let policy = policy("1.36", &changes.each_ref().map(String::as_str));
+        let inventory = Inventory {
+            image_file_system: Ok(disk(available)),
+            ..node()
+        };
+        let frame = NodeFrame {
+            now: NOW,
+            growth_bytes_per_hour: growth,
+        };
+        let forecast = node_forecast(&inventory, &policy, frame);
+        let Some(foreseen) = forecast.disk else {
+            panic!("the disk is known");
+        };
+        let evicted_below = CAPACITY * eviction / 100;
+        let at = |second: u64| available.saturating_sub(growth * second / 3_600);
+        let (collection, pods) = (foreseen.collection, foreseen.eviction.unwrap_or(Due::Never));
+        for (due, of) in [(collection, 0), (pods, 1)] {
+            let is_due = |second: u64| <[bool; 2]>::from(is_due(&policy, at(second), evicted_below))[of];
+            let what = format!("{of} of {high}%, {eviction}%, {available} available, {growth} an hour");
+            match due {
+                Due::Now => assert!(is_due(0), "{what}"),
+                Due::At(time) => {
+                    let seconds = time.since(NOW).as_secs();
+                    assert!(is_due(seconds), "{what}: not yet at {seconds} s");
+                    for step in 0..100 {
+                        let earlier = (seconds - 1) * step / 99;
+                        assert!(!is_due(earlier), "{what}: already at {earlier} s");
+                    }
+                }
+                Due::Never | Due::NoGrowth => panic!("{what}: {due}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_disk_is_full_again_after_what_goes_has_become_free() {
+    let after = |bytes: u64, bytes_per_hour: u64| {
+        Due::At(NOW.saturating_add(Duration::from_secs((bytes * 3_600).div_ceil(bytes_per_hour))))
+    };
+    // Available, bytes an hour; when room is made, and when again after 120 000 became free. Room is made with 159 999 available or less.
+    let cases = [
+        (100_000, 0, Due::Now, Some(Due::NoGrowth)),
+        (100_000, 10_000, Due::Now, Some(after(60_001, 10_000))),
+        (300_000, 0, Due::NoGrowth, None),
+        // Below the threshold nothing goes, so there is no second time.
+        (209_999, 10_000, after(50_000, 10_000), None),
+    ];
+    for (available, growth_bytes_per_hour, collection, again) in cases {
+        let inventory = Inventory {
+            image_file_system: Ok(disk(available)),
+            ..node()
+        };
+        let frame = NodeFrame {
+            now: NOW,
+            growth_bytes_per_hour,
+        };
+        let disk = node_forecast(&inventory, &policy("1.36", &[]), frame).disk;
+        let found = disk.map(|disk| (disk.collection, disk.again));
+        assert_eq!(found, Some((collection, again)), "{available}");
+    }
+}
+
+#[test]
+fn a_loop_that_is_off_collects_nothing_and_says_so() {
+    let policy = policy("1.36", &["imageGCHighThresholdPercent=100"]);
+    let forecast = node_forecast(&node(), &policy, NodeFrame::at(NOW));
+    assert_eq!(
+        (
+            forecast.images.is_none(),
+            forecast.disk.map(|disk| disk.collection)
+        ),
+        (true, Some(Due::Never))
+    );
+    assert!(forecast.to_string().contains("the loop is off"));
+    assert_eq!(
+        forecast.pressure.images.actions.len(),
+        3,
+        "pressure collects all the same"
+    );
+}
+
+fn ids(images: &[Arc<Image>]) -> Vec<&str> {
+    images.iter().map(|image| &*image.id).collect()
+}
+
+#[test]
+fn what_ifs_tell_what_differs_and_nothing_else() {
+    // Changes; containers and images that only the change removes, and that only the present removes.
+    type Ids = &'static [&'static str];
+    let cases: [(&[&str], Ids, Ids, Ids, Ids); 6] = [
+        (&[], &[], &[], &[], &[]),
+        (&["imageGCLowThresholdPercent=70"], &[], &["a"], &[], &[]),
+        (&["imageGCHighThresholdPercent=95"], &[], &[], &[], &["b", "c"]),
+        (
+            &["maximum-dead-containers-per-container=0"],
+            &["dead-new"],
+            &[],
+            &[],
+            &[],
+        ),
+        (
+            &["maximum-dead-containers-per-container=-1"],
+            &[],
+            &[],
+            &["dead-old"],
+            &[],
+        ),
+        (
+            &["imageMaximumGCAge=1h", "minimum-container-ttl-duration=1h"],
+            &[],
+            &["a"],
+            &["dead-old", "left"],
+            &[],
+        ),
+    ];
+    for (changes, containers_lost, images_lost, containers_spared, images_spared) in cases {
+        let (present, changed) = (policy("1.36", &[]), policy("1.36", changes));
+        let compared = what_if(&node(), &present, &changed, NodeFrame::at(NOW));
+        let names = |containers: &[Arc<Container>]| -> Vec<Arc<str>> {
+            containers
+                .iter()
+                .map(|container| Arc::clone(&container.id))
+                .collect()
+        };
+        assert_eq!(
+            names(&compared.containers_lost),
+            containers_lost
+                .iter()
+                .map(|&id| id.into())
+                .collect::<Vec<Arc<str>>>(),
+            "{changes:?}"
+        );
+        assert_eq!(
+            names(&compared.containers_spared),
+            containers_spared
+                .iter()
+                .map(|&id| id.into())
+                .collect::<Vec<Arc<str>>>(),
+            "{changes:?}"
+        );
+        assert_eq!(ids(&compared.images_lost), images_lost, "{changes:?}");
+        assert_eq!(ids(&compared.images_spared), images_spared, "{changes:?}");
+        // The other way round, what was lost is spared.
+        let back: WhatIf = what_if(&node(), &changed, &present, NodeFrame::at(NOW));
+        assert_eq!(
+            (
+                &back.containers_lost,
+                &back.images_lost,
+                &back.containers_spared,
+                &back.images_spared
+            ),
+            (
+                &compared.containers_spared,
+                &compared.images_spared,
+                &compared.containers_lost,
+                &compared.images_lost
+            )
+        );
+    }
+}
+
+#[test]
+fn texts_fit_120_columns_and_hang_on_no_order_of_listings() {
+    let long = "x".repeat(300);
+    let mut node = node();
+    let Ok(images) = &mut node.images else {
+        panic!("listed");
+    };
+    images.push(image(&long, 40_000));
+    images.push(Arc::new(Image {
+        id: "sha256:0123456789abcdef0123456789abcdef".into(),
+        size_bytes: 10,
+        ..Image::default()
+    }));
+    let Ok(containers) = &mut node.containers else {
+        panic!("listed");
+    };
+    containers.push(container(&long, &long, ContainerState::Unknown, 500));
+    let frame = NodeFrame {
+        now: NOW,
+        growth_bytes_per_hour: 10_000,
+    };
+    let compare = |node: &Inventory| {
+        what_if(
+            node,
+            &policy("1.36", &[]),
+            &policy("1.36", &["imageMaximumGCAge=1h"]),
+            frame,
+        )
+    };
+    let compared = compare(&node);
+    let text = format!("{}\n{compared}", compared.present);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+        assert_eq!(line.trim_end(), line);
+    }
+    let stopped = "is stopped first, within 2 s";
+    // Long messages are wrapped: what nobody knows, and upstream's words for too little room.
+    let unknown = Inventory {
+        image_records: Records::default(),
+        image_file_system: Ok(disk(10)),
+        ..node.clone()
+    };
+    let policy_wants_more = policy("1.36", &["imageGCLowThresholdPercent=50"]);
+    let forecast = node_forecast(&unknown, &policy_wants_more, frame).to_string();
+    assert!(
+        forecast.contains("the pass fails: ") && forecast.contains("just started"),
+        "{forecast}"
+    );
+    assert!(
+        forecast.lines().all(|line| line.chars().count() <= 120),
+        "{forecast}"
+    );
+    assert!(
+        text.contains("shop/xxx") && text.contains("…") && text.contains(stopped),
+        "{text}"
+    );
+    let mut turned = node.clone();
+    turned.images = turned.images.map(|list| list.into_iter().rev().collect());
+    turned.containers = turned.containers.map(|list| list.into_iter().rev().collect());
+    turned.sandboxes = turned.sandboxes.map(|list| list.into_iter().rev().collect());
+    assert_eq!(compare(&turned), compared);
+    assert_eq!(compare(&turned).to_json(), compared.to_json());
+}
+
+#[test]
+fn json_tells_what_the_forecast_holds() {
+    let json = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW)).to_json();
+    let texts = |path: &str| -> BTreeSet<String> {
+        let list = json
+            .pointer(path)
+            .and_then(|list| list.as_array())
+            .cloned()
+            .unwrap_or_default();
+        list.iter()
+            .map(|entry| entry["id"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        texts("/containers/removed"),
+        ["left", "dead-old"].map(str::to_owned).into()
+    );
+    assert_eq!(texts("/images/removed"), ["b", "c"].map(str::to_owned).into());
+    assert_eq!(json["disk"]["collection"], "now");
+    assert_eq!(
+        json["settings"].as_array().map(Vec::len),
+        Some(1),
+        "eviction begins where collection does"
+    );
+}
+
+#[test]
+fn changes_and_growths_are_read_or_refused() {
+    for (text, good) in [
+        ("imageGCHighThresholdPercent=70", true),
+        ("image-gc-high-threshold=70", true),
+        ("imageGCHighThresholdPercent=70%", false),
+        ("imageGCHighThresholdPercent", false),
+        ("imageMinimumGCAge=2m", true),
+        ("imageMinimumGCAge=2", false),
+        ("featureGates.ImageMaximumGCAge=false", true),
+        ("featureGates.ImageMaximumGCAge=off", false),
+        ("evictionHard.imagefs.available=5%", true),
+        ("evictionSoftGracePeriod.imagefs.available=2m", true),
+        ("evictionSoftGracePeriod.imagefs.available=soon", false),
+        ("evictionHardly.imagefs.available=5%", false),
+        ("", false),
+        ("=", false),
+        (".=", false),
+    ] {
+        let change = text.parse::<Change>();
+        assert_eq!(change.is_ok(), good, "{text}");
+        assert!(change.is_err() || change.is_ok_and(|change| change.to_string() == text));
+    }
+    for (text, bytes_per_hour) in [
+        ("2GB/h", Some(2_000_000_000)),
+        ("2G/h", Some(2_000_000_000)),
+        ("1.5 GiB/h", Some(3 << 29)),
+        ("48MB/d", Some(2_000_000)),
+        ("1kB/min", Some(60_000)),
+        ("0/h", Some(0)),
+        ("18446744073709551615B/h", Some(u64::MAX)),
+        ("18446744073709551615B/min", None),
+        ("18446744073709551616B/h", None),
+        ("2GB", None),
+        ("GB/h", None),
+        (".5GB/h", None),
+        ("1.2.3GB/h", None),
+        ("1.0000000001GB/h", None),
+        ("-1GB/h", None),
+        ("2BB/h", None),
+        ("2GB/week", None),
+        ("/", None),
+    ] {
+        let read = text.parse::<Growth>().ok().map(|growth| growth.bytes_per_hour);
+        assert_eq!(read, bytes_per_hour, "{text}");
+    }
+}

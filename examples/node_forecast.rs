@@ -1,0 +1,158 @@
+//! What does this node's kubelet remove next, in which order, and why? And what would it remove with other settings?
+//!
+//! ```sh
+//! cargo run --release -p kubegc-examples --example node_forecast -- --kubernetes 1.32 --growth 2GB/h --change imageGCLowThresholdPercent=75
+//! ```
+//!
+//! Reads what `crictl`, the kubelet and `kubectl` print of one node, by default the bundled one. Prints `expected/node_forecast.txt` with these arguments.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+use std::{error::Error, path::PathBuf, process::ExitCode};
+
+use clap::Parser;
+use kubegc::{
+    core::{KubernetesVersion, Timestamp},
+    node::{Policy, PolicySpec},
+    predict::node::{Change, Growth, NodeFrame, node_forecast, what_if},
+    snapshot::{NodeReader, NodeSnapshot},
+};
+use kubegc_examples::{NODE_DUMP_TAKEN_AT, node_dump};
+
+/// Says what a node's collector removes next, from what its tools print of it.
+///
+/// Without a path it asks about the bundled node. What is not declared whole is unknown, and nothing goes on account of it.
+#[derive(Parser)]
+#[command(
+    after_help = "Exit codes: 0 forecast; 1 the documents, the settings or the question cannot be read; 2 wrong usage."
+)]
+struct Arguments {
+    /// Files and folders: crictl ps -a, pods, images, imagefsinfo and inspect, all with -o json; /stats/summary; /configz or the kubelet's
+    /// configuration file; kubectl get pods; image records.
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The Kubernetes version of the node.
+    #[arg(long, visible_alias = "version", default_value = "1.36")]
+    kubernetes: KubernetesVersion,
+    /// The present. Without it, when the kubelet measured the disk.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    now: Option<Timestamp>,
+    /// How fast the disk fills, such as 2GB/h or 500MB/d.
+    #[arg(long, value_name = "AMOUNT")]
+    growth: Option<Growth>,
+    /// A setting to change, such as imageGCHighThresholdPercent=70: what would go then? Several change together.
+    #[arg(long, value_name = "SETTING=VALUE")]
+    change: Vec<Change>,
+    /// The pods are all pods of the node: what belongs to any other is garbage.
+    #[arg(long)]
+    pods_are_whole: bool,
+    /// The containers are all of them, though none has ended: they come from crictl ps -a.
+    #[arg(long)]
+    containers_are_whole: bool,
+    /// No container mounts an image as a volume.
+    #[arg(long)]
+    no_image_volumes: bool,
+    /// Reads past entries and documents that cannot be read; what they may hold is unknown then.
+    #[arg(long)]
+    lenient: bool,
+    /// Writes JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).map_err(|error| error.to_string())
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let (node, now) = read(arguments)?;
+    // The bundled node explains itself in a file of its own.
+    for finding in node.findings.iter().filter(|_| !arguments.paths.is_empty()) {
+        eprintln!("note: {finding}");
+    }
+    let spec = node.policy.clone().unwrap_or_else(|| {
+        eprintln!(
+            "note: no settings were given, or a kubelet would refuse them: upstream's defaults are taken"
+        );
+        PolicySpec::default()
+    });
+    let policy = Policy::new(&spec, arguments.kubernetes)?;
+    let frame = NodeFrame {
+        now,
+        growth_bytes_per_hour: arguments.growth.unwrap_or_default().bytes_per_hour,
+    };
+    if arguments.change.is_empty() {
+        let forecast = node_forecast(&node.inventory, &policy, frame);
+        match arguments.json {
+            true => println!("{:#}", forecast.to_json()),
+            false => print!("{forecast}"),
+        }
+        return Ok(());
+    }
+    let changed = arguments
+        .change
+        .iter()
+        .fold(spec, |spec, change| change.apply(&spec));
+    let changed =
+        Policy::new(&changed, arguments.kubernetes).map_err(|error| format!("with the changes, {error}"))?;
+    let compared = what_if(&node.inventory, &policy, &changed, frame);
+    if arguments.json {
+        println!("{:#}", compared.to_json());
+        return Ok(());
+    }
+    let changes: Vec<String> = arguments.change.iter().map(ToString::to_string).collect();
+    print!("{}\nWith {}\n\n{compared}", compared.present, changes.join(", "));
+    Ok(())
+}
+
+/// Reads the node, and says what time it is there.
+fn read(arguments: &Arguments) -> Result<(NodeSnapshot, Timestamp), Box<dyn Error>> {
+    let bundled = arguments.paths.is_empty();
+    let paths = if bundled {
+        vec![node_dump()]
+    } else {
+        arguments.paths.clone()
+    };
+    let now = match arguments.now {
+        None if bundled => Some(time(NODE_DUMP_TAKEN_AT)?),
+        now => now,
+    };
+    let read = |now: Option<Timestamp>| {
+        let mut reader = NodeReader::new().lenient(arguments.lenient);
+        for (declared, declare) in [
+            (
+                arguments.pods_are_whole || bundled,
+                NodeReader::pods_are_whole as fn(_) -> _,
+            ),
+            (arguments.containers_are_whole, NodeReader::containers_are_whole),
+            (
+                arguments.no_image_volumes || bundled,
+                NodeReader::no_image_volumes,
+            ),
+        ] {
+            reader = if declared { declare(reader) } else { reader };
+        }
+        if let Some(now) = now {
+            reader = reader.now(now);
+        }
+        paths.iter().try_for_each(|path| reader.read_path(path))?;
+        reader.finish()
+    };
+    let node = read(now)?;
+    let measured = node.stats.as_ref().and_then(|stats| stats.at);
+    match (now, measured) {
+        (Some(now), _) => Ok((node, now)),
+        // Read again, so that what lies in the future is found.
+        (None, Some(measured)) => Ok((read(Some(measured))?, measured)),
+        (None, None) => Err("no document says what time it is: give --now".into()),
+    }
+}

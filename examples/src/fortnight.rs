@@ -1,0 +1,220 @@
+//! A simulated node and two weeks of work on it: rollouts, rollbacks, nightly and weekly jobs, builds, and containers that crash.
+//!
+//! Everything happens on the hour and is the same each time. What a collector does in between is the caller's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kubegc::{
+    core::Timestamp,
+    sim::{
+        ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode,
+        runtime::{FileSystemRole, NodeError, RunningPod},
+    },
+};
+
+/// How many days there are.
+pub const DAYS: u32 = 14;
+/// What the disk holds.
+pub const CAPACITY_BYTES: u64 = 100_000_000_000;
+const MB: u64 = 1_000_000;
+
+/// Something that runs on the node: a service all the time, a job for some hours.
+struct App {
+    name: &'static str,
+    /// Layer that it shares with others.
+    base: (&'static str, u64),
+    /// Layer that all versions share, and layer of each version, in megabytes.
+    own_mb: [u64; 2],
+    log_mb_per_hour: u64,
+}
+
+const JVM: (&str, u64) = ("jvm", 460);
+const PYTHON: (&str, u64) = ("python", 540);
+const CUDA: (&str, u64) = ("cuda", 4_200);
+
+const APPS: [App; 8] = [
+    app("web", JVM, [480, 260], 40),
+    app("checkout", JVM, [520, 310], 30),
+    app("search", JVM, [900, 1_400], 20),
+    app("ranker", CUDA, [600, 2_300], 10),
+    app("reports", PYTHON, [700, 300], 5),
+    app("training", CUDA, [1_900, 1_200], 25),
+    app("backup", PYTHON, [120, 60], 5),
+    app("builder", PYTHON, [300, 2_900], 15),
+];
+
+const fn app(name: &'static str, base: (&'static str, u64), own_mb: [u64; 2], log_mb_per_hour: u64) -> App {
+    App {
+        name,
+        base,
+        own_mb,
+        log_mb_per_hour,
+    }
+}
+
+impl App {
+    fn tag(&self, version: u32) -> String {
+        format!("registry.example/{}:{version}", self.name)
+    }
+
+    fn image(&self, version: u32) -> ImageSpec {
+        let [common, versioned] = self.own_mb;
+        ImageSpec::new(&self.tag(version))
+            .layer(self.base.0, self.base.1 * MB)
+            .layer(&format!("{} common", self.name), common * MB)
+            .layer(&format!("{} {version}", self.name), versioned * MB)
+    }
+}
+
+/// What happens: an app runs in a version from now on, ends, or crashes and starts again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Run { app: usize, version: u32 },
+    End { app: usize },
+    Crash { app: usize },
+}
+
+/// What happens at an hour since the beginning.
+fn events(hour: u32) -> Vec<Event> {
+    let (day, of_day) = (hour / 24, hour % 24);
+    let run = |app, version| Event::Run { app, version };
+    let mut events = Vec::new();
+    match (day, of_day) {
+        // Services start, and are rolled out at office hours: each at its own pace.
+        (0, 0) => events.extend((0..4).map(|app| run(app, 1))),
+        (_, 10) => events.push(run(0, day + 2)),
+        (_, 11) if day % 2 == 0 => events.push(run(1, day / 2 + 2)),
+        (_, 14) if day % 2 == 1 => events.push(run(2, day / 2 + 2)),
+        (_, 15) if day % 3 == 1 => events.push(run(3, day / 3 + 2)),
+        // Two releases are taken back when they have run for days.
+        (6, 16) => events.push(run(2, 3)),
+        (9, 16) => events.push(run(3, 2)),
+        // Jobs, and builds with a new image of tools each day.
+        (_, 1) => events.push(run(6, 1)),
+        (_, 2) => events.extend([Event::End { app: 6 }, run(4, day / 7 + 1)]),
+        (_, 4) => events.push(Event::End { app: 4 }),
+        (1 | 5 | 9 | 13, 18) => events.push(run(5, 1)),
+        (1 | 5 | 9 | 13, 22) => events.push(Event::End { app: 5 }),
+        (_, 9 | 13) => events.push(run(7, day + 1)),
+        (_, 12 | 17) => events.push(Event::End { app: 7 }),
+        (_, 3 | 6 | 20) => events.push(Event::Crash { app: 1 }),
+        _ => {}
+    }
+    events
+}
+
+/// The node, and what was pulled on it again.
+#[derive(Debug)]
+pub struct Fortnight {
+    node: SimNode,
+    pods: BTreeMap<usize, RunningPod>,
+    pulled: BTreeSet<Arc<str>>,
+    /// Bytes of the layers that were missing, for each image that had been there before, since these were last taken.
+    pub pulled_again: Vec<u64>,
+}
+
+impl Fortnight {
+    /// The node as it is before anything runs: a system that fills a part of the disk and goes on growing.
+    #[must_use]
+    pub fn new(clock: SimClock) -> Self {
+        let settings = NodeSettings {
+            capacity_bytes: CAPACITY_BYTES,
+            ..NodeSettings::default()
+        };
+        let node = SimNode::new(clock, settings);
+        node.fill(FileSystemRole::Node, 34_000 * MB);
+        node.set_growth(20 * MB);
+        Self {
+            node,
+            pods: BTreeMap::new(),
+            pulled: BTreeSet::new(),
+            pulled_again: Vec::new(),
+        }
+    }
+
+    /// The same node going its own way, by another clock.
+    #[must_use]
+    pub fn fork(&self, clock: SimClock) -> Self {
+        Self {
+            node: self.node.fork(clock),
+            pods: self.pods.clone(),
+            pulled: self.pulled.clone(),
+            pulled_again: self.pulled_again.clone(),
+        }
+    }
+
+    /// The node.
+    #[must_use]
+    pub const fn node(&self) -> &SimNode {
+        &self.node
+    }
+
+    /// How much of the disk is in use, in percent.
+    #[must_use]
+    pub fn used_percent(&self) -> f64 {
+        let disk = self.node.file_system(FileSystemRole::Node);
+        let available = disk.available_bytes.unwrap_or(0) as f64;
+        100.0 - 100.0 * available / disk.capacity_bytes.unwrap_or(1) as f64
+    }
+
+    /// Does what happens at an hour.
+    ///
+    /// # Errors
+    /// The node refuses: its disk is full.
+    pub fn work(&mut self, hour: u32) -> Result<(), NodeError> {
+        for event in events(hour) {
+            match event {
+                Event::Run { app, version } => {
+                    self.end(app)?;
+                    self.pull(&APPS[app].image(version))?;
+                    let mut container = ContainerSpec::new(APPS[app].name, &APPS[app].tag(version));
+                    container.log_bytes_per_hour = APPS[app].log_mb_per_hour * MB;
+                    let pod =
+                        PodSpec::new("shop", &format!("{}-{hour}", APPS[app].name)).container(container);
+                    self.pods.insert(app, self.node.run_pod(&pod)?);
+                }
+                Event::End { app } => self.end(app)?,
+                Event::Crash { app } => {
+                    if let Some(pod) = self.pods.get_mut(&app) {
+                        for container in &mut pod.container_ids {
+                            self.node.exit_container(container)?;
+                            *container = self.node.restart_container(container)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes an app's pod, if it has one: its containers end, and are left to the collector.
+    fn end(&mut self, app: usize) -> Result<(), NodeError> {
+        if let Some(pod) = self.pods.remove(&app) {
+            self.node.delete_pod(&pod.pod.uid)?;
+            self.node.forget_pod(&pod.pod.uid);
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, image: &ImageSpec) -> Result<(), NodeError> {
+        if self.node.image(&image.tag).is_some() {
+            return Ok(());
+        }
+        let before = self.node.usage().layers_bytes;
+        self.node.pull(image)?;
+        if !self.pulled.insert(Arc::clone(&image.tag)) {
+            self.pulled_again.push(self.node.usage().layers_bytes - before);
+        }
+        Ok(())
+    }
+}
+
+/// The time of an hour since the beginning.
+#[must_use]
+pub fn hour_of(start: Timestamp, hour: u32) -> Timestamp {
+    start.saturating_add(Duration::from_secs(3600 * u64::from(hour)))
+}

@@ -1,0 +1,66 @@
+//! Decides how time passes for a driver over a simulated node, from one thing that somebody waits for to the next, and how what it does is told.
+
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use kubegc::{
+    core::Timestamp,
+    node::{container, driver::NodeAction, image, log, sandbox},
+    sim::SimClock,
+};
+
+/// Lets a driver work until a time.
+///
+/// # Panics
+/// If the driver ends before.
+pub fn pass_time(clock: &SimClock, mut driver: Pin<&mut impl Future>, until: Timestamp) {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        let progress = driver.as_mut().poll(&mut context);
+        assert!(progress.is_pending(), "the driver was told to go on");
+        match clock.next_wake() {
+            Some(at) if at <= until => clock.set(at),
+            _ => break,
+        }
+    }
+    clock.set(until);
+}
+
+/// What a future gives at once, as every future over a simulated node does.
+///
+/// # Panics
+/// If the future waits for something.
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a simulated node answers at once"),
+    }
+}
+
+/// What an action removes, and why.
+#[must_use]
+pub fn in_words(action: &NodeAction) -> String {
+    match action {
+        NodeAction::Container(container::Action::Remove {
+            container, reason, ..
+        }) => {
+            let name = container.name.as_deref().unwrap_or("?");
+            format!("container {name}, attempt {}: {reason}", container.attempt)
+        }
+        NodeAction::Sandbox(sandbox::Action::Remove { sandbox, reason }) => {
+            format!("sandbox of {}: {reason}", sandbox.pod.name)
+        }
+        NodeAction::Log(log::Action::RemoveDirectory { gone, .. }) => {
+            format!("log directory: its pod is {}", gone.as_str())
+        }
+        NodeAction::Log(log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. }) => {
+            format!("link {path}")
+        }
+        NodeAction::Image(image::Action::Remove { image, reason, .. }) => {
+            format!("image {}: {reason}", image.name())
+        }
+    }
+}
