@@ -29,7 +29,7 @@ impl PodGone {
             Self::Evicted => "evicted",
             Self::Deleted => "deleted and terminated",
             Self::Terminated => "terminated",
-            Self::Unknown => "known to no source of pods",
+            Self::Unknown => "no longer known",
         }
     }
 }

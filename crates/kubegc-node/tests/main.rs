@@ -1,5 +1,14 @@
 //! Tests of the node planners.
 
+mod bad_input;
+mod container;
+mod driver;
 mod eviction;
+mod image;
+mod laws;
+mod log;
+mod pausing;
 mod policy;
+mod sandbox;
 mod schedule;
+mod world;

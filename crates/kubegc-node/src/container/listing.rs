@@ -30,11 +30,11 @@ pub(super) struct Sorted {
 /// Sorts a listing. Linear, but for sorting the units.
 pub(super) fn sort(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Sorted {
     let mut sorted = Sorted::new(listing.len());
-    if !sorted.read(policy, listing, &[], now) {
-        // Some id stands there more than once: begin anew, without what that makes doubtful.
+    if !sorted.read(policy, listing, None, now) {
+        // Some id stands there more than once, or looks as if: begin anew, without what that makes doubtful.
         sorted = Sorted::new(listing.len());
         let contested = sorted.contest(listing);
-        sorted.read(policy, listing, &contested, now);
+        sorted.read(policy, listing, Some(&contested), now);
     }
     by_id(&mut sorted.kept);
     by_id(&mut sorted.findings);
@@ -77,16 +77,17 @@ impl Sorted {
         }
     }
 
-    /// Takes a listing in, but for what is contested. Stops and says `false` where an id is found twice among the others.
+    /// Takes a listing in, but for what is contested. Where nobody has looked for that yet, it stops and says `false` at an id that it finds twice,
+    /// or where ids are too much alike to be told apart quickly.
     fn read(
         &mut self,
         policy: &Policy,
         listing: &[Arc<Container>],
-        contested: &[usize],
+        contested: Option<&[usize]>,
         now: Timestamp,
     ) -> bool {
         let mut table = Table::default();
-        let mut ids = Ids::with_capacity(listing.len());
+        let mut ids = Ids::with_capacity(if contested.is_none() { listing.len() } else { 0 });
         let mut hot: Vec<Hot<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
             // Short loops over a block first, so that the processor waits for the memory of many containers at once; sharing one would wait for each.
@@ -96,11 +97,11 @@ impl Sorted {
                 hot.id_bytes = beginning(hot.id);
             }
             for (at, hot) in (start..).zip(&hot) {
-                if !contested.is_empty() && contested.binary_search(&at).is_ok() {
-                    continue;
-                }
-                if !ids.insert(hot) {
-                    return false;
+                match contested {
+                    Some(contested) if contested.binary_search(&at).is_ok() => continue,
+                    Some(_) => {}
+                    None if ids.insert(hot) => {}
+                    None => return false,
                 }
                 match candidate(policy, hot, now) {
                     Ok(name) => {
@@ -172,6 +173,8 @@ impl Sorted {
 struct Ids<'a> {
     hasher: FixedState,
     table: HashTable<(u128, &'a str)>,
+    /// How often ids that begin alike may still be compared as a whole: as often as there are ids, so that all of it takes linear time.
+    comparisons: usize,
 }
 
 impl<'a> Ids<'a> {
@@ -179,13 +182,21 @@ impl<'a> Ids<'a> {
         Self {
             hasher: FixedState::default(),
             table: HashTable::with_capacity(ids),
+            comparisons: ids,
         }
     }
 
-    /// Whether the id is new.
+    /// Whether the id is new, as far as that can be told quickly.
     fn insert(&mut self, hot: &Hot<'a>) -> bool {
         let hash = |beginning: u128| self.hasher.hash_one(beginning);
-        let same = |&(beginning, id): &(u128, &str)| beginning == hot.id_bytes && id == hot.id;
+        let comparisons = &mut self.comparisons;
+        let same = |&(beginning, id): &(u128, &str)| {
+            if beginning != hot.id_bytes {
+                return false;
+            }
+            *comparisons = comparisons.saturating_sub(1);
+            id == hot.id || *comparisons == 0
+        };
         match self
             .table
             .entry(hash(hot.id_bytes), same, |&(beginning, _)| hash(beginning))
@@ -230,8 +241,9 @@ fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a s
         return Err(Reason::NoId);
     }
     let age_min = policy.limits.age_min;
-    // The age is compared as an instant, as upstream does: created after `now - age_min` is too young. Go's instants reach further than 64 bits.
-    if i128::from(now.as_nanos()) - i128::from(age_min.as_nanos()) < i128::from(hot.created_at.as_nanos()) {
+    // Compared without saturating, so that the farthest times count as they are.
+    let age_nanos = i128::from(now.as_nanos()) - i128::from(hot.created_at.as_nanos());
+    if age_nanos < i128::from(age_min.as_nanos()) {
         let age = GoDuration::between(hot.created_at, now);
         return Err(if age.is_negative() {
             Reason::CreatedInFuture {

@@ -4,7 +4,7 @@ use kubegc_core::{Planner, RuntimeError, node_facts::Container};
 
 use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
 use crate::{
-    Unlisted, container,
+    Inventory, Unlisted, container,
     container::Occasion,
     event::{self, Event},
     log, sandbox,
@@ -28,11 +28,14 @@ impl Node<'_> {
 
     /// The first stage alone: `evictContainers`.
     pub async fn collect_dead(&self, occasion: Occasion, report: &mut ContainersReport) {
-        let mut inventory = with_pods(self.pods(&mut report.errors).await);
-        inventory.containers = self.containers().await;
-        if let Err(why) = &inventory.containers {
+        let containers = self.containers().await;
+        if let Err(why) = &containers {
             report.errors.push(why.to_string());
         }
+        let inventory = Inventory {
+            containers,
+            ..with_pods(self.pods(&mut report.errors).await)
+        };
         let policy = self.settings.container.on(occasion);
         report.containers = policy.plan(&inventory, self.world.clock.now());
         if self.settings.dry_run {
@@ -97,18 +100,21 @@ impl Node<'_> {
 
     /// The second stage alone: `evictSandboxes`.
     pub async fn collect_sandboxes(&self, occasion: Occasion, report: &mut ContainersReport) {
-        let mut inventory = with_pods(self.pods(&mut report.errors).await);
-        inventory.containers = self.containers().await;
-        if inventory.containers.is_ok() {
-            inventory.sandboxes = self.world.runtime.sandboxes().await.map_err(Unlisted::from);
-        }
-        let failed = [
-            inventory.containers.as_ref().err(),
-            inventory.sandboxes.as_ref().err(),
-        ];
+        let containers = self.containers().await;
+        let sandboxes = if containers.is_ok() {
+            self.world.runtime.sandboxes().await.map_err(Unlisted::from)
+        } else {
+            Err(Unlisted::NotAsked)
+        };
+        let failed = [containers.as_ref().err(), sandboxes.as_ref().err()];
         if let Some(why) = failed.into_iter().flatten().next() {
             report.errors.push(why.to_string());
         }
+        let inventory = Inventory {
+            containers,
+            sandboxes,
+            ..with_pods(self.pods(&mut report.errors).await)
+        };
         let policy = self.settings.sandbox.on(occasion);
         report.sandboxes = policy.plan(&inventory, self.world.clock.now());
         for action in &report.sandboxes.actions {
@@ -130,10 +136,12 @@ impl Node<'_> {
     /// The third stage alone: `evictPodLogsDirectories`. Links are read after directories were removed, for some dangle only then.
     pub async fn collect_logs(&self, report: &mut ContainersReport) {
         let Some(logs) = self.world.logs else { return };
+        let entries = logs.pod_entries().await.map_err(Unlisted::from);
         let mut inventory = with_pods(self.pods(&mut report.errors).await);
         let now = self.world.clock.now();
+        // Where sources are missing upstream does not read the directory, so it cannot fail.
         inventory.log_entries = if inventory.pods.sources_ready {
-            logs.pod_entries().await.map_err(Unlisted::from)
+            entries
         } else {
             Ok(Vec::new())
         };

@@ -1,7 +1,8 @@
 //! Performs a node's collection over a [`Runtime`], a [`LogDirectory`], a [`PodSource`] and a [`Clock`]: one pass, or all loops.
 //!
 //! No decisions are made here. Listings are read where upstream reads them: anew before each stage, so that what was removed is not seen again and
-//! what was not removed still counts.
+//! what was not removed still counts. Pods are asked for after the listing that they decide about: what a pod has that was started in between is
+//! not taken for that of one which nobody knows.
 
 mod containers;
 mod images;

@@ -149,12 +149,14 @@ impl Pass<'_> {
                 (Fate::UsedSince, _) => candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1)),
                 _ => None,
             };
-            let unused = (ages && *fate != Fate::Removed).then(|| {
+            // Of one that goes to make room, too: once it goes by age, room is made by others.
+            let unused = ages.then(|| {
                 let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
                 idle.map_or(watched, |idle| idle.max(watched))
             });
-            let ahead = [young, unused].into_iter().flatten().filter(|&at| at > self.now);
-            ahead.min()
+            // The end of time stands for never.
+            let is_ahead = |&at: &Timestamp| at > self.now && at.as_nanos() < i64::MAX;
+            [young, unused].into_iter().flatten().filter(is_ahead).min()
         });
         times.min()
     }

@@ -1,0 +1,155 @@
+//! Decides which records of pulls are forgotten after room was made for images.
+//!
+//! Since 1.33 a kubelet can remember which images it pulled with which secrets. After making room it forgets the records of images that it no longer needs to
+//! know of, and tells them by what the pass *looked at and left*. Images in use are not looked at, so their older records go as well, and the next pod
+//! with such an image pulls or verifies it again. [`Pruning::Strict`] spares them.
+//!
+//! # Upstream
+//! `PruneUnknownRecords` in `pkg/kubelet/images/pullmanager/image_pull_manager.go`, wired where the gate `KubeletEnsureSecretPulledImages` is on.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use kubegc_core::{Kept, Timestamp};
+
+use super::{Hook, Records};
+
+/// A record that an image was pulled.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PullRecord {
+    /// The image, by the id that the runtime gives it.
+    pub image_ref: Arc<str>,
+    /// When the record was last written.
+    pub last_updated: Timestamp,
+}
+
+/// Which records count as needed.
+#[expect(clippy::exhaustive_enums, reason = "as upstream, or as it should be")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pruning {
+    /// Those of images that the pass looked at and left.
+    AsUpstream,
+    /// Those of all images that are still there.
+    #[default]
+    Strict,
+}
+
+/// Why a record is kept.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PullRecordKept {
+    /// It was written since the pass began.
+    WrittenSince,
+    /// The pass looked at its image and left it.
+    LeftByPass,
+    /// Its image is still there. Upstream forgets it.
+    ImageIsThere,
+}
+
+impl fmt::Display for PullRecordKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WrittenSince => "written since the pass began",
+            Self::LeftByPass => "its image was looked at and left",
+            Self::ImageIsThere => "its image is still there",
+        })
+    }
+}
+
+impl Hook {
+    /// The pull records to delete, and why the others are kept; each in the order given. `left` are the image records after the pass.
+    ///
+    /// # Complexity
+    /// `O(r log n)` for `r` records and `n` images.
+    #[must_use]
+    pub fn prune(
+        &self,
+        records: &[PullRecord],
+        left: &Records,
+        pruning: Pruning,
+    ) -> (Vec<PullRecord>, Vec<Kept<PullRecord, PullRecordKept>>) {
+        let remaining: BTreeSet<&str> = self.remaining.iter().map(|id| &**id).collect();
+        let id_of = |key: &'_ str| key.split_once(',').map_or(key.len(), |(id, _)| id.len());
+        let there: BTreeSet<&str> = left
+            .iter()
+            .map(|record| &record.key[..id_of(&record.key)])
+            .collect();
+        let (mut deleted, mut kept) = (Vec::new(), Vec::new());
+        for record in records {
+            let reason = if record.last_updated >= self.began_at {
+                PullRecordKept::WrittenSince
+            } else if remaining.contains(&*record.image_ref) {
+                PullRecordKept::LeftByPass
+            } else if pruning == Pruning::Strict && there.contains(&*record.image_ref) {
+                PullRecordKept::ImageIsThere
+            } else {
+                deleted.push(record.clone());
+                continue;
+            };
+            kept.push(Kept {
+                object: record.clone(),
+                reason,
+            });
+        }
+        (deleted, kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Record;
+
+    #[test]
+    fn n3_49_records_go_unless_they_are_new_or_their_image_was_left() {
+        let hook = Hook {
+            remaining: vec!["left".into()],
+            began_at: Timestamp::from_secs(100),
+        };
+        let there = ["left", "used"].map(|key| Record {
+            key: key.into(),
+            first_detected: None,
+            last_used: None,
+            size_bytes: 1,
+            pinned: false,
+            runtime_handler: Arc::default(),
+        });
+        let left = Records::from_iter(there);
+        for (image_ref, seconds, upstream, strict) in [
+            ("removed", 99, None, None),
+            (
+                "removed",
+                100,
+                Some(PullRecordKept::WrittenSince),
+                Some(PullRecordKept::WrittenSince),
+            ),
+            (
+                "left",
+                99,
+                Some(PullRecordKept::LeftByPass),
+                Some(PullRecordKept::LeftByPass),
+            ),
+            ("used", 99, None, Some(PullRecordKept::ImageIsThere)),
+            (
+                "used",
+                101,
+                Some(PullRecordKept::WrittenSince),
+                Some(PullRecordKept::WrittenSince),
+            ),
+        ] {
+            let record = PullRecord {
+                image_ref: image_ref.into(),
+                last_updated: Timestamp::from_secs(seconds),
+            };
+            for (pruning, expected) in [(Pruning::AsUpstream, upstream), (Pruning::Strict, strict)] {
+                let (deleted, kept) = hook.prune(std::slice::from_ref(&record), &left, pruning);
+                assert_eq!(
+                    kept.first().map(|kept| kept.reason),
+                    expected,
+                    "{image_ref} {seconds} {pruning:?}"
+                );
+                assert_eq!(deleted.len() + kept.len(), 1);
+            }
+        }
+    }
+}

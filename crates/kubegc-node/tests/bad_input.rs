@@ -1,0 +1,735 @@
+//! Facts that cannot be, or should not: each gives a finding or a clear reason, never a panic, and never a removal that the facts do not support.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Planner, Timestamp,
+    node_facts::{
+        Container, ContainerState, FileSystem, Image, LogLink, LogTarget, PodIdentity, PodState, SandboxState,
+    },
+};
+use kubegc_node::{
+    GoDuration, Inventory, Order, Semantics,
+    container::{self, Limits},
+    image::{self, Arithmetic, Record, Task, Thresholds},
+    log, sandbox,
+    semantics::gate,
+};
+use proptest::prelude::*;
+
+use crate::world::{
+    at, dead, empty, file_system, gated, image, in_state, listed, pod, pods, release, sandbox as a_sandbox,
+    seconds, user,
+};
+
+const ORDERS: [Order; 2] = [Order::Total, Order::Listing];
+const EXTREMES: [i64; 7] = [i64::MIN, i64::MIN + 5, -1, 0, 1, i64::MAX - 5, i64::MAX];
+
+fn keep_none() -> Limits {
+    Limits {
+        per_unit_max: Some(0),
+        ..Limits::default()
+    }
+}
+
+fn containers(limits: Limits) -> container::Policy {
+    container::Policy::new(limits, release("1.36.0")).expect("valid limits")
+}
+
+/// Images of any age go, all that may.
+fn images(semantics: Semantics) -> image::Policy {
+    let thresholds = Thresholds {
+        age_min: seconds(0),
+        ..Thresholds::default()
+    };
+    image::Policy::new(thresholds, semantics)
+        .expect("valid thresholds")
+        .to(Task::DeleteUnused)
+}
+
+fn removed_images(plan: &kubegc_core::PlanOf<image::Policy>) -> Vec<&str> {
+    let ids = plan
+        .actions
+        .iter()
+        .map(|image::Action::Remove { image, .. }| &*image.id);
+    ids.collect()
+}
+
+#[test]
+fn containers_of_any_time_at_any_time() {
+    for created in EXTREMES {
+        for now in EXTREMES {
+            for age_min in [0, 1, 10, i64::MAX] {
+                let container = Container {
+                    created_at: Timestamp::from_nanos(created),
+                    ..dead("c", "p", "web", 0)
+                };
+                let node = Inventory {
+                    containers: listed([container]),
+                    ..empty()
+                };
+                let limits = Limits {
+                    age_min: GoDuration::from_nanos(age_min),
+                    ..keep_none()
+                };
+                let plan = containers(limits).plan(&node, Timestamp::from_nanos(now));
+                let old_enough = i128::from(now) - i128::from(created) >= i128::from(age_min);
+                assert_eq!(
+                    plan.actions.len(),
+                    usize::from(old_enough),
+                    "created {created}, now {now}, at least {age_min}"
+                );
+                assert_eq!(plan.kept.len(), usize::from(!old_enough));
+                assert!(
+                    plan.next_at.is_none_or(|next| next.as_nanos() > now),
+                    "{created} {now} {age_min}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn images_of_any_time_at_any_time() {
+    for (detected, used) in EXTREMES.into_iter().flat_map(|a| EXTREMES.map(|b| (a, b))) {
+        for now in EXTREMES {
+            for age in [0, 1, 10, i64::MAX] {
+                let record = Record {
+                    key: "a".into(),
+                    first_detected: Some(Timestamp::from_nanos(detected)),
+                    last_used: Some(Timestamp::from_nanos(used)),
+                    size_bytes: 0,
+                    pinned: false,
+                    runtime_handler: "".into(),
+                };
+                let node = Inventory {
+                    images: listed([image("a", 900)]),
+                    image_records: [record].into_iter().collect(),
+                    image_file_system: Ok(file_system(1_000, 0)),
+                    images_watched_since: Timestamp::from_nanos(used),
+                    ..empty()
+                };
+                let thresholds = Thresholds {
+                    age_min: GoDuration::from_nanos(age),
+                    age_max: GoDuration::from_nanos(age),
+                    ..Thresholds::default()
+                };
+                let policy = image::Policy::new(thresholds, release("1.36.0")).expect("valid thresholds");
+                let plan = policy.plan(&node, Timestamp::from_nanos(now));
+                // A difference saturates, as Go's does.
+                let since = |then: i64| now.saturating_sub(then);
+                let by_age = age > 0 && since(used) > age;
+                let by_space = used < now && since(detected) >= age;
+                assert_eq!(
+                    plan.actions.len(),
+                    usize::from(by_age || by_space),
+                    "{detected} {used} {now} {age}"
+                );
+                assert_eq!(plan.kept.len(), usize::from(plan.actions.is_empty()));
+                let told = plan
+                    .findings
+                    .iter()
+                    .any(|found| found.reason == image::Reason::InFuture);
+                assert!(told || detected <= now, "{detected} {now}");
+                assert!(
+                    plan.next_at.is_none_or(|next| next.as_nanos() > now),
+                    "{detected} {used} {now} {age}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn sandboxes_of_any_time() {
+    for created in EXTREMES {
+        let mut odd = a_sandbox("odd", "p", SandboxState::NotReady, 0);
+        odd.created_at = Timestamp::from_nanos(created);
+        let node = Inventory {
+            sandboxes: listed([odd, a_sandbox("even", "p", SandboxState::NotReady, 0)]),
+            pods: pods(&[("p", PodState::LIVING)]),
+            ..empty()
+        };
+        for order in ORDERS {
+            let plan = sandbox::Policy::new(release("1.36.0"))
+                .ordered(order)
+                .plan(&node, at(0));
+            assert_eq!((plan.actions.len(), plan.kept.len()), (1, 1), "{created}");
+        }
+    }
+}
+
+#[test]
+fn containers_listed_twice_count_once_alike_and_never_if_they_differ() {
+    let first = dead("c", "p", "web", 1);
+    let others: [(&str, Container); 5] = [
+        ("state", in_state(ContainerState::Running, first.clone())),
+        ("time", dead("c", "p", "web", 2)),
+        ("pod", dead("c", "q", "web", 1)),
+        ("name", dead("c", "p", "log", 1)),
+        (
+            "sandbox",
+            Container {
+                sandbox_id: "s".into(),
+                ..first.clone()
+            },
+        ),
+    ];
+    let plan = |all: Vec<Container>, order| {
+        let node = Inventory {
+            containers: listed(all),
+            ..empty()
+        };
+        containers(keep_none()).ordered(order).plan(&node, at(9))
+    };
+    for order in ORDERS {
+        let alike = plan(
+            vec![first.clone(), dead("d", "p", "web", 1), first.clone()],
+            order,
+        );
+        assert_eq!(
+            (alike.actions.len(), alike.kept.len(), alike.summary.candidates),
+            (2, 0, 2)
+        );
+        let found: Vec<_> = alike
+            .findings
+            .iter()
+            .map(|found| found.reason.to_string())
+            .collect();
+        assert_eq!(found, ["listed more than once, alike"]);
+    }
+    for (name, other) in others {
+        let [one, two] = [vec![first.clone(), other.clone()], vec![other, first.clone()]].map(|all| {
+            for order in ORDERS {
+                let plan = plan(all.clone(), order);
+                assert!(plan.actions.is_empty(), "{name}");
+                let reasons: Vec<_> = plan.kept.iter().map(|kept| kept.reason.to_string()).collect();
+                assert_eq!(reasons, ["listed more than once, differently"; 2], "{name}");
+                assert_eq!(plan.findings.len(), 1, "{name}");
+            }
+            plan(all, Order::Total)
+        });
+        assert_eq!(one, two, "{name}: the order of the listing changes nothing");
+    }
+}
+
+#[test]
+fn sandboxes_listed_twice_count_once_alike_and_never_if_they_differ() {
+    let first = a_sandbox("s", "gone", SandboxState::NotReady, 9);
+    let others = [
+        ("state", a_sandbox("s", "gone", SandboxState::Ready, 9)),
+        ("state and time", a_sandbox("s", "gone", SandboxState::Ready, 1)),
+        ("pod", a_sandbox("s", "lives", SandboxState::NotReady, 9)),
+        ("pod and time", a_sandbox("s", "lives", SandboxState::NotReady, 1)),
+    ];
+    let plan = |all: Vec<_>, order| {
+        let node = Inventory {
+            sandboxes: listed(all),
+            pods: pods(&[("lives", PodState::LIVING)]),
+            ..empty()
+        };
+        sandbox::Policy::new(release("1.36.0"))
+            .ordered(order)
+            .plan(&node, at(9))
+    };
+    for order in ORDERS {
+        let alike = plan(vec![first.clone(), first.clone()], order);
+        assert_eq!(alike.actions.len(), 1);
+        assert_eq!(alike.findings.len(), 1);
+    }
+    for (name, other) in others {
+        let [one, two] = [vec![first.clone(), other.clone()], vec![other, first.clone()]].map(|all| {
+            for order in ORDERS {
+                let plan = plan(all.clone(), order);
+                assert!(plan.actions.is_empty(), "{name}, {order:?}: {:?}", plan.actions);
+                assert!(!plan.findings.is_empty() && !plan.kept.is_empty(), "{name}");
+            }
+            plan(all, Order::Total)
+        });
+        assert_eq!(one, two, "{name}: the order of the listing changes nothing");
+    }
+}
+
+#[test]
+fn images_listed_twice_are_told_of_and_stay_where_any_use_is_known() {
+    let pinned = |pinned| Image {
+        pinned,
+        ..image("a", 1)
+    };
+    let node = |all: Vec<Image>, used: bool| Inventory {
+        images: listed(all),
+        containers: listed(used.then(|| user("c", "a", "a", ""))),
+        ..empty()
+    };
+    for (first, second, used, goes) in [
+        (false, false, false, 1),
+        (false, false, true, 0),
+        (true, true, false, 0),
+        // Upstream: the later entry counts.
+        (true, false, false, 1),
+        (false, true, false, 0),
+    ] {
+        let plan = images(release("1.36.0")).plan(&node(vec![pinned(first), pinned(second)], used), at(9));
+        assert_eq!(plan.actions.len(), goes, "{first} {second} {used}");
+        assert_eq!(plan.findings.len(), 1);
+        assert_eq!(plan.findings[0].reason, image::Reason::Repeated);
+    }
+}
+
+#[test]
+fn log_links_listed_twice_count_as_what_protects_most() {
+    let path = "/var/log/containers/web_shop_c-0123456789.log";
+    let link = |target| LogLink {
+        path: path.into(),
+        target,
+    };
+    for other in [LogTarget::Exists, LogTarget::Unknown] {
+        for all in [
+            [link(LogTarget::Missing), link(other)],
+            [link(other), link(LogTarget::Missing)],
+        ] {
+            for order in ORDERS {
+                let node = Inventory {
+                    log_links: Ok(all.to_vec()),
+                    ..empty()
+                };
+                let plan = log::Policy::new(release("1.36.0"))
+                    .ordered(order)
+                    .plan(&node, at(9));
+                assert!(plan.actions.is_empty(), "{other:?} {order:?}: {:?}", plan.actions);
+            }
+        }
+    }
+}
+
+#[test]
+fn log_entries_that_are_no_names_stay() {
+    for name in ["", ".", "..", "/", "a/b", "../p", "p/", "/etc"] {
+        for order in ORDERS {
+            let node = Inventory {
+                log_entries: Ok(vec![name.into(), name.into()]),
+                ..empty()
+            };
+            let plan = log::Policy::new(release("1.20.2"))
+                .ordered(order)
+                .plan(&node, at(9));
+            assert!(plan.actions.is_empty(), "{name:?}");
+            assert_eq!(plan.kept[0].reason, log::Reason::NotAnEntry, "{name:?}");
+        }
+    }
+    // These are names, odd as they look.
+    for name in ["...", "..a", "a..", "~", "*", "\u{0}", "a\nb"] {
+        let node = Inventory {
+            log_entries: Ok(vec![name.into()]),
+            ..empty()
+        };
+        assert_eq!(
+            log::Policy::default().plan(&node, at(9)).actions.len(),
+            1,
+            "{name:?}"
+        );
+    }
+}
+
+#[test]
+fn disks_that_cannot_be() {
+    const MAX: u64 = i64::MAX as u64;
+    let node = |disk| {
+        let record = Record {
+            key: "a".into(),
+            first_detected: None,
+            last_used: None,
+            size_bytes: 0,
+            pinned: false,
+            runtime_handler: "".into(),
+        };
+        Inventory {
+            images: listed([image("a", 1)]),
+            image_records: [record].into_iter().collect(),
+            image_file_system: Ok(disk),
+            ..empty()
+        }
+    };
+    for (capacity, available, reason) in [
+        (Some(u64::MAX), Some(u64::MAX), image::Reason::ArithmeticOverflow),
+        (Some(u64::MAX), Some(0), image::Reason::ArithmeticOverflow),
+        (Some(u64::MAX), None, image::Reason::ArithmeticOverflow),
+        (Some(MAX), Some(MAX), image::Reason::ArithmeticOverflow),
+        (Some(MAX), Some(0), image::Reason::ArithmeticOverflow),
+        (Some(MAX + 1), Some(1), image::Reason::ArithmeticOverflow),
+        (Some(1_000), Some(u64::MAX), image::Reason::ArithmeticOverflow),
+        (Some(1_000), Some(1_001), image::Reason::AvailableAboveCapacity),
+        (Some(1), Some(MAX), image::Reason::AvailableAboveCapacity),
+    ] {
+        let disk = FileSystem {
+            capacity_bytes: capacity,
+            available_bytes: available,
+            ..FileSystem::default()
+        };
+        for version in crate::world::RELEASES {
+            let policy = images(release(version)).to(Task::Collect);
+            let plan = policy.plan(&node(disk), at(9));
+            assert!(plan.actions.is_empty(), "{capacity:?} {available:?} {version}");
+            assert!(
+                plan.findings.iter().any(|found| found.reason == reason),
+                "{capacity:?} {available:?}: {:?}",
+                plan.findings
+            );
+            // Wrapping, as upstream does, is told as well; what follows from it is upstream's.
+            let wrapped = policy.computing(Arithmetic::Upstream).plan(&node(disk), at(9));
+            assert!(wrapped.findings.iter().any(|found| found.reason == reason));
+        }
+    }
+}
+
+#[test]
+fn sizes_that_cannot_be_free_no_more_than_is_asked() {
+    const HUGE: u64 = i64::MAX as u64;
+    for (sizes, goes) in [
+        // One image that claims everything is enough.
+        (&[u64::MAX, 900, 900][..], 1),
+        (&[HUGE + 1, 900, 900], 1),
+        (&[HUGE, 900, 900], 1),
+        // A sum that overflows is enough, too.
+        (&[100, HUGE, 900], 2),
+        (&[100, u64::MAX, 900], 2),
+    ] {
+        let ids: Vec<String> = (0..sizes.len()).map(|at| format!("i{at}")).collect();
+        let record = |key: &String| Record {
+            key: key.as_str().into(),
+            first_detected: None,
+            last_used: None,
+            size_bytes: 0,
+            pinned: false,
+            runtime_handler: "".into(),
+        };
+        let node = Inventory {
+            images: listed(ids.iter().zip(sizes).map(|(id, &size)| image(id, size))),
+            image_records: ids.iter().map(record).collect(),
+            image_file_system: Ok(file_system(1_000, 50)),
+            ..empty()
+        };
+        let plan = images(release("1.36.0")).to(Task::Collect).plan(&node, at(9));
+        assert_eq!(plan.actions.len(), goes, "{sizes:?}");
+        assert!(plan.summary.error.is_none(), "{sizes:?}");
+        let told = plan
+            .findings
+            .iter()
+            .filter(|found| found.reason == image::Reason::SizeOverflow)
+            .count();
+        assert_eq!(told, sizes.iter().filter(|size| **size > HUGE).count());
+        // Upstream's sums wrap: below what was wanted again, and all goes.
+        let wraps = sizes.iter().any(|size| *size > HUGE) || sizes[..2] == [100, HUGE];
+        let plan = images(release("1.36.0"))
+            .to(Task::Collect)
+            .computing(Arithmetic::Upstream)
+            .plan(&node, at(9));
+        assert_eq!(plan.actions.len() > goes, wraps, "{sizes:?}");
+        // All that is unused is asked for without a number.
+        for task in [Task::DeleteUnused, Task::Free { bytes: i64::MAX }] {
+            let plan = images(release("1.36.0")).to(task).plan(&node, at(9));
+            assert_eq!(plan.actions.len(), sizes.len(), "{sizes:?} {task:?}");
+            assert_eq!(plan.summary.error, None);
+        }
+    }
+}
+
+#[test]
+fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
+    let handled = |id: &str, handler: &str| Image {
+        runtime_handler: handler.into(),
+        ..image(id, 1)
+    };
+    let on = gated("1.36.0", &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, true)]);
+    for (semantics, listing, used, goes, found) in [
+        // Two images with one key: the later counts, and use of either protects both.
+        (on, [handled("a", "b"), handled("a,b", "")], None, &["a,b"][..], 1),
+        (
+            on,
+            [handled("a", "b"), handled("a,b", "")],
+            Some(("a", "b")),
+            &[],
+            1,
+        ),
+        (
+            on,
+            [handled("a", "b"), handled("a,b", "")],
+            Some(("a,b", "")),
+            &[],
+            1,
+        ),
+        // A comma is no end of an id that is listed: upstream would remove the image "a".
+        (
+            on,
+            [handled("a,b", ""), handled("a", "")],
+            Some(("a", "")),
+            &["a,b"],
+            0,
+        ),
+        (on, [handled(",b", ""), handled("", "b")], None, &[], 2),
+        (on, [handled("", ""), handled("a", "")], None, &["a"], 1),
+        (
+            release("1.36.0"),
+            [handled("a", "b"), handled("a,b", "")],
+            None,
+            &["a", "a,b"],
+            0,
+        ),
+        (
+            release("1.36.0"),
+            [handled("a", "b"), handled("a,b", "")],
+            Some(("a", "x")),
+            &["a,b"],
+            0,
+        ),
+    ] {
+        let node = Inventory {
+            images: listed(listing.clone()),
+            containers: listed(used.map(|(id, handler)| user("c", id, id, handler))),
+            ..empty()
+        };
+        let plan = images(semantics).plan(&node, at(9));
+        assert_eq!(removed_images(&plan), goes, "{listing:?} {used:?}");
+        assert_eq!(
+            plan.findings.len(),
+            found,
+            "{listing:?} {used:?}: {:?}",
+            plan.findings
+        );
+    }
+}
+
+#[test]
+fn what_has_no_id_is_told_and_stays() {
+    let node = Inventory {
+        containers: listed([dead("", "gone", "web", 1), user("u", "x", "x", "")]),
+        sandboxes: listed([a_sandbox("", "gone", SandboxState::NotReady, 1)]),
+        ..empty()
+    };
+    for order in ORDERS {
+        let plan = containers(keep_none()).ordered(order).plan(&node, at(9));
+        assert!(
+            plan.actions
+                .iter()
+                .all(|action| !action.container().id.is_empty()),
+            "{:?}",
+            plan.actions
+        );
+        assert!(!plan.findings.is_empty() && !plan.kept.is_empty());
+        let plan = sandbox::Policy::new(release("1.36.0"))
+            .ordered(order)
+            .plan(&node, at(9));
+        assert!(plan.actions.is_empty(), "{:?}", plan.actions);
+        assert!(!plan.findings.is_empty() || !plan.kept.is_empty());
+    }
+    // An image without an id is told of in every version, and the runtime refuses to remove nothing.
+    let node = Inventory {
+        images: listed([image("", 1)]),
+        ..empty()
+    };
+    let plan = images(release("1.36.0")).plan(&node, at(9));
+    assert_eq!(plan.findings[0].reason, image::Reason::InvalidId);
+}
+
+#[test]
+fn what_is_missing_protects() {
+    // Labels, metadata and images that the runtime did not give.
+    let nameless = Container {
+        name: None,
+        pod: PodIdentity::default(),
+        labels: std::collections::BTreeMap::new(),
+        ..dead("c", "p", "web", 1)
+    };
+    let node = Inventory {
+        containers: listed([nameless]),
+        images: listed([image("a", 1)]),
+        ..empty()
+    };
+    let plan = containers(keep_none()).plan(&node, at(9));
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.findings[0].reason, container::Reason::NoMetadata);
+    let plan = images(release("1.36.0")).plan(&node, at(9));
+    assert!(
+        plan.actions.is_empty(),
+        "no image is free while one container does not say which is its"
+    );
+    assert_eq!(
+        plan.summary.error.map(|error| error.to_string()),
+        Some("container c does not say what image it was made from".to_owned())
+    );
+    // Nothing listed at all: nothing planned, by anybody.
+    let nothing = Inventory::default();
+    for version in crate::world::RELEASES {
+        let semantics = release(version);
+        let limits = container::Policy::new(keep_none(), semantics).expect("valid limits");
+        assert!(limits.plan(&nothing, at(9)).actions.is_empty());
+        assert!(
+            sandbox::Policy::new(semantics)
+                .plan(&nothing, at(9))
+                .actions
+                .is_empty()
+        );
+        assert!(
+            log::Policy::new(semantics)
+                .plan(&nothing, at(9))
+                .actions
+                .is_empty()
+        );
+        for task in [
+            Task::Collect,
+            Task::Detect,
+            Task::DeleteUnused,
+            Task::Free { bytes: i64::MAX },
+        ] {
+            let plan = images(semantics).to(task).plan(&nothing, at(9));
+            assert!(plan.actions.is_empty());
+            assert!(plan.summary.error.is_some(), "{version} {task:?}");
+        }
+    }
+}
+
+/// Any number, extremes often.
+fn any_number() -> impl Strategy<Value = i64> {
+    prop_oneof![prop::sample::select(EXTREMES.to_vec()), any::<i64>(), -3_i64..3]
+}
+
+prop_compose! {
+    fn any_container()(
+        id in "[ab]?", uid in "[pq]?", name in prop::option::of("[xy]?"),
+        state in prop::sample::select(vec![ContainerState::Created, ContainerState::Running, ContainerState::Exited, ContainerState::Unknown]),
+        created in any_number(), reference in "[ab,]{0,2}", image in "[ab,]{0,2}", sandbox in "[st]?",
+    ) -> Container {
+        Container {
+            state, created_at: Timestamp::from_nanos(created), name: name.map(Arc::from), pod: pod(&uid), sandbox_id: sandbox.into(),
+            ..user(&id, &reference, &image, "")
+        }
+    }
+}
+
+prop_compose! {
+    fn any_image()(id in "[ab,]{0,2}", size in prop_oneof![any::<u64>(), 0_u64..5], pinned in any::<bool>(), handler in "[h]?") -> Image {
+        Image { pinned, runtime_handler: handler.into(), ..image(&id, size) }
+    }
+}
+
+prop_compose! {
+    fn any_record()(key in "[ab,]{0,2}", detected in prop::option::of(any_number()), used in prop::option::of(any_number())) -> Record {
+        let at = |nanos: Option<i64>| nanos.map(Timestamp::from_nanos);
+        Record { key: key.into(), first_detected: at(detected), last_used: at(used), size_bytes: 0, pinned: false, runtime_handler: "".into() }
+    }
+}
+
+prop_compose! {
+    fn any_node()(
+        containers in prop::collection::vec(any_container(), 0..6),
+        sandboxes in prop::collection::vec(("[st]?", "[pq]?", any::<bool>(), any_number()), 0..5),
+        images in prop::collection::vec(any_image(), 0..6),
+        records in prop::collection::vec(any_record(), 0..6),
+        disk in (prop::option::of(any::<u64>()), prop::option::of(any::<u64>())),
+        entries in prop::collection::vec("[a/._]{0,3}", 0..4),
+        links in prop::collection::vec(("[a/.-]{0,9}(\\.log)?", 0..3_usize), 0..4),
+        since in any_number(),
+        living in any::<bool>(),
+    ) -> Inventory {
+        let targets = [LogTarget::Exists, LogTarget::Missing, LogTarget::Unknown];
+        let sandboxes = sandboxes.into_iter().map(|(id, uid, ready, created)| {
+            let state = if ready { SandboxState::Ready } else { SandboxState::NotReady };
+            let sandbox = a_sandbox(&id, &uid, state, 0);
+            kubegc_core::node_facts::Sandbox { created_at: Timestamp::from_nanos(created), ..sandbox }
+        });
+        Inventory {
+            containers: listed(containers),
+            sandboxes: listed(sandboxes),
+            images: listed(images),
+            image_records: records.into_iter().collect(),
+            image_file_system: Ok(FileSystem { capacity_bytes: disk.0, available_bytes: disk.1, ..FileSystem::default() }),
+            log_entries: Ok(entries.iter().map(|entry| entry.as_str().into()).collect()),
+            log_links: Ok(links.into_iter().map(|(path, target)| LogLink { path: path.into(), target: targets[target] }).collect()),
+            images_watched_since: Timestamp::from_nanos(since),
+            pods: if living { pods(&[("p", PodState::LIVING)]) } else { pods(&[]) },
+            ..empty()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_024))]
+
+    #[test]
+    fn no_facts_make_a_planner_panic_or_touch_what_is_protected(
+        node in any_node(),
+        now in any_number(),
+        ages in (0..=i64::MAX, 0..=i64::MAX),
+        (high, low) in (0_i32..=100, 0_i32..=100),
+        limits in (prop::option::of(any::<u32>()), prop::option::of(0_u32..5)),
+        version in prop::sample::select(crate::world::RELEASES.to_vec()),
+        gate_on in any::<bool>(),
+        order in prop::sample::select(ORDERS.to_vec()),
+        arithmetic in prop::sample::select(vec![Arithmetic::Checked, Arithmetic::Upstream]),
+        bytes in any_number(),
+    ) {
+        let now = Timestamp::from_nanos(now);
+        let semantics = gated(version, &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, gate_on)]);
+        let limits = Limits { age_min: GoDuration::from_nanos(ages.0), per_unit_max: limits.0, node_max: limits.1 };
+        let plan = container::Policy::new(limits, semantics).expect("valid limits").ordered(order).plan(&node, now);
+        let listed: Vec<_> = node.containers.iter().flatten().collect();
+        for action in &plan.actions {
+            let same: Vec<_> = listed.iter().filter(|other| other.id == action.container().id).collect();
+            prop_assert!(same.iter().all(|other| other.state != ContainerState::Running && ***other == *action.container()));
+        }
+        let plan = sandbox::Policy::new(semantics).ordered(order).plan(&node, now);
+        for sandbox::Action::Remove { sandbox, .. } in &plan.actions {
+            let same = node.sandboxes.iter().flatten().filter(|other| other.id == sandbox.id);
+            prop_assert!(same.into_iter().all(|other| other.state != SandboxState::Ready && other.pod == sandbox.pod));
+            prop_assert!(listed.iter().all(|container| container.sandbox_id != sandbox.id));
+        }
+        let plan = log::Policy::new(semantics).ordered(order).plan(&node, now);
+        for action in &plan.actions {
+            if let log::Action::RemoveDirectory { entry, .. } = action {
+                prop_assert!(!entry.contains('/') && !["", ".", ".."].contains(&&**entry));
+            }
+        }
+        let thresholds = Thresholds {
+            high_percent: high.max(low), low_percent: low,
+            age_min: GoDuration::from_nanos(ages.0), age_max: GoDuration::from_nanos(ages.1),
+        };
+        let policy = image::Policy::new(thresholds, semantics).expect("valid thresholds").ordered(order).computing(arithmetic);
+        for task in [Task::Collect, Task::Detect, Task::DeleteUnused, Task::Free { bytes }] {
+            let plan = policy.to(task).plan(&node, now);
+            let unknown = listed.iter().any(|container| container.image.reference.is_empty() && container.image.id.is_empty());
+            prop_assert!(plan.actions.is_empty() || !unknown);
+            for image::Action::Remove { image, .. } in &plan.actions {
+                let used = listed.iter().any(|container| {
+                    let by_id = semantics.version.minor() >= 30 && !container.image.id.is_empty();
+                    (if by_id { &container.image.id } else { &container.image.reference }) == &image.id
+                });
+                let per_handler = semantics.per_runtime_handler && !image.runtime_handler.is_empty();
+                prop_assert!(!used || per_handler);
+                prop_assert!(!image.pinned || semantics.version.minor() < 23);
+            }
+            let texts = plan.kept.iter().chain(&plan.findings).map(|kept| kept.reason.to_string());
+            prop_assert!(texts.into_iter().all(|text| !text.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn ids_that_begin_alike_are_told_apart_and_in_time() {
+    // Far more than could be compared with each other, had each to be.
+    let ids: Vec<String> = (0..100_000)
+        .map(|at| format!("a-long-beginning-{at:08}"))
+        .collect();
+    let all = |ids: &[String]| {
+        let dead = ids.iter().map(|id| dead(id, "p", "web", 1));
+        Inventory {
+            containers: listed(dead),
+            ..empty()
+        }
+    };
+    let plan = containers(keep_none()).plan(&all(&ids), at(9));
+    assert_eq!((plan.actions.len(), plan.findings.len()), (ids.len(), 0));
+    let mut twice = ids.clone();
+    twice.push(ids[7].clone());
+    let plan = containers(keep_none()).plan(&all(&twice), at(9));
+    assert_eq!((plan.actions.len(), plan.findings.len()), (ids.len(), 1));
+}

@@ -1,0 +1,404 @@
+//! Laws of dead containers.
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    PlanOf, Planner, RuntimeError,
+    node_facts::{Container, ContainerState},
+};
+use kubegc_node::{
+    Inventory, Order,
+    container::{Action, Limits, Occasion, Pass, Policy, Step, Subject},
+};
+use proptest::prelude::*;
+
+use super::{NOW, UIDS, a_release, an_order, assert_reached, is_gone, reached, shuffled, some_pods};
+use crate::world::{at, dead, empty, listed, release, seconds};
+
+#[derive(Clone, Debug)]
+struct Case {
+    node: Inventory,
+    limits: Limits,
+    release: &'static str,
+    forced: bool,
+    order: Order,
+}
+
+prop_compose! {
+    fn a_container()(
+        uid in prop::sample::select(UIDS.to_vec()),
+        name in prop::sample::select(vec![Some("a"), Some("b"), Some("a"), Some("b"), None]),
+        state in prop::sample::select(vec![
+            ContainerState::Exited, ContainerState::Exited, ContainerState::Exited,
+            ContainerState::Created, ContainerState::Running, ContainerState::Unknown,
+        ]),
+        created in 0..=NOW + 1,
+    ) -> Container {
+        Container { state, name: name.map(Arc::from), ..dead("", uid, "", created) }
+    }
+}
+
+prop_compose! {
+    fn a_case()(
+        containers in prop::collection::vec(a_container(), 0..24),
+        ids in any::<u64>(),
+        pods in some_pods(),
+        age_min in prop_oneof![3 => Just(0_i64), 1 => 1_i64..5],
+        per_unit_max in prop::option::of(0_u32..4),
+        node_max in prop::option::of(0_u32..12),
+        release in a_release(),
+        forced in any::<bool>(),
+        order in an_order(),
+    ) -> Case {
+        // Ids are unique and say nothing of the time.
+        let names: Vec<usize> = shuffled(&(0..containers.len()).collect::<Vec<_>>(), ids);
+        let containers = containers.into_iter().zip(names).map(|(container, name)| Container {
+            id: format!("c{name:02}").into(),
+            ..container
+        });
+        Case {
+            node: Inventory { containers: listed(containers), pods, ..empty() },
+            limits: Limits { age_min: seconds(age_min), per_unit_max, node_max },
+            release,
+            forced,
+            order,
+        }
+    }
+}
+
+impl Case {
+    fn policy(&self) -> Policy {
+        let occasion = if self.forced {
+            Occasion::Forced
+        } else {
+            Occasion::Periodic
+        };
+        let policy = Policy::new(self.limits, release(self.release)).expect("valid limits");
+        policy.on(occasion).ordered(self.order)
+    }
+
+    fn plan(&self) -> PlanOf<Policy> {
+        self.policy().plan(&self.node, at(NOW))
+    }
+
+    fn containers(&self) -> &[Arc<Container>] {
+        self.node.containers.as_deref().expect("listed")
+    }
+
+    /// The same node without these containers.
+    fn without(&self, gone: &[Action]) -> Self {
+        let stays =
+            |container: &&Arc<Container>| gone.iter().all(|action| action.container().id != container.id);
+        let containers = self.containers().iter().filter(stays).cloned().collect();
+        let mut case = self.clone();
+        case.node.containers = Ok(containers);
+        case
+    }
+}
+
+fn is_young(container: &Container, limits: &Limits) -> bool {
+    container.created_at.as_nanos() > at(NOW).as_nanos() - limits.age_min.as_nanos()
+}
+
+/// Evict units: dead containers by pod and name, newest first, equals by id.
+fn units(case: &Case) -> BTreeMap<(String, &str), Vec<&Container>> {
+    let mut units: BTreeMap<_, Vec<&Container>> = BTreeMap::new();
+    for container in case.containers() {
+        let dead = container.state != ContainerState::Running && !is_young(container, &case.limits);
+        if let Some(name) = container.name.as_deref().filter(|_| dead) {
+            units
+                .entry((container.pod.uid.to_string(), name))
+                .or_default()
+                .push(container);
+        }
+    }
+    for unit in units.values_mut() {
+        unit.sort_by_key(|container| (Reverse(container.created_at), &container.id));
+    }
+    units
+}
+
+/// The oldest of a unit go until no more than this are left.
+fn cut<'a>(unit: &mut Vec<&'a Container>, max: usize, gone: &mut Vec<&'a Container>) {
+    while unit.len() > max {
+        gone.extend(unit.pop());
+    }
+}
+
+/// The spec's section 2.4, restated: what goes, in order.
+fn naive(case: &Case) -> Vec<&str> {
+    let mut units = units(case);
+    let mut gone = Vec::new();
+    if case.node.pods.sources_ready {
+        for ((uid, _), unit) in &mut units {
+            if is_gone(&case.node.pods, &uid.as_str().into(), case.release, case.forced) {
+                cut(unit, 0, &mut gone);
+            }
+        }
+        units.retain(|_, unit| !unit.is_empty());
+    }
+    if let Some(max) = case.limits.per_unit_max {
+        units
+            .values_mut()
+            .for_each(|unit| cut(unit, max as usize, &mut gone));
+    }
+    let total = |units: &BTreeMap<_, Vec<&Container>>| units.values().map(Vec::len).sum::<usize>();
+    if let Some(max) = case.limits.node_max.map(|max| max as usize)
+        && total(&units) > max
+    {
+        let share = (max / units.len()).max(1);
+        units.values_mut().for_each(|unit| cut(unit, share, &mut gone));
+        while total(&units) > max {
+            let last = units.values_mut().filter(|unit| !unit.is_empty());
+            let oldest = last.max_by_key(|unit| unit.last().map(|last| (Reverse(last.created_at), &last.id)));
+            gone.extend(oldest.and_then(Vec::pop));
+        }
+    }
+    gone.iter().map(|container| &*container.id).collect()
+}
+
+fn ids(actions: &[Action]) -> Vec<&str> {
+    actions.iter().map(|action| &*action.container().id).collect()
+}
+
+/// Performs a plan step by step; the answers come from `fails`.
+fn perform(plan: &PlanOf<Policy>, fails: impl Fn(&Container, bool) -> bool) -> (Vec<(String, bool)>, usize) {
+    let mut pass = Pass::new(plan.clone());
+    let (mut steps, mut answer) = (Vec::new(), None);
+    loop {
+        let (container, stops) = match pass.next(answer.take()) {
+            Step::Stop { container, .. } => (container, true),
+            Step::Remove { container } => (container, false),
+            Step::Done => break,
+        };
+        answer = Some(if fails(&container, stops) {
+            Err(RuntimeError::refused("busy"))
+        } else {
+            Ok(())
+        });
+        steps.push((container.id.to_string(), stops));
+    }
+    let (after, failed) = pass.finish();
+    assert_eq!(after, *plan, "a pass changes no decision");
+    (steps, failed.len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_plan_is_what_a_naive_restatement_says(mut case in a_case()) {
+        case.order = Order::Total;
+        let plan = case.plan();
+        prop_assert_eq!(ids(&plan.actions), naive(&case));
+    }
+
+    #[test]
+    fn under_the_order_of_listings_only_equals_are_exchanged(case in a_case()) {
+        // How many go for each reason, and of which ages, is the same.
+        let of_age = |plan: PlanOf<Policy>| {
+            let mut ages: Vec<_> = plan.actions.iter()
+                .map(|action| (action.reason().as_str(), action.container().created_at))
+                .collect();
+            ages.sort_unstable();
+            (ages, plan.summary, plan.next_at)
+        };
+        let other = |order| Case { order, ..case.clone() }.plan();
+        prop_assert_eq!(of_age(other(Order::Total)), of_age(other(Order::Listing)));
+    }
+
+    #[test]
+    fn the_order_of_a_listing_changes_nothing(mut case in a_case(), seed in any::<u64>()) {
+        case.order = Order::Total;
+        let plan = case.plan();
+        case.node.containers = Ok(shuffled(case.containers(), seed));
+        prop_assert_eq!(plan, case.plan());
+    }
+
+    #[test]
+    fn nothing_protected_goes_and_everything_is_told_of_once(case in a_case()) {
+        let plan = case.plan();
+        for action in &plan.actions {
+            let container = action.container();
+            prop_assert!(container.state != ContainerState::Running);
+            prop_assert!(container.name.is_some() && !is_young(container, &case.limits));
+            let Action::Remove { stop_first, .. } = action;
+            prop_assert_eq!(stop_first.is_some(), container.state == ContainerState::Unknown);
+        }
+        let kept = plan.kept.iter().filter_map(|kept| match &kept.object {
+            Subject::Container(container) => Some(container),
+            Subject::Node => None,
+        });
+        let mut told: Vec<_> = plan.actions.iter().map(Action::container).chain(kept).map(|container| &container.id).collect();
+        told.sort();
+        let mut all: Vec<_> = case.containers().iter().map(|container| &container.id).collect();
+        all.sort();
+        prop_assert_eq!(told, all);
+        prop_assert_eq!(plan.summary.removed() as usize, plan.actions.len());
+        let texts = plan.kept.iter().chain(&plan.findings).map(|kept| kept.reason.to_string());
+        prop_assert!(texts.into_iter().all(|text| !text.is_empty()));
+    }
+
+    #[test]
+    fn never_more_goes_than_the_limits_ask_but_for_equal_shares(case in a_case()) {
+        let plan = case.plan();
+        let gone = |uid: &str| case.node.pods.sources_ready
+            && is_gone(&case.node.pods, &uid.into(), case.release, case.forced);
+        let mut units = units(&case);
+        let by_pod: usize = units.iter().filter(|((uid, _), _)| gone(uid)).map(|(_, unit)| unit.len()).sum();
+        prop_assert_eq!(plan.summary.pod_gone as usize, by_pod);
+        units.retain(|(uid, _), _| !gone(uid));
+        let sizes: Vec<usize> = units.values().map(Vec::len).collect();
+        let per_unit = case.limits.per_unit_max.map_or(usize::MAX, |max| max as usize);
+        let excess: usize = sizes.iter().map(|size| size.saturating_sub(per_unit)).sum();
+        prop_assert_eq!(plan.summary.unit_limit as usize, excess);
+        let left: Vec<usize> = sizes.iter().map(|size| *size.min(&per_unit)).collect();
+        let total: usize = left.iter().sum();
+        let by_node = (plan.summary.even_share + plan.summary.node_limit) as usize;
+        match case.limits.node_max.map(|max| max as usize).filter(|max| total > *max) {
+            None => prop_assert_eq!(by_node, 0),
+            Some(max) => {
+                let share = (max / left.len()).max(1);
+                let shared: usize = left.iter().map(|size| *size.min(&share)).sum();
+                prop_assert_eq!(by_node, total - shared.min(max), "all but the over-removal is what is asked for");
+                // N2.25: at most the limit, less one whole share and one container of each other unit.
+                let over = max.saturating_sub(shared);
+                prop_assert!(over == 0 || over <= max - share - (left.len() - 1), "{} over", over);
+                let told = plan.findings.iter().any(|finding| finding.reason.as_str() == "MoreThanAsked");
+                prop_assert_eq!(told, over > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_first_for_every_reason_and_unit(case in a_case()) {
+        let plan = case.plan();
+        let stays = |container: &Container| plan.actions.iter().all(|action| action.container().id != container.id);
+        for action in &plan.actions {
+            if action.reason().as_str() == "PodGone" {
+                continue;
+            }
+            let goes = action.container();
+            let unit = |other: &&Arc<Container>| other.pod.uid == goes.pod.uid && other.name == goes.name;
+            let older = case.containers().iter().filter(unit).filter(|other| {
+                other.state != ContainerState::Running && other.created_at < goes.created_at && stays(other)
+            });
+            prop_assert_eq!(older.count(), 0);
+        }
+        // N2.15: what goes as a whole is not sorted by upstream.
+        let sorted = case.order == Order::Total || case.limits.per_unit_max != Some(0);
+        for reason in ["UnitLimit", "EvenShare", "NodeLimit"].into_iter().filter(|_| sorted) {
+            let of_reason: Vec<_> = plan.actions.iter().filter(|action| action.reason().as_str() == reason).map(Action::container).collect();
+            for pair in of_reason.windows(2) {
+                let same = pair[0].pod.uid == pair[1].pod.uid && pair[0].name == pair[1].name;
+                prop_assert!(pair[0].created_at <= pair[1].created_at || reason != "NodeLimit" && !same);
+            }
+        }
+    }
+
+    #[test]
+    fn after_any_prefix_the_rest_goes_or_less_and_after_all_nothing(case in a_case(), cut in any::<prop::sample::Index>()) {
+        let plan = case.plan();
+        let cut = cut.index(plan.actions.len() + 1);
+        let (done, rest) = plan.actions.split_at(cut);
+        let again = case.without(done).plan();
+        // Where equal shares take more than asked, a replan may stop earlier; else it goes on as if nothing had happened.
+        let mut open: Vec<_> = rest.iter().map(|action| &action.container().id).collect();
+        if case.order == Order::Total {
+            for action in &again.actions {
+                let at = open.iter().position(|id| **id == action.container().id);
+                prop_assert!(at.is_some(), "{} goes besides", action.container().id);
+                open.drain(..=at.unwrap_or_default());
+            }
+        }
+        prop_assert!(again.actions.len() <= rest.len());
+        let over = plan.findings.iter().any(|finding| finding.reason.as_str() == "MoreThanAsked");
+        prop_assert!(over || again.actions.len() == rest.len());
+        prop_assert_eq!(case.without(&plan.actions).plan().actions, Vec::new());
+    }
+
+    #[test]
+    fn a_pass_performs_the_plan_and_failures_change_nothing_else(case in a_case(), failing in any::<u64>()) {
+        let plan = case.plan();
+        let expected: Vec<(String, bool)> = plan.actions.iter().flat_map(|action| {
+            let Action::Remove { container, stop_first, .. } = action;
+            let stop = stop_first.map(|_| (container.id.to_string(), true));
+            stop.into_iter().chain([(container.id.to_string(), false)])
+        }).collect();
+        prop_assert_eq!(perform(&plan, |_, _| false), (expected.clone(), 0));
+        let fails = |container: &Container, stops: bool| {
+            let number: u32 = container.id[1..].parse().unwrap_or_default();
+            failing.rotate_right(number * 2 + u32::from(stops)) & 1 == 1
+        };
+        let (steps, failed) = perform(&plan, fails);
+        // The only steps that are missing are removals after a stop that failed.
+        let by_id = |id: &str| case.containers().iter().find(|container| &*container.id == id).expect("listed");
+        let missing = |step: &(String, bool)| !step.1
+            && by_id(&step.0).state == ContainerState::Unknown && fails(by_id(&step.0), true);
+        let remaining: Vec<_> = expected.into_iter().filter(|step| !missing(step)).collect();
+        prop_assert_eq!(&steps, &remaining);
+        prop_assert_eq!(failed, steps.iter().filter(|(id, stops)| fails(by_id(id), *stops)).count());
+    }
+
+    #[test]
+    fn before_next_at_time_changes_nothing(case in a_case(), later in 0_i64..2_000_000_000) {
+        let plan = case.plan();
+        let end = plan.next_at.map_or(i64::MAX, |next| next.as_nanos() - 1);
+        prop_assert!(end >= at(NOW).as_nanos(), "the next change lies ahead");
+        for nanos in [at(NOW).as_nanos() + later, end] {
+            let then = case.policy().plan(&case.node, kubegc_core::Timestamp::from_nanos(nanos.min(end)));
+            prop_assert_eq!(&then.actions, &plan.actions);
+            prop_assert_eq!(then.next_at, plan.next_at);
+        }
+    }
+}
+
+#[test]
+fn the_generator_reaches_every_step_and_reason() {
+    let names = |case: Case| {
+        let plan = case.plan();
+        let mut names: Vec<String> = plan
+            .actions
+            .iter()
+            .map(|action| action.reason().as_str().to_owned())
+            .collect();
+        names.extend(
+            plan.kept
+                .iter()
+                .map(|kept| format!("kept {}", kept.reason.as_str())),
+        );
+        names.extend(
+            plan.findings
+                .iter()
+                .map(|found| format!("found {}", found.reason.as_str())),
+        );
+        let ties = naive(&case).len() > 1
+            && case
+                .containers()
+                .windows(2)
+                .any(|pair| pair[0].created_at == pair[1].created_at);
+        names.extend(ties.then(|| "tie".to_owned()));
+        names
+    };
+    assert_reached(
+        &reached(&a_case(), 1_000, names),
+        &[
+            "PodGone",
+            "UnitLimit",
+            "EvenShare",
+            "NodeLimit",
+            "kept Running",
+            "kept TooYoung",
+            "kept CreatedInFuture",
+            "kept WithinLimits",
+            "kept SourcesNotReady",
+            "kept NoMetadata",
+            "found NoMetadata",
+            "found NoPod",
+            "found CreatedInFuture",
+            "found LimitsConflict",
+            "found MoreThanAsked",
+            "tie",
+        ],
+    );
+}

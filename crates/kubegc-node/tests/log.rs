@@ -1,0 +1,328 @@
+//! Rules N2.40 to N2.49: log directories of pods, and links to logs of containers.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    PlanOf, Planner, RuntimeError,
+    node_facts::{ContainerState, ContainerStatus, LogLink, LogTarget, PodState},
+};
+use kubegc_node::{
+    Inventory, Order, Unlisted,
+    log::{Action, LinkGone, Policy, Reason, Subject, container_id_of, link_path, uid_of},
+};
+
+use crate::world::{ENDING, EVICTED, at, dead, empty, pods, release};
+
+use LogTarget::{Exists, Missing, Unknown};
+
+fn policy(version: &str) -> Policy {
+    Policy::new(release(version))
+}
+
+fn entries(names: &[&str]) -> Inventory {
+    Inventory {
+        log_entries: Ok(names.iter().map(|&name| name.into()).collect()),
+        ..empty()
+    }
+}
+
+fn links(links: &[(&str, LogTarget)]) -> Inventory {
+    Inventory {
+        log_links: Ok(links
+            .iter()
+            .map(|&(path, target)| LogLink {
+                path: path.into(),
+                target,
+            })
+            .collect()),
+        ..empty()
+    }
+}
+
+/// What goes, a `?` before what is asked for first.
+fn told(plan: &PlanOf<Policy>) -> Vec<String> {
+    plan.actions
+        .iter()
+        .map(|action| match action {
+            Action::RemoveDirectory { entry, .. } => entry.to_string(),
+            Action::RemoveLink { path, .. } => path.to_string(),
+            Action::ResolveLink { container_id, .. } => format!("?{container_id}"),
+        })
+        .collect()
+}
+
+fn kept(plan: &PlanOf<Policy>) -> Vec<(&str, &Reason)> {
+    plan.kept
+        .iter()
+        .map(|kept| match &kept.object {
+            Subject::Directory(name) | Subject::Link(name) => (&**name, &kept.reason),
+            Subject::Node => ("", &kept.reason),
+        })
+        .collect()
+}
+
+fn refused() -> Unlisted {
+    Unlisted::Failed(RuntimeError::refused("denied"))
+}
+
+#[test]
+fn n2_40_an_unreadable_directory_stops_links_too_unless_it_need_not_be_read() {
+    let mut node = links(&[("/var/log/containers/a-short.log", Missing)]);
+    for (why, sources_ready, goes) in [
+        (refused(), true, 0),
+        (refused(), false, 1),
+        (Unlisted::NotAsked, true, 0),
+    ] {
+        node.log_entries = Err(why.clone());
+        node.pods.sources_ready = sources_ready;
+        let plan = policy("1.36.0").plan(&node, at(9));
+        assert_eq!(plan.actions.len(), goes);
+        assert_eq!(plan.findings.len(), 1);
+        assert_eq!(plan.findings[0].reason, Reason::Unlisted(why.to_string().into()));
+    }
+}
+
+#[test]
+fn n2_40_the_text_of_an_unreadable_directory_per_version() {
+    let error = RuntimeError::refused("denied");
+    for (version, text) in [
+        (
+            "1.20.2",
+            "failed to read podLogsRootDirectory \"/var/log/pods\": denied",
+        ),
+        (
+            "1.28.0",
+            "failed to read podLogsRootDirectory \"/var/log/pods\": denied",
+        ),
+        (
+            "1.29.9",
+            "failed to read podLogsRootDirectory \"/var/log/pods\": denied",
+        ),
+        (
+            "1.30.0",
+            "failed to read podLogsDirectory \"/var/log/pods\": denied",
+        ),
+        (
+            "1.36.0",
+            "failed to read podLogsDirectory \"/var/log/pods\": denied",
+        ),
+    ] {
+        assert_eq!(policy(version).unreadable_text("/var/log/pods", &error), text);
+    }
+}
+
+#[test]
+fn n2_41_n2_43_the_uid_follows_the_last_underscore() {
+    for (entry, uid) in [
+        ("shop_web_123", "123"),
+        ("123", "123"),
+        ("abc", "abc"),
+        ("a_b_", ""),
+        ("_", ""),
+        ("", ""),
+        ("a_b_c_d", "d"),
+        ("a-b-c", "a-b-c"),
+        ("shop_web_123.tar", "123.tar"),
+    ] {
+        assert_eq!(uid_of(entry).text().as_str(), uid, "{entry}");
+    }
+}
+
+#[test]
+fn n2_42_only_the_content_predicate_decides() {
+    for (state, synced, goes) in [
+        (Some(PodState::LIVING), true, false),
+        (Some(PodState::COMPLETED), true, false),
+        (Some(ENDING), true, false),
+        (Some(EVICTED), true, true),
+        (Some(PodState::GONE), true, true),
+        (None, true, true),
+        (None, false, false),
+    ] {
+        let mut node = entries(&["ns_name_p"]);
+        let known: Vec<_> = state.into_iter().map(|state| ("p", state)).collect();
+        node.pods = pods(&known);
+        node.pods.synced = synced;
+        let plan = policy("1.36.0").plan(&node, at(9));
+        assert_eq!(told(&plan).len(), usize::from(goes), "{state:?}");
+        if !goes {
+            assert_eq!(kept(&plan), [("ns_name_p", &Reason::PodLives)]);
+        }
+    }
+}
+
+#[test]
+fn n2_41_entries_go_in_the_order_of_names_or_of_the_reading() {
+    for (order, goes) in [(Order::Total, ["a", "b", "c"]), (Order::Listing, ["b", "c", "a"])] {
+        let plan = policy("1.36.0")
+            .ordered(order)
+            .plan(&entries(&["b", "c", "a"]), at(9));
+        assert_eq!(told(&plan), goes);
+    }
+}
+
+#[test]
+fn n2_45_only_dangling_links_are_looked_at() {
+    let path = "/var/log/containers/web_shop_c-0123456789.log";
+    for (target, outcome) in [
+        (Exists, Err(Reason::LinkIsWhole)),
+        (Unknown, Err(Reason::LinkUnknown)),
+        (Missing, Ok("?0123456789")),
+    ] {
+        let plan = policy("1.36.0").plan(&links(&[(path, target)]), at(9));
+        match outcome {
+            Ok(id) => assert_eq!(told(&plan), [id]),
+            Err(reason) => assert_eq!(kept(&plan), [(path, &reason)]),
+        }
+        assert_eq!(plan.actions.len() + plan.kept.len(), 1);
+    }
+}
+
+#[test]
+fn n2_46_n2_48_the_id_of_a_link_and_what_is_wrong_with_it() {
+    for (path, id) in [
+        ("/var/log/containers/web_shop_c-abcdef.log", Ok("abcdef")),
+        (
+            "/var/log/containers/web_shop_c-abcde.log",
+            Err("container Id \"abcde\" is too short"),
+        ),
+        (
+            "/var/log/containers/web_shop_c-.log",
+            Err("container Id \"\" is too short"),
+        ),
+        ("/var/log/containers/a-b-c-0123456789.log", Ok("0123456789")),
+        ("/var/log/containers/abcdef.log", Ok("/var/log/containers/abcdef")),
+        ("/var/log/my-containers/abcdef.log", Ok("containers/abcdef")),
+        (
+            "/var/log/containers/web-abcdef.txt",
+            Err("\"/var/log/containers/web-abcdef.txt\" doesn't end with \".log\""),
+        ),
+        // Bytes count, as in Go.
+        ("/x-äöü.log", Ok("äöü")),
+        ("/x-äö.log", Err("container Id \"äö\" is too short")),
+    ] {
+        let got = container_id_of(&Arc::from(path)).map_err(|problem| problem.to_string());
+        assert_eq!(got.as_deref().map_err(|text| &**text), id, "{path}");
+        let plan = policy("1.36.0").plan(&links(&[(path, Missing)]), at(9));
+        assert_eq!(
+            told(&plan),
+            [id.map_or_else(|_| path.to_owned(), |id| format!("?{id}"))]
+        );
+    }
+}
+
+#[test]
+fn n2_47_the_status_decides_about_a_dangling_link() {
+    let status = |state| {
+        Ok(Some(ContainerStatus {
+            state,
+            log_path: "".into(),
+            image_volumes: Vec::new(),
+        }))
+    };
+    for (version, empty) in [
+        ("1.20.2", Reason::NotExited(ContainerState::Created)),
+        ("1.28.0", Reason::NotExited(ContainerState::Created)),
+        ("1.29.0", Reason::NotExited(ContainerState::Created)),
+        ("1.30.0", Reason::EmptyStatus),
+        ("1.36.0", Reason::EmptyStatus),
+    ] {
+        for (status, outcome) in [
+            (Err(RuntimeError::NotFound), Ok(LinkGone::NoStatus)),
+            (Err(RuntimeError::refused("busy")), Ok(LinkGone::NoStatus)),
+            (Err(RuntimeError::unknown("lost")), Ok(LinkGone::NoStatus)),
+            (Ok(None), Err(empty)),
+            (
+                status(ContainerState::Created),
+                Err(Reason::NotExited(ContainerState::Created)),
+            ),
+            (
+                status(ContainerState::Running),
+                Err(Reason::NotExited(ContainerState::Running)),
+            ),
+            (
+                status(ContainerState::Unknown),
+                Err(Reason::NotExited(ContainerState::Unknown)),
+            ),
+            (status(ContainerState::Exited), Ok(LinkGone::Exited)),
+        ] {
+            assert_eq!(policy(version).link(&status), outcome, "{version} {status:?}");
+        }
+    }
+}
+
+#[test]
+fn n2_49_links_are_named_as_the_kubelet_writes_them() {
+    let web = dead("0123456789", "p", "web", 1);
+    assert_eq!(
+        link_path(&web).as_deref(),
+        Some("/var/log/containers/p_shop_web-0123456789.log")
+    );
+    let mut long = web.clone();
+    long.pod.name = "n".repeat(250).into();
+    let path = link_path(&long).expect("a path");
+    let name = path
+        .strip_prefix("/var/log/containers/")
+        .expect("in the folder of links");
+    assert_eq!(name.len(), 255);
+    assert!(name.starts_with("nnn") && name.ends_with("_.log"), "{name}");
+    for broken in [
+        kubegc_core::node_facts::Container {
+            name: None,
+            ..web.clone()
+        },
+        kubegc_core::node_facts::Container {
+            name: Some("".into()),
+            ..web.clone()
+        },
+        kubegc_core::node_facts::Container {
+            name: Some("../x".into()),
+            ..web.clone()
+        },
+        kubegc_core::node_facts::Container {
+            pod: kubegc_core::node_facts::PodIdentity::default(),
+            ..web
+        },
+    ] {
+        assert_eq!(link_path(&broken), None);
+    }
+}
+
+#[test]
+fn ideas_27_to_35_logs() {
+    let names = ["123", "456", "789", "012", "a_b_321", "a_b_654"];
+    let dangling = "/var/log/containers/web_shop_c-0123456789.log";
+    for version in crate::world::RELEASES {
+        let mut node = entries(&names);
+        node.pods = pods(&[
+            ("123", PodState::LIVING),
+            ("456", PodState::LIVING),
+            ("321", PodState::LIVING),
+        ]);
+        let mut goes = told(&policy(version).plan(&node, at(9)));
+        goes.sort();
+        assert_eq!(goes, ["012", "789", "a_b_654"], "idea 27 on {version}");
+
+        node.pods.sources_ready = false;
+        node.log_links = links(&[(dangling, Missing)]).log_links;
+        let plan = policy(version).plan(&node, at(9));
+        assert_eq!(told(&plan), ["?0123456789"], "idea 28 on {version}");
+        let waiting = plan
+            .kept
+            .iter()
+            .filter(|kept| kept.reason == Reason::SourcesNotReady);
+        assert_eq!(waiting.count(), names.len());
+
+        node.pods.sources_ready = true;
+        node.log_entries = Err(refused());
+        assert!(policy(version).plan(&node, at(9)).actions.is_empty(), "idea 29");
+    }
+    let short = policy("1.36.0").plan(&links(&[("/var/log/containers/c-01234.log", Missing)]), at(9));
+    assert!(
+        matches!(short.actions[..], [Action::RemoveLink { .. }]),
+        "idea 30"
+    );
+    let healthy = policy("1.36.0").plan(&links(&[(dangling, Exists)]), at(9));
+    assert!(healthy.actions.is_empty(), "idea 34: never asked for");
+    // Ideas 31, 32, 33 and 35 are rows of N2.47.
+}

@@ -1,0 +1,282 @@
+//! Rules N2.30 to N2.38: sandboxes.
+
+use kubegc_core::{
+    PlanOf, Planner, RuntimeError,
+    node_facts::{Container, PodState, Sandbox, SandboxState},
+};
+use kubegc_node::{
+    Inventory, Order, Unlisted,
+    container::Occasion,
+    sandbox::{Action, Policy, Reason, Subject},
+};
+
+use crate::world::{ENDING, EVICTED, at, dead, empty, listed, pod, pods, release, sandbox};
+
+use Occasion::{Forced, Periodic};
+use SandboxState::{NotReady, Ready};
+
+fn policy() -> Policy {
+    Policy::new(release("1.36.0"))
+}
+
+/// Sandboxes of pod `p` by id, state and second of creation; containers by the sandbox they stand in.
+fn node(state: Option<PodState>, sandboxes: &[(&str, SandboxState, i64)], within: &[&str]) -> Inventory {
+    let known: Vec<_> = state.into_iter().map(|state| ("p", state)).collect();
+    let containers = within.iter().enumerate().map(|(at, &sandbox)| Container {
+        sandbox_id: sandbox.into(),
+        ..dead(&format!("c{at}"), "p", "web", 1)
+    });
+    let sandboxes = sandboxes
+        .iter()
+        .map(|&(id, state, created)| sandbox(id, "p", state, created));
+    Inventory {
+        containers: listed(containers),
+        sandboxes: listed(sandboxes),
+        pods: pods(&known),
+        ..empty()
+    }
+}
+
+fn removed(plan: &PlanOf<Policy>) -> Vec<&str> {
+    let ids = plan
+        .actions
+        .iter()
+        .map(|Action::Remove { sandbox, .. }| &*sandbox.id);
+    ids.collect()
+}
+
+fn kept(plan: &PlanOf<Policy>) -> Vec<(&str, String)> {
+    plan.kept
+        .iter()
+        .map(|kept| match &kept.object {
+            Subject::Sandbox(sandbox) => (&*sandbox.id, kept.reason.to_string()),
+            Subject::Node => ("", kept.reason.to_string()),
+        })
+        .collect()
+}
+
+#[test]
+fn n2_30_either_listing_missing_means_that_nothing_goes() {
+    let why = || Unlisted::Failed(RuntimeError::refused("no socket"));
+    let whole = node(None, &[("a", NotReady, 1)], &[]);
+    for (broken, text) in [
+        (
+            Inventory {
+                containers: Err(why()),
+                ..whole.clone()
+            },
+            "no socket",
+        ),
+        (
+            Inventory {
+                sandboxes: Err(why()),
+                ..whole.clone()
+            },
+            "no socket",
+        ),
+        (
+            Inventory {
+                containers: Err(Unlisted::NotAsked),
+                ..whole.clone()
+            },
+            "not listed",
+        ),
+    ] {
+        let plan = policy().on(Forced).plan(&broken, at(9));
+        assert!(plan.actions.is_empty() && plan.kept.is_empty());
+        assert_eq!(plan.findings.len(), 1);
+        assert_eq!(plan.findings[0].reason, Reason::Unlisted(text.into()));
+    }
+    assert_eq!(removed(&policy().plan(&whole, at(9))), ["a"]);
+}
+
+#[test]
+fn n2_31_active_is_what_is_ready_or_has_containers() {
+    for (state, within, reason) in [
+        (NotReady, &[][..], None),
+        (NotReady, &["another"], None),
+        (NotReady, &["a"], Some("1 containers stand in it")),
+        (NotReady, &["a", "a"], Some("2 containers stand in it")),
+        (Ready, &[], Some("ready")),
+        (Ready, &["a"], Some("ready")),
+    ] {
+        let plan = policy().plan(&node(Some(PodState::GONE), &[("a", state, 1)], within), at(9));
+        assert_eq!(
+            removed(&plan).len(),
+            usize::from(reason.is_none()),
+            "{state:?} {within:?}"
+        );
+        assert_eq!(kept(&plan).pop().map(|(_, text)| text).as_deref(), reason);
+    }
+}
+
+#[test]
+fn n2_32_groups_go_by_the_uid_of_the_metadata() {
+    let labelled = Sandbox {
+        labels: [("io.kubernetes.pod.uid".into(), "q".into())].into(),
+        ..sandbox("a", "p", NotReady, 1)
+    };
+    let node = Inventory {
+        sandboxes: listed([
+            labelled,
+            sandbox("b", "p", NotReady, 2),
+            sandbox("c", "q", NotReady, 3),
+        ]),
+        pods: pods(&[("p", PodState::LIVING), ("q", PodState::LIVING)]),
+        ..empty()
+    };
+    assert_eq!(removed(&policy().plan(&node, at(9))), ["a"]);
+}
+
+#[test]
+fn n2_33_n2_34_n2_36_how_many_are_looked_at_by_pod_and_occasion() {
+    // Two inactive ones: none but the newest stays, or none at all. Neither sources nor ages count.
+    let all = true;
+    for (name, state, synced, version, periodic, forced) in [
+        ("living", Some(PodState::LIVING), true, "1.36.0", !all, !all),
+        ("ending", Some(ENDING), true, "1.36.0", !all, !all),
+        ("evicted", Some(EVICTED), true, "1.36.0", all, all),
+        ("completed", Some(PodState::COMPLETED), true, "1.36.0", !all, all),
+        ("gone", Some(PodState::GONE), false, "1.36.0", all, all),
+        ("unknown", None, true, "1.36.0", all, all),
+        ("unknown, unsynced", None, false, "1.36.0", !all, !all),
+        ("unknown, unsynced", None, false, "1.22.0", !all, !all),
+    ] {
+        for sources_ready in [true, false] {
+            let mut node = node(state, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]);
+            node.pods.sources_ready = sources_ready;
+            node.pods.synced = synced;
+            for (occasion, whole) in [(Periodic, periodic), (Forced, forced)] {
+                let plan = Policy::new(release(version)).on(occasion).plan(&node, at(0));
+                let goes: &[&str] = if whole { &["a", "b"] } else { &["a"] };
+                assert_eq!(removed(&plan), goes, "{name} {occasion:?} {sources_ready}");
+            }
+        }
+    }
+    // Before the pod workers, an unknown pod needs the sources only.
+    for (sources_ready, goes) in [(true, &["a", "b"][..]), (false, &["a"])] {
+        let mut node = node(None, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]);
+        node.pods.synced = false;
+        node.pods.sources_ready = sources_ready;
+        assert_eq!(removed(&Policy::new(release("1.20.2")).plan(&node, at(9))), goes);
+    }
+}
+
+#[test]
+fn n2_35_the_oldest_go_first_and_active_ones_are_not_replaced() {
+    let gone = Some(PodState::GONE);
+    let living = Some(PodState::LIVING);
+    let listing: &[(&str, SandboxState, i64)] = &[
+        ("c3", NotReady, 3),
+        ("c1", NotReady, 1),
+        ("c4", NotReady, 4),
+        ("c2", Ready, 2),
+    ];
+    for (state, order, goes) in [
+        (living, Order::Total, &["c1", "c3"][..]),
+        (living, Order::Listing, &["c1", "c3"]),
+        (gone, Order::Total, &["c1", "c3", "c4"]),
+        (gone, Order::Listing, &["c4", "c1", "c3"]),
+    ] {
+        let plan = policy().ordered(order).plan(&node(state, listing, &[]), at(9));
+        assert_eq!(removed(&plan), goes, "{state:?} {order:?}");
+        let ready = kept(&plan).contains(&("c2", "ready".to_owned()));
+        assert!(ready, "passed over: {:?}", plan.kept);
+    }
+}
+
+#[test]
+fn n2_35_equals_go_by_id_or_stay_as_listed() {
+    let listing: &[(&str, SandboxState, i64)] = &[("b", NotReady, 1), ("a", NotReady, 1), ("c", NotReady, 1)];
+    let node = node(Some(PodState::LIVING), listing, &[]);
+    for (order, goes) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
+        assert_eq!(removed(&policy().ordered(order).plan(&node, at(9))), goes);
+    }
+}
+
+#[test]
+fn n2_38_sandboxes_without_a_uid_are_one_group_and_told() {
+    let mut node = Inventory {
+        sandboxes: listed([sandbox("a", "", NotReady, 1), sandbox("b", "", NotReady, 2)]),
+        ..empty()
+    };
+    for (synced, goes) in [(true, &["a", "b"][..]), (false, &["a"])] {
+        node.pods.synced = synced;
+        let plan = policy().plan(&node, at(9));
+        assert_eq!(removed(&plan), goes);
+        let findings: Vec<_> = plan
+            .findings
+            .iter()
+            .map(|finding| finding.reason.to_string())
+            .collect();
+        assert_eq!(findings, ["its metadata names no pod"; 2]);
+    }
+}
+
+#[test]
+fn reasons_of_removal() {
+    for (state, text) in [
+        (
+            Some(PodState::GONE),
+            "its pod is deleted and terminated, and nothing stands in it",
+        ),
+        (
+            Some(PodState::LIVING),
+            "its pod has a newer one, and nothing stands in it",
+        ),
+        (None, "its pod is no longer known, and nothing stands in it"),
+    ] {
+        let plan = policy().plan(
+            &node(state, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]),
+            at(9),
+        );
+        let Action::Remove { reason, .. } = &plan.actions[0];
+        assert_eq!(reason.to_string(), text);
+        assert_eq!(
+            reason.as_str(),
+            if state == Some(PodState::LIVING) {
+                "Superseded"
+            } else {
+                "PodGone"
+            }
+        );
+    }
+}
+
+#[test]
+fn ideas_19_to_25_sandboxes() {
+    let gone = Some(PodState::GONE);
+    let living = Some(PodState::LIVING);
+    for (idea, state, sandboxes, within, goes) in [
+        (19, gone, &[("a", NotReady, 1)][..], &[][..], &["a"][..]),
+        (20, gone, &[("a", Ready, 1)], &[], &[]),
+        (21, living, &[("a", NotReady, 1), ("b", NotReady, 2)], &[], &["a"]),
+        (22, living, &[("a", NotReady, 1), ("b", Ready, 2)], &["a"], &[]),
+        (23, living, &[("a", Ready, 1), ("b", NotReady, 2)], &[], &[]),
+        // 24 needs both stages: see the driver's tests.
+        (25, None, &[("a", NotReady, 1)], &[], &["a"]),
+    ] {
+        let mut node = node(state, sandboxes, within);
+        node.pods.sources_ready = idea != 25;
+        for version in crate::world::RELEASES {
+            let plan = Policy::new(release(version)).plan(&node, at(9));
+            assert_eq!(removed(&plan), goes, "idea {idea} on {version}");
+            assert_eq!(plan.actions.len() + plan.kept.len(), sandboxes.len());
+        }
+    }
+}
+
+#[test]
+fn a_pod_of_the_same_name_with_another_uid_is_another_pod() {
+    let mut again = sandbox("b", "p", NotReady, 2);
+    again.pod = kubegc_core::node_facts::PodIdentity {
+        uid: "q".into(),
+        ..pod("p")
+    };
+    let node = Inventory {
+        sandboxes: listed([sandbox("a", "p", NotReady, 1), again]),
+        pods: pods(&[("q", PodState::LIVING)]),
+        ..empty()
+    };
+    assert_eq!(removed(&policy().plan(&node, at(9))), ["a"]);
+}

@@ -1,0 +1,143 @@
+//! What the tests build nodes from.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    KubernetesVersion, Timestamp, Uid,
+    node_facts::{
+        Container, ContainerImage, ContainerState, FileSystem, Image, PodIdentity, PodState, Pods, Sandbox,
+        SandboxState,
+    },
+};
+use kubegc_node::{GoDuration, Inventory, Listing, Semantics};
+
+/// Releases at both sides of the differences that the tables speak of.
+pub(crate) const RELEASES: [&str; 5] = ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"];
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_secs(seconds)
+}
+
+pub(crate) fn seconds(seconds: i64) -> GoDuration {
+    GoDuration::from_secs(seconds)
+}
+
+pub(crate) fn version(text: &str) -> KubernetesVersion {
+    text.parse().expect("a version that is known")
+}
+
+pub(crate) fn release(text: &str) -> Semantics {
+    Semantics::new(version(text))
+}
+
+pub(crate) fn gated(text: &str, gates: &[(&str, bool)]) -> Semantics {
+    let gates = gates.iter().map(|&(name, on)| (name.to_owned(), on)).collect();
+    Semantics::with_gates(version(text), &gates)
+}
+
+/// A pod whose name and uid are alike.
+pub(crate) fn pod(uid: &str) -> PodIdentity {
+    PodIdentity {
+        uid: Uid::new(uid),
+        namespace: "shop".into(),
+        name: uid.into(),
+    }
+}
+
+/// An ended container of pod `uid`.
+pub(crate) fn dead(id: &str, uid: &str, name: &str, created: i64) -> Container {
+    Container::new(id, pod(uid), name, ContainerState::Exited, at(created))
+}
+
+/// The same in another state.
+pub(crate) fn in_state(state: ContainerState, container: Container) -> Container {
+    Container { state, ..container }
+}
+
+/// A container that uses an image.
+pub(crate) fn user(id: &str, reference: &str, image_id: &str, handler: &str) -> Container {
+    let image = ContainerImage {
+        reference: reference.into(),
+        id: image_id.into(),
+        runtime_handler: handler.into(),
+    };
+    Container {
+        image,
+        ..dead(id, "user", id, 0)
+    }
+}
+
+pub(crate) fn sandbox(id: &str, uid: &str, state: SandboxState, created: i64) -> Sandbox {
+    Sandbox {
+        id: id.into(),
+        pod: pod(uid),
+        attempt: 0,
+        state,
+        created_at: at(created),
+        labels: BTreeMap::new(),
+    }
+}
+
+pub(crate) fn image(id: &str, size_bytes: u64) -> Image {
+    Image {
+        id: id.into(),
+        size_bytes,
+        ..Image::default()
+    }
+}
+
+pub(crate) fn file_system(capacity: u64, available: u64) -> FileSystem {
+    FileSystem {
+        capacity_bytes: Some(capacity),
+        available_bytes: Some(available),
+        ..FileSystem::default()
+    }
+}
+
+/// Wraps what a listing holds.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "a listing that succeeded, beside ones that did not"
+)]
+pub(crate) fn listed<T>(all: impl IntoIterator<Item = T>) -> Listing<Vec<Arc<T>>> {
+    Ok(all.into_iter().map(Arc::new).collect())
+}
+
+/// Pods by uid, all sources ready and synced.
+pub(crate) fn pods(known: &[(&str, PodState)]) -> Pods {
+    Pods {
+        known: known.iter().map(|&(uid, state)| (Uid::new(uid), state)).collect(),
+        sources_ready: true,
+        synced: true,
+    }
+}
+
+/// A node on which everything was listed and nothing is there.
+pub(crate) fn empty() -> Inventory {
+    Inventory {
+        containers: Ok(Vec::new()),
+        sandboxes: Ok(Vec::new()),
+        images: Ok(Vec::new()),
+        image_volumes: Ok(Vec::new()),
+        image_file_system: Ok(file_system(1_000, 500)),
+        log_entries: Ok(Vec::new()),
+        log_links: Ok(Vec::new()),
+        pods: pods(&[]),
+        images_watched_since: Timestamp::EPOCH,
+        ..Inventory::default()
+    }
+}
+
+/// A pod that was evicted and has not ended.
+pub(crate) const EVICTED: PodState = PodState {
+    evicted: true,
+    deleted: false,
+    terminated: false,
+};
+
+/// A pod whose deletion was asked for and that has not ended.
+pub(crate) const ENDING: PodState = PodState {
+    evicted: false,
+    deleted: true,
+    terminated: false,
+};
