@@ -26,7 +26,7 @@ pub type Listing<T> = Result<T, Unlisted>;
 
 /// All that is known of one node at one moment.
 ///
-/// `Default` knows nothing, so that nothing is ever planned on it. The order within listings means nothing, except under
+/// `Default` knows nothing, so that nothing is ever planned on it. The order within listings means nothing, except among images of one id, of which the last counts, and under
 /// [`Order::Listing`](crate::Order::Listing).
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]

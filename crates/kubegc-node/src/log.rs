@@ -340,7 +340,7 @@ impl fmt::Display for Reason {
             Self::LinkUnknown => f.write_str("what it leads to could not be told"),
             Self::NotExited(state) => write!(f, "dangles, but its container is {state:?}"),
             Self::EmptyStatus => f.write_str("dangles, and the runtime said nothing of its container"),
-            Self::Unlisted(why) => write!(f, "the log directories are unknown: {why}"),
+            Self::Unlisted(why) => write!(f, "the log files are unknown: {why}"),
         }
     }
 }

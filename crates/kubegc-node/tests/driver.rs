@@ -550,7 +550,7 @@ fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_and_told()
     let events: Vec<_> = report
         .events
         .iter()
-        .map(|event| (event.kind.as_str(), event.reason, &*event.message))
+        .map(|(_, event)| (event.kind.as_str(), event.reason, &*event.message))
         .collect();
     assert_eq!(
         events,
@@ -1013,7 +1013,7 @@ fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'s
             Report::Containers(_) => "containers",
             Report::Images(_) => "images",
             Report::Detection(_) => "detection",
-            Report::Event(event) => event.reason,
+            Report::Event(event) | Report::OfContainer { event, .. } => event.reason,
             _ => "something else",
         };
         reports.push((clock.now().as_secs() - start, name));

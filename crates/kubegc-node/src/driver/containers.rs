@@ -1,6 +1,11 @@
 //! One pass over dead containers, then sandboxes, then logs.
 
-use kubegc_core::{Planner, RuntimeError, node_facts::Container};
+use std::sync::Arc;
+
+use kubegc_core::{
+    LogDirectory, Planner, RuntimeError,
+    node_facts::{Container, ContainerStatus},
+};
 
 use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
 use crate::{
@@ -53,7 +58,8 @@ impl Node<'_> {
                     container,
                     grace_seconds,
                 } => {
-                    report.events.push(Event::normal(event::reason::KILLING, KILLING));
+                    let event = Event::normal(event::reason::KILLING, KILLING);
+                    report.events.push((Arc::clone(&container), event));
                     Some(
                         self.world
                             .runtime
@@ -80,19 +86,13 @@ impl Node<'_> {
         }
     }
 
-    /// N2.52: its log files, its link, then the container itself. What fails ends it.
+    /// N2.52: its log files, its link, then the container itself. What fails ends it. The link is named by what was listed, not by labels asked for anew.
     async fn remove_container(&self, container: &Container) -> Result<(), RuntimeError> {
         let runtime = self.world.runtime;
         if let Some(logs) = self.world.logs {
-            let status = runtime.container_status(&container.id).await?;
-            if let Some(status) = status.filter(|status| !status.log_path.is_empty()) {
-                logs.remove_container_logs(&status.log_path).await?;
-            }
-            if let Some(path) = log::link_path(container) {
-                match logs.remove_container_link(&path).await {
-                    Ok(()) | Err(RuntimeError::NotFound) => {}
-                    Err(error) => return Err(error),
-                }
+            // An empty status tells of no log, so neither the log nor its link is touched.
+            if let Some(status) = runtime.container_status(&container.id).await? {
+                remove_logs(logs, container, &status).await?;
             }
         }
         runtime.remove_container(&container.id).await
@@ -187,6 +187,24 @@ impl Node<'_> {
                 outcome,
             });
         }
+    }
+}
+
+/// Removes the log files of a container, then the link to them, where there is one.
+async fn remove_logs(
+    logs: &dyn LogDirectory,
+    container: &Container,
+    status: &ContainerStatus,
+) -> Result<(), RuntimeError> {
+    if !status.log_path.is_empty() {
+        logs.remove_container_logs(&status.log_path).await?;
+    }
+    let Some(path) = log::link_path(container) else {
+        return Ok(());
+    };
+    match logs.remove_container_link(&path).await {
+        Ok(()) | Err(RuntimeError::NotFound) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -31,11 +31,11 @@ impl Node<'_> {
         self.images(Task::DeleteUnused).await
     }
 
-    /// Performs one pass. Of a dry run, the records are those of before.
+    /// Performs one pass. A dry run changes neither the records nor since when use is watched.
     pub async fn images(&mut self, task: Task) -> ImagesReport {
         let now = self.world.clock.now();
         let since = match task {
-            Task::Collect => *self.watched_since.get_or_insert(now),
+            Task::Collect if !self.settings.dry_run => *self.watched_since.get_or_insert(now),
             _ => self.watched_since.unwrap_or(now),
         };
         let mut performed = Vec::new();

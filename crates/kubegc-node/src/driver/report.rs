@@ -1,6 +1,8 @@
 //! What a driver did: the plan, the outcome of every action, errors and events.
 
-use kubegc_core::{PlanOf, RuntimeError};
+use std::sync::Arc;
+
+use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 
 use crate::{aggregate, container, event::Event, image, log, sandbox};
 
@@ -58,8 +60,8 @@ pub struct ContainersReport {
     pub performed: Vec<Performed>,
     /// What went wrong with stages as a whole, in their order. Failed removals are among [`performed`](Self::performed), as upstream only logs them.
     pub errors: Vec<String>,
-    /// Events, on the pods whose containers were stopped.
-    pub events: Vec<Event>,
+    /// Events on pods, each with the container that it is about. A loop reports them before the pass.
+    pub events: Vec<(Arc<Container>, Event)>,
 }
 
 impl ContainersReport {
@@ -108,6 +110,13 @@ pub enum Report {
     Detection(DetectionReport),
     /// A pass over images ended.
     Images(Box<ImagesReport>),
-    /// An event for the node.
+    /// An event for the node. It comes before the pass that it is about, and is not repeated there.
     Event(Event),
+    /// An event for a pod, about one container of it.
+    OfContainer {
+        /// The container.
+        container: Arc<Container>,
+        /// The event.
+        event: Event,
+    },
 }

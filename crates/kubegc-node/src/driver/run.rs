@@ -56,8 +56,13 @@ impl Node<'_> {
             Loop::Containers => {
                 let mut done = self.collect_containers(Occasion::Periodic).await;
                 let ended = health.containers_finished(done.error().as_deref());
-                let events = done.events.drain(..).chain(ended.event);
-                events.for_each(|event| report(Report::Event(event)));
+                for (container, event) in done.events.drain(..) {
+                    report(Report::OfContainer { container, event });
+                }
+                ended
+                    .event
+                    .into_iter()
+                    .for_each(|event| report(Report::Event(event)));
                 report(Report::Containers(Box::new(done)));
             }
             Loop::Images => {

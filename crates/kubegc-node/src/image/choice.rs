@@ -147,7 +147,8 @@ impl Choice {
             if i64::try_from(record.size_bytes).is_err() {
                 find(Reason::SizeOverflow);
             }
-            if record.first_detected.is_some_and(|at| at > now) {
+            let last_used = record.last_used.filter(|_| !listed.in_use);
+            if record.first_detected.max(last_used).is_some_and(|at| at > now) {
                 find(Reason::InFuture);
             }
             if names_no_image(&record.key) {

@@ -8,6 +8,8 @@
 //! Never an image that any container, dead or alive, was made from; never a pinned one; nothing at all where images, containers or the disk are
 //! unknown. Records are a value: they go in with the [`Inventory`](crate::Inventory) and come out with the [`Summary`].
 //!
+//! Up to 1.28 images are listed only where the disk is too full: below the threshold such a plan tells of no image.
+//!
 //! # Assumptions
 //! Sizes are those of the listing. Images that share layers free less than their sizes, and a runtime may free later than it answers.
 //!

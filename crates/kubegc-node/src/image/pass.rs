@@ -209,6 +209,12 @@ impl<'a> Pass<'a> {
         match detect(&self.policy, records, inventory, first_detected, at, findings) {
             Err((records, error)) => {
                 self.records = records;
+                if let Error::UseUnknown(container) = &error {
+                    self.outcome.findings.push(Kept {
+                        object: Subject::Container(Arc::clone(container)),
+                        reason: Reason::UseUnknown,
+                    });
+                }
                 self.fail(error);
             }
             Ok(detected) => {

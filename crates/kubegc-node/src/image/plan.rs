@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
-use super::{
-    Action, Answer, Error, Hook, Pass, Policy, Reason, Subject, Summary, Task, choice::Fate, pass::Wanted,
-};
+use super::{Action, Answer, Hook, Pass, Policy, Reason, Subject, Summary, Task, choice::Fate, pass::Wanted};
 use crate::{GoDuration, Inventory};
 
 impl Planner for Policy {
@@ -104,12 +102,9 @@ impl Pass<'_> {
 
     /// Why images stay whose turn did not come.
     fn waiting(&self) -> Reason {
-        let insufficient = |error: &&Error| !matches!(error, Error::Insufficient { .. });
         match (&self.outcome.error, self.outcome.freed, self.usage) {
             (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },
-            (error, None, _) if error.as_ref().filter(insufficient).is_some() => {
-                Reason::PassEnded(Box::new(error.clone().unwrap_or(Error::InvalidCapacity)))
-            }
+            (Some(error), None, _) => Reason::PassEnded(Box::new(error.clone())),
             (_, None, Some(usage)) if usage.overflow => Reason::ArithmeticOverflow,
             (_, None, Some(usage)) => Reason::BelowThreshold {
                 usage_percent: usage.percent,

@@ -94,6 +94,8 @@ pub enum Reason {
     /// The pass ended before its turn came.
     PassEnded(Box<Error>),
 
+    /// The container does not say what image it was made from.
+    UseUnknown,
     /// Its id stands in the listing more than once; the last counts.
     Repeated,
     /// The key of its record names no image.
@@ -121,7 +123,7 @@ pub struct Summary {
     pub records: Records,
     /// How full the file system is, where it was looked at.
     pub usage_percent: Option<i64>,
-    /// How much was to be freed, where room was to be made.
+    /// How much was to be freed, where the disk was looked at and found too full.
     pub to_free_bytes: Option<i64>,
     /// How much was freed to make room, by the sizes of the listing; `None` where the pass did not come to that.
     pub freed_bytes: Option<i64>,
@@ -205,6 +207,7 @@ impl fmt::Display for Reason {
             Self::EnoughFreed { freed_bytes } => write!(f, "{freed_bytes} bytes were enough"),
             Self::RemovalFailed(why) => write!(f, "could not be removed: {why}"),
             Self::PassEnded(why) => write!(f, "the pass ended: {why}"),
+            Self::UseUnknown => f.write_str("does not say what image it was made from"),
             Self::Repeated => f.write_str("listed more than once; the last counts"),
             Self::InvalidId => f.write_str("its record names no image"),
             Self::SizeOverflow => f.write_str("its size is no 64-bit number with a sign"),
