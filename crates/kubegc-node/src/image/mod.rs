@@ -29,14 +29,16 @@ mod policy;
 mod pull_record;
 mod reason;
 mod records;
+mod step;
 mod task;
 mod usage;
 
 pub use choice::Candidate;
 pub use error::{Error, Wording};
-pub use pass::{Answer, Pass, Step};
+pub use pass::Pass;
 pub use policy::{Arithmetic, InvalidThresholds, Policy, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
 pub use reason::{Action, Hook, Reason, RemovedBecause, Subject, Summary};
 pub use records::{Record, Records};
+pub use step::{Answer, Step};
 pub use task::Task;

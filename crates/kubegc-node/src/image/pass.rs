@@ -8,40 +8,10 @@ use super::{
     Action, Arithmetic, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
     choice::{Candidate, Choice, Fate},
     detect::detect,
+    step::{Answer, Outcome, Step, Wanted},
     usage::{Usage, usage},
 };
 use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
-
-/// What a pass wants done.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// List images and containers, and answer with [`Answer::Listed`].
-    List,
-    /// Ask for the image file system, and answer with [`Answer::Measured`].
-    Measure,
-    /// Perform an action, and answer with [`Answer::Removed`].
-    Remove(Action),
-    /// All is done.
-    Done,
-}
-
-/// What became of a step.
-#[expect(clippy::exhaustive_enums, reason = "one answer for each step")]
-#[derive(Clone, Debug)]
-pub enum Answer<'a> {
-    /// What was listed.
-    Listed {
-        /// The listings. Only those of images, containers, volumes and the sandbox image are looked at.
-        inventory: &'a Inventory,
-        /// When the listings had been read: what use is dated with.
-        at: Timestamp,
-    },
-    /// The state of the file system.
-    Measured(Listing<FileSystem>),
-    /// The outcome of a removal.
-    Removed(Result<(), RuntimeError>),
-}
 
 /// One pass over the images of a node. `'a`: the listing that it was given.
 ///
@@ -64,31 +34,6 @@ pub struct Pass<'a> {
     errors: Vec<String>,
     pub(super) usage: Option<Usage>,
     pub(super) outcome: Outcome,
-}
-
-/// What a pass has come to so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) actions: Vec<Action>,
-    pub(super) findings: Vec<Kept<Subject, Reason>>,
-    pub(super) freed: Option<i64>,
-    pub(super) freed_by_age: i64,
-    pub(super) wanted: Option<i64>,
-    pub(super) error: Option<Error>,
-    pub(super) events: Vec<event::Event>,
-    /// Positions of candidates that making room looked at and left.
-    pub(super) looked_at: Vec<usize>,
-    pub(super) hooks_run: bool,
-}
-
-/// What a pass waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Listing,
-    Measurement,
-    /// The last action of the outcome.
-    Removal,
-    Nothing,
 }
 
 /// Where a pass stands.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
-use super::{Action, Answer, Hook, Pass, Policy, Reason, Subject, Summary, Task, choice::Fate, pass::Wanted};
+use super::{Action, Answer, Hook, Pass, Policy, Reason, Subject, Summary, Task, choice::Fate, step::Wanted};
 use crate::{GoDuration, Inventory};
 
 impl Planner for Policy {

@@ -1,0 +1,466 @@
+//! Passes over containers, sandboxes and logs.
+
+use super::*;
+
+#[test]
+fn a_pass_over_a_busy_node_takes_what_may_go_and_a_second_one_nothing() {
+    for release in RELEASES {
+        let busy = busy();
+        let mut node = Node::new(world(&busy.node, &busy.clock), settings(release));
+        let report = now(node.collect_containers(Occasion::Periodic));
+        assert_eq!(report.error(), None, "{release}");
+        let [oldest, older, newest] = &busy.dead[..] else {
+            panic!("three dead ones")
+        };
+        let there = |id: &Arc<str>| busy.node.container(id).is_some();
+        assert_eq!(
+            [there(oldest), there(older), there(newest)],
+            [false, false, true],
+            "{release}"
+        );
+        assert!(!busy.orphans.iter().any(there), "{release}");
+        // Idea 24: sandboxes go in the pass in which their last container goes.
+        assert!(
+            busy.gone_sandboxes
+                .iter()
+                .all(|id| busy.node.sandbox(id).is_none()),
+            "{release}"
+        );
+        let entries: Vec<_> = busy.node.all_log_entries();
+        assert_eq!(
+            entries.iter().map(|entry| &**entry).collect::<Vec<_>>(),
+            ["shop_done_done", "shop_web_web"],
+            "{release}"
+        );
+        let links: Vec<_> = busy.node.all_log_links();
+        assert_eq!(
+            links.len(),
+            4,
+            "of the living, of its newest dead one, of the completed, and the one that cannot be told: {links:?}"
+        );
+        assert!(
+            report.performed.iter().all(|done| done.outcome == Outcome::Done),
+            "{release}: {:?}",
+            report.performed
+        );
+
+        let images = now(node.collect_images());
+        assert_eq!(
+            images.error().is_some(),
+            images.plan.summary.shortfall_bytes() > 0
+        );
+        assert!(busy.node.image(&busy.unused).is_none(), "{release}");
+        let spared = |image: &Arc<str>| busy.node.image(image).is_some();
+        if release != "1.20.2" {
+            assert!(spared(&busy.pinned), "{release}");
+        }
+        assert_eq!(spared(&busy.mounted), release == "1.36.0", "{release}");
+        let violations = busy.node.violations();
+        let harmless = |harm: &Harm| match harm {
+            // What upstream does in these versions.
+            Harm::PinnedImageRemoved => release == "1.20.2",
+            Harm::MountedImageRemoved { .. } => release != "1.36.0",
+            _ => false,
+        };
+        assert!(
+            violations.iter().all(|violation| harmless(&violation.harm)),
+            "{release}: {violations:?}"
+        );
+
+        drop(busy.node.take_calls());
+        now(node.collect_containers(Occasion::Periodic));
+        now(node.collect_images());
+        assert_eq!(busy.node.changes(), [], "{release}");
+        // N2.62: only forced collection takes what a completed pod left.
+        now(node.collect_containers(Occasion::Forced));
+        assert_eq!(
+            busy.node
+                .changes()
+                .iter()
+                .filter(|call| call.operation == Operation::RemoveContainer)
+                .count(),
+            1
+        );
+        assert!(
+            busy.node
+                .all_log_entries()
+                .iter()
+                .any(|entry| &**entry == "shop_done_done"),
+            "but not its logs"
+        );
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_remembers_nothing() {
+    for release in RELEASES {
+        let busy = busy();
+        let dry = Settings {
+            dry_run: true,
+            ..settings(release)
+        };
+        let before = left(&busy.node);
+        let mut node = Node::new(world(&busy.node, &busy.clock), dry);
+        for occasion in [Occasion::Periodic, Occasion::Forced] {
+            let report = now(node.collect_containers(occasion));
+            assert!(report.performed.len() > 3, "{:?}", report.performed);
+            assert!(
+                report
+                    .performed
+                    .iter()
+                    .all(|done| done.outcome == Outcome::DryRun)
+            );
+            assert_eq!(report.events, [], "nothing is stopped");
+            assert_eq!(report.error(), None);
+        }
+        for task in [
+            Task::Collect,
+            Task::DeleteUnused,
+            Task::Free { bytes: 1 },
+            Task::Detect,
+        ] {
+            let report = now(node.images(task));
+            assert_eq!(report.performed.is_empty(), task == Task::Detect, "{task:?}");
+            assert!(
+                report
+                    .performed
+                    .iter()
+                    .all(|done| done.outcome == Outcome::DryRun)
+            );
+        }
+        assert!(node.records().is_empty());
+        assert_eq!(busy.node.changes(), [], "{release}");
+        assert_eq!(left(&busy.node), before);
+    }
+}
+
+#[test]
+fn n2_30_n2_40_listings_are_read_anew_before_each_stage() {
+    use Operation::{ContainerLinks, Containers, PodEntries, Pods, Sandboxes};
+    let busy = busy();
+    let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+    now(node.collect_containers(Occasion::Periodic));
+    let reads: Vec<_> = operations(&busy.node)
+        .into_iter()
+        .filter(|operation| !operation.changes() && *operation != Operation::ContainerStatus)
+        .collect();
+    assert_eq!(
+        reads,
+        [
+            Containers,
+            Pods,
+            Containers,
+            Sandboxes,
+            Pods,
+            PodEntries,
+            Pods,
+            ContainerLinks
+        ]
+    );
+    let last = |operation| operations(&busy.node).iter().rposition(|done| *done == operation);
+    let first = |operation| operations(&busy.node).iter().position(|done| *done == operation);
+    assert!(last(Operation::RemoveContainer) < first(Sandboxes));
+    assert!(last(Operation::RemoveSandbox) < first(PodEntries));
+    assert!(
+        last(Operation::RemovePodEntry) < first(ContainerLinks),
+        "links dangle only once directories are gone"
+    );
+}
+
+/// Pods that are asked for, and a new one that begins right after they answered, with an init container that has ended already.
+struct Racing(SimNode);
+
+#[async_trait::async_trait]
+impl PodSource for Racing {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        let pods = self.0.pods().await;
+        let begun = self.0.all_sandboxes().len();
+        let pod = PodSpec::new("shop", &format!("new{begun}")).container(ContainerSpec::new("init", ""));
+        let pod = self.0.run_pod(&pod).expect("it runs");
+        self.0.exit_container(&pod.container_ids[0]).expect("it runs");
+        pods
+    }
+}
+
+#[test]
+fn a_pod_that_begins_during_a_pass_is_not_taken_for_one_that_nobody_knows() {
+    let busy = busy();
+    let racing = Racing(busy.node.clone());
+    let world = World {
+        pods: &racing,
+        ..world(&busy.node, &busy.clock)
+    };
+    let node = Node::new(world, settings("1.36.0"));
+    for occasion in [Occasion::Periodic, Occasion::Forced, Occasion::Periodic] {
+        now(node.collect_containers(occasion));
+    }
+    let new = |pod: &PodIdentity| pod.name.starts_with("new");
+    let sandboxes = busy.node.all_sandboxes();
+    let sandboxes = sandboxes.iter().filter(|sandbox| new(&sandbox.pod)).count();
+    let containers = busy.node.all_containers();
+    let containers = containers.iter().filter(|container| new(&container.pod)).count();
+    let entries = busy.node.all_log_entries();
+    let entries = entries
+        .iter()
+        .filter(|entry| entry.starts_with("shop_new"))
+        .count();
+    assert_eq!(
+        [sandboxes, containers, entries],
+        [9; 3],
+        "three began in each pass"
+    );
+    assert_eq!(busy.node.violations(), []);
+}
+
+#[test]
+fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
+    let rule = |operation, skip| Rule {
+        skip,
+        times: 1,
+        ..Rule::always(operation, refuse())
+    };
+    for (name, rules, error, removes) in [
+        (
+            "first listing",
+            vec![rule(Operation::Containers, 0)],
+            "device busy",
+            [false, false, true],
+        ),
+        (
+            "second listing",
+            vec![rule(Operation::Containers, 1)],
+            "device busy",
+            [true, false, true],
+        ),
+        (
+            "sandboxes",
+            vec![rule(Operation::Sandboxes, 0)],
+            "device busy",
+            [true, false, true],
+        ),
+        (
+            "directory",
+            vec![rule(Operation::PodEntries, 0)],
+            "failed to read podLogsDirectory \"/var/log/pods\": device busy",
+            [true, true, false],
+        ),
+        (
+            "links",
+            vec![rule(Operation::ContainerLinks, 0)],
+            "",
+            [true, true, true],
+        ),
+        (
+            "all",
+            vec![
+                Rule::always(Operation::Containers, refuse()),
+                rule(Operation::PodEntries, 0),
+            ],
+            "[device busy, failed to read podLogsDirectory \"/var/log/pods\": device busy]",
+            [false, false, false],
+        ),
+        (
+            "pods of the first stage",
+            vec![rule(Operation::Pods, 0)],
+            "list pods: device busy",
+            [true, true, true],
+        ),
+        (
+            "pods of the second stage",
+            vec![rule(Operation::Pods, 1)],
+            "list pods: device busy",
+            [true, false, true],
+        ),
+        (
+            "pods of the third stage",
+            vec![rule(Operation::Pods, 2)],
+            "list pods: device busy",
+            [true, true, false],
+        ),
+    ] {
+        let busy = busy();
+        let runtime = faulty(&busy.node, rules);
+        let node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
+        let report = now(node.collect_containers(Occasion::Periodic));
+        assert_eq!(report.error().unwrap_or_default(), error, "{name}");
+        let done = [
+            Operation::RemoveContainer,
+            Operation::RemoveSandbox,
+            Operation::RemovePodEntry,
+        ]
+        .map(|operation| operations(&busy.node).contains(&operation));
+        // Where the pods were not known to the first stage, its containers hold on to their sandboxes.
+        let expected = if name.starts_with("pods of the first") {
+            [true, false, true]
+        } else {
+            removes
+        };
+        assert_eq!(done, expected, "{name}");
+        let read_links = operations(&busy.node).contains(&Operation::ContainerLinks);
+        assert_eq!(
+            read_links,
+            !["directory", "all", "links"].contains(&name),
+            "{name}: a directory that cannot be read stops links too"
+        );
+        assert_eq!(busy.node.violations(), [], "{name}");
+        // The next pass makes up for it.
+        let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+        assert_eq!(now(node.collect_containers(Occasion::Periodic)).error(), None);
+        assert!(
+            busy.gone_sandboxes
+                .iter()
+                .all(|id| busy.node.sandbox(id).is_none()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_and_told() {
+    let busy = busy();
+    let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+    let report = now(node.collect_containers(Occasion::Periodic));
+    let stops: Vec<_> = busy
+        .node
+        .calls()
+        .into_iter()
+        .filter(|call| call.operation == Operation::StopContainer)
+        .collect();
+    let doubtful = busy.orphans.last().expect("one");
+    assert_eq!(
+        stops
+            .iter()
+            .map(|call| (&call.target, call.grace_seconds))
+            .collect::<Vec<_>>(),
+        [(doubtful, 30)]
+    );
+    let events: Vec<_> = report
+        .events
+        .iter()
+        .map(|(_, event)| (event.kind.as_str(), event.reason, &*event.message))
+        .collect();
+    assert_eq!(
+        events,
+        [(
+            "Normal",
+            "Killing",
+            "Container is in unknown state, try killing it before removal"
+        )]
+    );
+}
+
+#[test]
+fn n2_17_n2_37_what_cannot_be_stopped_is_not_removed_and_the_pass_has_no_error() {
+    let busy = busy();
+    let rules = vec![
+        Rule::always(Operation::StopContainer, refuse()),
+        Rule::always(Operation::StopSandbox, refuse()),
+    ];
+    let runtime = faulty(&busy.node, rules);
+    let node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
+    let report = now(node.collect_containers(Occasion::Periodic));
+    assert_eq!(report.error(), None, "idea 26");
+    let doubtful = busy.orphans.last().expect("one");
+    assert!(busy.node.container(doubtful).is_some(), "idea 16");
+    assert!(!operations(&busy.node).contains(&Operation::RemoveSandbox));
+    let not_stopped = report
+        .performed
+        .iter()
+        .filter(|done| matches!(done.outcome, Outcome::NotStopped(_)));
+    // The container, and the sandboxes of the three other pods: its own still has it.
+    assert_eq!(not_stopped.count(), 4);
+    assert_eq!(busy.node.violations(), []);
+}
+
+#[test]
+fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_first_failure() {
+    use Operation::{ContainerStatus, RemoveContainer, RemoveContainerLink, RemoveContainerLogs};
+    for (fails, done) in [
+        (
+            None,
+            &[
+                ContainerStatus,
+                RemoveContainerLogs,
+                RemoveContainerLink,
+                RemoveContainer,
+            ][..],
+        ),
+        (Some(ContainerStatus), &[]),
+        (Some(RemoveContainerLogs), &[ContainerStatus]),
+        (Some(RemoveContainerLink), &[ContainerStatus, RemoveContainerLogs]),
+        (
+            Some(RemoveContainer),
+            &[ContainerStatus, RemoveContainerLogs, RemoveContainerLink],
+        ),
+    ] {
+        let clock = SimClock::new(at(1_000));
+        let node = SimNode::new(clock.clone(), NodeSettings::default());
+        let pod = PodSpec::new("shop", "web").container(ContainerSpec::new("main", ""));
+        let pod = node.run_pod(&pod).expect("it runs");
+        node.exit_container(&pod.container_ids[0]).expect("it runs");
+        drop(node.take_calls());
+        let rules = fails.map(|operation| Rule::always(operation, refuse()));
+        let runtime = faulty(&node, rules.into_iter().collect());
+        let spec = PolicySpec {
+            maximum_dead_containers_per_container: 0,
+            ..spec()
+        };
+        let settings = Settings::from(&Policy::new(&spec, version("1.36.0")).expect("a valid policy"));
+        let driver = Node::new(world(&runtime, &clock), settings);
+        let mut report = kubegc_node::driver::ContainersReport::default();
+        now(driver.collect_dead(Occasion::Periodic, &mut report));
+        let calls: Vec<_> = operations(&node).into_iter().skip(2).collect();
+        assert_eq!(calls, done, "{fails:?}");
+        assert_eq!(report.error(), None);
+        let failed = matches!(report.performed[0].outcome, Outcome::NotRemoved(_));
+        assert_eq!(failed, fails.is_some());
+        // A link that is gone is no failure: the next pass finishes.
+        let driver = Node::new(world(&node, &clock), driver.settings().clone());
+        now(driver.collect_containers(Occasion::Periodic));
+        assert!(node.all_containers().is_empty(), "{fails:?}");
+    }
+}
+
+#[test]
+fn without_a_log_directory_logs_are_left_alone() {
+    let busy = busy();
+    let without = World {
+        logs: None,
+        ..world(&busy.node, &busy.clock)
+    };
+    let report = now(Node::new(without, settings("1.36.0")).collect_containers(Occasion::Periodic));
+    assert_eq!((report.error(), report.logs.actions.len()), (None, 0));
+    let touched = operations(&busy.node)
+        .into_iter()
+        .filter(|operation| !operation.is_of_runtime() && *operation != Operation::Pods);
+    assert_eq!(touched.count(), 0);
+    assert!(busy.orphans.iter().all(|id| busy.node.container(id).is_none()));
+}
+
+#[test]
+fn n2_47_what_a_status_makes_of_a_dangling_link() {
+    for (release, fault, stays) in [
+        ("1.36.0", None, true),
+        ("1.36.0", Some(refuse()), false),
+        ("1.36.0", Some(Fault::SayNothing), true),
+        ("1.28.0", Some(Fault::SayNothing), true),
+    ] {
+        let clock = SimClock::new(at(1_000));
+        let node = SimNode::new(clock.clone(), NodeSettings::default());
+        let pod = PodSpec::new("shop", "web").container(ContainerSpec::new("main", ""));
+        let pod = node.run_pod(&pod).expect("it runs");
+        // Its log is being rotated.
+        node.lose_log(&pod.container_ids[0]).expect("there is one");
+        let rules = fault
+            .clone()
+            .map(|fault| Rule::always(Operation::ContainerStatus, fault));
+        let runtime = faulty(&node, rules.into_iter().collect());
+        let driver = Node::new(world(&runtime, &clock), settings(release));
+        now(driver.collect_containers(Occasion::Periodic));
+        assert_eq!(
+            node.all_log_links().len(),
+            usize::from(stays),
+            "{release} {fault:?}"
+        );
+    }
+}

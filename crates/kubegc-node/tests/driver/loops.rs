@@ -1,0 +1,301 @@
+//! Runtimes that die, passes that are dropped, and the loops of a node.
+
+use super::*;
+
+#[test]
+fn a_runtime_that_dies_in_the_middle_gives_errors_and_the_next_pass_finishes() {
+    let whole = {
+        let busy = busy();
+        let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+        now(node.collect_containers(Occasion::Periodic));
+        now(node.delete_unused_images());
+        left(&busy.node)
+    };
+    for operation in [
+        Operation::Containers,
+        Operation::Sandboxes,
+        Operation::StopContainer,
+        Operation::RemoveContainer,
+        Operation::RemoveSandbox,
+        Operation::ContainerStatus,
+        Operation::Images,
+        Operation::RemoveImage,
+    ] {
+        for skip in 0..3 {
+            let busy = busy();
+            let rule = Rule {
+                skip,
+                times: 1,
+                ..Rule::always(operation, Fault::Die)
+            };
+            let runtime = faulty(&busy.node, vec![rule]);
+            let mut node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
+            let containers = now(node.collect_containers(Occasion::Periodic));
+            let images = now(node.delete_unused_images());
+            if runtime.is_dead() {
+                let failed = containers.error().is_some() || images.error().is_some();
+                assert!(failed, "{operation:?} {skip}");
+            }
+            assert_eq!(busy.node.violations(), [], "{operation:?} {skip}");
+            let records = node.records().clone();
+            let mut node = Node::remembering(world(&busy.node, &busy.clock), settings("1.36.0"), records);
+            now(node.collect_containers(Occasion::Periodic));
+            assert_eq!(
+                now(node.delete_unused_images()).error(),
+                None,
+                "{operation:?} {skip}"
+            );
+            assert_eq!(left(&busy.node), whole, "{operation:?} {skip}");
+            assert_eq!(busy.node.violations(), [], "{operation:?} {skip}");
+        }
+    }
+}
+
+/// Asks a future for its result as often as `times`; `None` where it has none by then.
+fn poll_times<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    (0..times).find_map(|_| match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(result) => Some(result),
+        std::task::Poll::Pending => None,
+    })
+}
+
+#[test]
+fn a_pass_may_be_dropped_at_any_await_and_begun_anew() {
+    let whole = {
+        let busy = busy();
+        let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+        now(node.collect_containers(Occasion::Periodic));
+        now(node.delete_unused_images());
+        left(&busy.node)
+    };
+    let (mut dropped, mut polls) = (0, 1);
+    loop {
+        let busy = busy();
+        let pausing = Pausing {
+            inner: busy.node.clone(),
+            clock: busy.clock.clone(),
+            listing_takes: Duration::ZERO,
+        };
+        let mut node = Node::new(world(&pausing, &busy.clock), settings("1.36.0"));
+        let first = poll_times(
+            async {
+                node.collect_containers(Occasion::Periodic).await;
+                node.delete_unused_images().await
+            },
+            polls,
+        );
+        let enough = usize::MAX;
+        poll_times(node.collect_containers(Occasion::Periodic), enough).expect("it ends");
+        let images = poll_times(node.delete_unused_images(), enough).expect("it ends");
+        assert_eq!(images.error(), None, "{polls}");
+        assert_eq!(left(&busy.node), whole, "dropped after {polls}");
+        assert_eq!(busy.node.violations(), [], "dropped after {polls}");
+        let known: BTreeSet<_> = node
+            .records()
+            .iter()
+            .map(|record| record.key.to_string())
+            .collect();
+        assert_eq!(
+            known,
+            left(&busy.node)[2],
+            "records are those of the images that stay"
+        );
+        if first.is_some() {
+            break;
+        }
+        (dropped, polls) = (dropped + 1, polls + 1);
+    }
+    assert!(dropped > 100, "{dropped} places to be dropped at");
+}
+
+/// Whether a future asked to be polled again.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs the loops until a time; gives what they reported, with the second of it.
+fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'static str)> {
+    let start = clock.now().as_secs();
+    let mut reports = Vec::new();
+    let seen = |report: Report| {
+        let name = match report {
+            Report::Containers(_) => "containers",
+            Report::Images(_) => "images",
+            Report::Detection(_) => "detection",
+            Report::Event(event) | Report::OfContainer { event, .. } => event.reason,
+            _ => "something else",
+        };
+        reports.push((clock.now().as_secs() - start, name));
+    };
+    {
+        let stop = clock.sleep_until(at(start + until));
+        let mut run = pin!(node.run(stop, seen));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        while run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            // Where it does not go on by itself, it waits for the time.
+            if !woken.0.swap(false, Ordering::Relaxed) {
+                clock.set(clock.next_wake().expect("somebody waits"));
+            }
+        }
+    }
+    reports
+}
+
+#[test]
+fn n1_1_to_n1_3_the_loops_keep_upstreams_periods() {
+    let busy = busy();
+    let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+    let reports = run_until(&mut node, &busy.clock, 601);
+    let times = |name: &str| -> Vec<i64> {
+        let of_name = reports.iter().filter(|(_, other)| *other == name);
+        of_name.map(|(at, _)| *at).collect()
+    };
+    assert_eq!(
+        times("containers"),
+        [0, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600]
+    );
+    assert_eq!(times("images"), [0, 300, 600]);
+    assert_eq!(times("detection"), [0, 300, 600]);
+    assert_eq!(times("Killing"), [0]);
+    assert_eq!(busy.clock.next_wake(), None, "nobody waits any more");
+}
+
+#[test]
+fn n1_1_a_period_counts_from_the_end_of_the_last_run() {
+    let busy = busy();
+    let pausing = Pausing {
+        inner: busy.node.clone(),
+        clock: busy.clock.clone(),
+        listing_takes: Duration::from_secs(10),
+    };
+    let spec = PolicySpec {
+        image_gc_high_threshold_percent: 100,
+        ..spec()
+    };
+    let settings = Settings::from(&Policy::new(&spec, version("1.36.0")).expect("a valid policy"));
+    let mut node = Node::new(world(&pausing, &busy.clock), settings);
+    let reports = run_until(&mut node, &busy.clock, 200);
+    let ended: Vec<_> = reports
+        .iter()
+        .filter(|(_, name)| *name == "containers")
+        .map(|(at, _)| *at)
+        .collect();
+    // Each run lists containers twice: it takes 20 s and ends 80 s after the one before.
+    assert_eq!(ended[..2], [20, 100]);
+    assert!(
+        reports.iter().all(|(_, name)| *name != "images"),
+        "n1_7: switched off"
+    );
+    assert!(reports.contains(&(30, "detection")), "n1_8: detection goes on");
+}
+
+#[test]
+fn n1_11_to_n1_15_failures_are_worth_events() {
+    let busy = busy();
+    let rules = vec![
+        Rule {
+            times: 2,
+            ..Rule::always(Operation::Images, refuse())
+        },
+        Rule {
+            times: 1,
+            ..Rule::always(Operation::Sandboxes, refuse())
+        },
+    ];
+    let runtime = faulty(&busy.node, rules);
+    // Images are listed by detection as well, right after. No room is to be made on this disk.
+    let roomy =
+        Settings::from(&Policy::new(&PolicySpec::default(), version("1.36.0")).expect("a valid policy"));
+    let mut node = Node::new(world(&runtime, &busy.clock), roomy);
+    let mut reports = run_until(&mut node, &busy.clock, 301);
+    reports.retain(|(_, name)| name.ends_with("Failed"));
+    // The first failure of images is worth none, and detection's never is.
+    assert_eq!(reports, [(0, "ContainerGCFailed")]);
+
+    let always = faulty(&busy.node, vec![Rule::always(Operation::Images, refuse())]);
+    let mut node = Node::new(world(&always, &busy.clock), settings("1.36.0"));
+    let mut reports = run_until(&mut node, &busy.clock, 601);
+    reports.retain(|(_, name)| name.ends_with("Failed"));
+    assert_eq!(
+        reports,
+        [(300, "ImageGCFailed"), (600, "ImageGCFailed")],
+        "idea 57"
+    );
+}
+
+#[test]
+fn stopping_before_the_start_still_runs_what_is_due_once_at_most() {
+    let busy = busy();
+    let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
+    let mut reports = 0;
+    now(node.run(std::future::ready(()), |_| reports += 1));
+    assert!(reports <= 2, "one pass and its event at most: {reports}");
+    assert_eq!(busy.node.violations(), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn nothing_protected_goes_whatever_fails_and_once_nothing_fails_all_is_done(
+        seed in any::<u64>(),
+        per_mille in 0_u16..400,
+        release in prop::sample::select(vec!["1.35.0", "1.36.0"]),
+        forced in any::<bool>(),
+    ) {
+        let busy = busy();
+        let plan = FaultPlan {
+            seed,
+            faults_per_mille: per_mille,
+            faults: vec![refuse(), Fault::LoseAnswer, Fault::SayNothing, Fault::Die],
+            ..FaultPlan::default()
+        };
+        let runtime = FaultyRuntime::new(busy.node.clone(), plan);
+        let mut node = Node::new(world(&runtime, &busy.clock), settings(release));
+        let occasion = if forced { Occasion::Forced } else { Occasion::Periodic };
+        for _ in 0..4 {
+            let containers = now(node.collect_containers(occasion));
+            // What was tried is what was planned, in the order of the stages.
+            let stages = containers.performed.iter().map(|done| match done.action {
+                NodeAction::Container(_) => 0,
+                NodeAction::Sandbox(_) => 1,
+                NodeAction::Log(_) => 2,
+                NodeAction::Image(_) => 3,
+            });
+            prop_assert!(stages.collect::<Vec<_>>().is_sorted());
+            let planned = containers.containers.actions.len() + containers.sandboxes.actions.len() + containers.logs.actions.len();
+            prop_assert_eq!(containers.performed.len(), planned);
+            now(node.detect_images());
+            now(node.collect_images());
+            busy.clock.advance(Duration::from_secs(60));
+            runtime.revive();
+        }
+        let mut violations = busy.node.violations();
+        // A status that says nothing hides where a log is: the link of a container that goes leaves before it, as recorded of upstream.
+        violations.retain(|violation| violation.harm != Harm::LiveLinkRemoved || !runtime.injected().iter().any(|(_, _, fault)| *fault == Fault::SayNothing));
+        prop_assert_eq!(violations, vec![]);
+        let known = busy.node.violations().len();
+        // Without faults, from what is remembered.
+        let mut node = Node::remembering(world(&busy.node, &busy.clock), settings(release), node.records().clone());
+        for _ in 0..2 {
+            now(node.collect_containers(occasion));
+            now(node.delete_unused_images());
+        }
+        prop_assert_eq!(busy.node.violations().len(), known);
+        drop(busy.node.take_calls());
+        now(node.collect_containers(occasion));
+        now(node.delete_unused_images());
+        prop_assert_eq!(busy.node.changes(), vec![]);
+        prop_assert!(busy.orphans.iter().all(|id| busy.node.container(id).is_none()));
+        prop_assert!(busy.node.image(&busy.unused).is_none());
+        prop_assert!(busy.node.image(&busy.mounted).is_some() && busy.node.image(&busy.pinned).is_some());
+    }
+}
