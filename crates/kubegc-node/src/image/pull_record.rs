@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{Kept, Timestamp};
 
-use super::{Hook, Records};
+use super::{Hook, Record, Records};
 
 /// A record that an image was pulled.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
@@ -69,11 +69,7 @@ impl Hook {
         pruning: Pruning,
     ) -> (Vec<PullRecord>, Vec<Kept<PullRecord, PullRecordKept>>) {
         let remaining: BTreeSet<&str> = self.remaining.iter().map(|id| &**id).collect();
-        let id_of = |key: &'_ str| key.split_once(',').map_or(key.len(), |(id, _)| id.len());
-        let there: BTreeSet<&str> = left
-            .iter()
-            .map(|record| &record.key[..id_of(&record.key)])
-            .collect();
+        let there: BTreeSet<&str> = left.iter().map(Record::id).collect();
         let (mut deleted, mut kept) = (Vec::new(), Vec::new());
         for record in records {
             let reason = if record.last_updated >= self.began_at {
@@ -98,7 +94,6 @@ impl Hook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Record;
 
     #[test]
     fn n3_49_records_go_unless_they_are_new_or_their_image_was_left() {

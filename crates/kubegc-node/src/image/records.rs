@@ -22,6 +22,14 @@ pub struct Record {
     pub runtime_handler: Arc<str>,
 }
 
+impl Record {
+    /// The id of the image: the key up to its first comma.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.key.split_once(',').map_or(&*self.key, |(id, _)| id)
+    }
+}
+
 /// What is remembered of all images, by key. Lost when a kubelet restarts: `Default` is what it starts with.
 ///
 /// # Complexity

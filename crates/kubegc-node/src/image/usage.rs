@@ -54,6 +54,13 @@ pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, 
 }
 
 impl Policy {
+    /// How full a file system is, in percent, as a pass computes it; `None` where it has no capacity or 64 bits do not suffice.
+    #[must_use]
+    pub fn usage_percent(&self, file_system: &FileSystem) -> Option<i64> {
+        let usage = usage(self, file_system).ok()?;
+        (!usage.overflow).then_some(usage.percent)
+    }
+
     /// The most bytes that may be available for room to be made on a file system of this capacity; `None` where it has none.
     ///
     /// Percentages are cut to integers, so this is a little more than the threshold's percentage says.

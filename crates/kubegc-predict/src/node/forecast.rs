@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use kubegc_core::{Behavior, PlanOf, Planner, Timestamp};
@@ -214,8 +213,7 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
     let mut last_used: BTreeMap<Arc<str>, Timestamp> = BTreeMap::new();
     for record in inventory.image_records.iter() {
         let Some(used) = record.last_used else { continue };
-        let id = record.key.split_once(',').map_or(&*record.key, |(id, _)| id);
-        let latest = last_used.entry(id.into()).or_insert(used);
+        let latest = last_used.entry(record.id().into()).or_insert(used);
         *latest = used.max(*latest);
     }
     last_used
@@ -224,11 +222,7 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
 /// How full the image file system is, and what becomes of it.
 fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
     let file_system = *world.image_file_system.as_ref().ok()?;
-    let capacity = file_system.capacity_bytes?;
-    let available = file_system.available_bytes?.min(capacity);
-    // The same integers as upstream's, computed wide enough not to wrap.
-    let free_percent = (u128::from(available) * 100).checked_div(u128::from(capacity))?;
-    let usage_percent = 100 - i64::try_from(free_percent).unwrap_or(100);
+    let usage_percent = policy.image().usage_percent(&file_system)?;
     Disk::foresee(
         policy,
         file_system,
@@ -269,12 +263,6 @@ impl NodeForecast {
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
         self.images.iter().map(plan_bytes).fold(0, u64::saturating_add)
-    }
-
-    /// Within what time the first pass comes: containers every minute, images every five.
-    #[must_use]
-    pub const fn within() -> (Duration, Duration) {
-        (Duration::from_secs(60), Duration::from_secs(300))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Decides what goes wrong between a collector and its store: calls that are refused, answers that are lost, watches that lag.
 
+pub(crate) mod script;
 mod watch;
 
 use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
@@ -12,7 +13,7 @@ use kubegc_core::{
 };
 use parking_lot::Mutex;
 
-use crate::rng::Rng;
+use script::{Script, Turn};
 use watch::FaultyWatch;
 
 /// A call to an [`ObjectStore`], by what it does.
@@ -93,6 +94,17 @@ pub struct Rule {
     pub fault: Fault,
 }
 
+impl Rule {
+    fn is_about(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> bool {
+        self.call.is_none_or(|wanted| wanted == call)
+            && self
+                .resource
+                .as_ref()
+                .is_none_or(|wanted| resource.is_some_and(|resource| resource.resource == *wanted))
+            && self.name.as_deref().is_none_or(|wanted| name == Some(wanted))
+    }
+}
+
 /// Which calls go wrong, and what becomes of watches. The default: nothing does.
 ///
 /// Rules are looked at first, in order; where none applies, the draw decides.
@@ -136,9 +148,7 @@ pub struct Faulty<S> {
 }
 
 struct State {
-    rng: Rng,
-    /// By rule: how many calls fitted so far.
-    fitted: Vec<u32>,
+    script: Script,
     injected: u64,
 }
 
@@ -156,8 +166,7 @@ impl<S> Faulty<S> {
     #[must_use]
     pub fn new(store: S, plan: FaultPlan) -> Self {
         let state = State {
-            rng: Rng::new(plan.seed),
-            fitted: vec![0; plan.rules.len()],
+            script: Script::new(plan.seed, plan.rules.len()),
             injected: 0,
         };
         Self {
@@ -190,42 +199,16 @@ impl<S> Faulty<S> {
     /// What goes wrong with this call, if anything.
     fn fault(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> Option<Fault> {
         let mut state = self.state.lock();
-        let fault = self.scripted(&mut state, call, resource, name).or_else(|| {
-            if !self.plan.faults.is_empty() && state.rng.chance(self.plan.faults_per_mille) {
-                let drawn = state.rng.below(self.plan.faults.len() as u64);
-                self.plan.faults.get(drawn as usize).cloned()
-            } else {
-                None
-            }
+        let turns = self.plan.rules.iter().map(|rule| Turn {
+            fits: rule.is_about(call, resource, name),
+            skip: rule.skip,
+            times: rule.times,
+            fault: &rule.fault,
         });
+        let plan = &self.plan;
+        let fault = state.script.next(turns, &plan.faults, plan.faults_per_mille);
         state.injected += u64::from(fault.is_some());
         fault
-    }
-
-    fn scripted(
-        &self,
-        state: &mut State,
-        call: Call,
-        resource: Option<&ApiResource>,
-        name: Option<&str>,
-    ) -> Option<Fault> {
-        for (rule, fitted) in self.plan.rules.iter().zip(&mut state.fitted) {
-            let fits = rule.call.is_none_or(|wanted| wanted == call)
-                && rule
-                    .resource
-                    .as_ref()
-                    .is_none_or(|wanted| resource.is_some_and(|resource| resource.resource == *wanted))
-                && rule.name.as_deref().is_none_or(|wanted| name == Some(wanted));
-            if !fits {
-                continue;
-            }
-            let before = *fitted;
-            *fitted = fitted.saturating_add(1);
-            if before >= rule.skip && before - rule.skip < rule.times {
-                return Some(rule.fault.clone());
-            }
-        }
-        None
     }
 
     /// Carries a call out, or not, and passes its answer on, or not.

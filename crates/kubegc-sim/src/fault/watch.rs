@@ -52,7 +52,7 @@ impl FaultyWatch {
 
     fn hold(&mut self, item: WatchItem) {
         let mut state = self.state.lock();
-        let rng = &mut state.rng;
+        let rng = &mut state.script.rng;
         if let Some((_, last)) = self.held.back_mut()
             && same_object(last, &item)
             && rng.chance(self.plan.coalesced_per_mille)

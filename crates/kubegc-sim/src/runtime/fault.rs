@@ -10,7 +10,7 @@ use kubegc_core::{
 use parking_lot::Mutex;
 
 use super::Operation;
-use crate::rng::Rng;
+use crate::fault::script::{Script, Turn};
 
 /// What goes wrong with one call.
 #[non_exhaustive]
@@ -105,9 +105,7 @@ pub struct FaultyRuntime<R> {
 
 #[derive(Debug)]
 struct State {
-    rng: Rng,
-    /// By rule: how many calls fitted so far.
-    fitted: Vec<u32>,
+    script: Script,
     dead: bool,
     injected: Vec<(Operation, Arc<str>, Fault)>,
 }
@@ -117,8 +115,7 @@ impl<R> FaultyRuntime<R> {
     #[must_use]
     pub fn new(runtime: R, plan: FaultPlan) -> Self {
         let state = State {
-            rng: Rng::new(plan.seed),
-            fitted: vec![0; plan.rules.len()],
+            script: Script::new(plan.seed, plan.rules.len()),
             dead: false,
             injected: Vec::new(),
         };
@@ -165,13 +162,15 @@ impl<R> FaultyRuntime<R> {
                 "the runtime does not answer",
             )));
         }
-        let fault = self.scripted(&mut state, operation, target).or_else(|| {
-            if self.plan.faults.is_empty() || !state.rng.chance(self.plan.faults_per_mille) {
-                return None;
-            }
-            let drawn = state.rng.below(self.plan.faults.len() as u64);
-            self.plan.faults.get(drawn as usize).cloned()
+        let turns = self.plan.rules.iter().map(|rule| Turn {
+            fits: rule.operation.is_none_or(|wanted| wanted == operation)
+                && rule.target.as_deref().is_none_or(|wanted| wanted == target),
+            skip: rule.skip,
+            times: rule.times,
+            fault: &rule.fault,
         });
+        let plan = &self.plan;
+        let fault = state.script.next(turns, &plan.faults, plan.faults_per_mille);
         // This fault is for one call only, wherever it was written or drawn.
         let fault =
             fault.filter(|fault| *fault != Fault::SayNothing || operation == Operation::ContainerStatus);
@@ -180,22 +179,6 @@ impl<R> FaultyRuntime<R> {
             state.dead |= *fault == Fault::Die;
         }
         fault
-    }
-
-    fn scripted(&self, state: &mut State, operation: Operation, target: &str) -> Option<Fault> {
-        for (rule, fitted) in self.plan.rules.iter().zip(&mut state.fitted) {
-            let fits = rule.operation.is_none_or(|wanted| wanted == operation)
-                && rule.target.as_deref().is_none_or(|wanted| wanted == target);
-            if !fits {
-                continue;
-            }
-            let before = *fitted;
-            *fitted = fitted.saturating_add(1);
-            if before >= rule.skip && before - rule.skip < rule.times {
-                return Some(rule.fault.clone());
-            }
-        }
-        None
     }
 
     /// Carries a call out, or not, and passes its answer on, or not.
