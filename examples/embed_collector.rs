@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use kubegc::core::{
     ApiResource, Catalog, Clock, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, OwnerReference,
     PatchType, ResourceVersion, Scope, StoreError, Timestamp, WatchStream,
-    store::{Address, Deleted, MetaList, WatchItem},
+    store::{Address, Deleted, Discovered, MetaList, WatchItem},
 };
 use kubegc::objects::{Settings, driver};
 use kubegc::sim::SimClock;
@@ -75,13 +75,13 @@ impl Wiki {
 
 #[async_trait]
 impl ObjectStore for Wiki {
-    async fn discover(&self) -> Result<Catalog, StoreError> {
+    async fn discover(&self) -> Result<Discovered, StoreError> {
         let mut kinds = Catalog::new();
         let page = ApiResource::new("wiki.example.com/v1", "Page", "pages", Scope::Cluster).custom();
         kinds.add(page).map_err(|error| StoreError::Unknown {
             message: error.to_string(),
         })?;
-        Ok(kinds)
+        Ok(kinds.into())
     }
 
     async fn get(&self, at: Address<'_>) -> Result<ObjectMeta, StoreError> {

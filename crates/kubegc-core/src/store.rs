@@ -76,6 +76,25 @@ pub enum WatchItem {
     Bookmark(ResourceVersion),
 }
 
+/// What a store says of the kinds that it serves.
+#[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
+#[derive(Clone, Debug, Default)]
+pub struct Discovered {
+    /// The kinds.
+    pub catalog: Catalog,
+    /// Group versions that could not be asked for, as apiVersion texts: what they serve is unknown, not absent.
+    pub failed: Vec<String>,
+}
+
+impl From<Catalog> for Discovered {
+    fn from(catalog: Catalog) -> Self {
+        Self {
+            catalog,
+            failed: Vec::new(),
+        }
+    }
+}
+
 /// What became of a DELETE.
 #[expect(clippy::exhaustive_enums, reason = "an object is gone or it is not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +122,8 @@ pub trait WatchStream: Send {
 /// been applied; every other error means that nothing changed.
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
-    /// The kinds that are served now.
-    async fn discover(&self) -> Result<Catalog, StoreError>;
+    /// The kinds that are served now. An error where nothing at all could be found out.
+    async fn discover(&self) -> Result<Discovered, StoreError>;
 
     /// One object's metadata.
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError>;

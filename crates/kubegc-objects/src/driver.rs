@@ -15,7 +15,7 @@ use kubegc_core::{
     ApiResource, Catalog, Clock, DeleteOptions, ObjectStore, PropagationPolicy, ResourceVersion, StoreError,
     Timestamp, WatchStream,
     deletion::Propagation,
-    store::{Address, MetaList, WatchItem},
+    store::{Address, Discovered, MetaList, WatchItem},
 };
 
 use crate::{
@@ -125,12 +125,12 @@ where
         match woken {
             Woken::Stop => stopping = true,
             Woken::Time => collector.handle(now, Input::Tick)?,
-            Woken::Done(Done::Discovered(Ok(catalog))) => {
+            Woken::Done(Done::Discovered(Ok(Discovered { catalog, failed }))) => {
                 collector.handle(
                     now,
                     Input::Catalog {
                         catalog: Arc::new(catalog),
-                        failed: Vec::new(),
+                        failed,
                     },
                 )?;
             }
@@ -162,7 +162,7 @@ where
 }
 
 enum Done {
-    Discovered(Result<Catalog, StoreError>),
+    Discovered(Result<Discovered, StoreError>),
     Performed(CallId, Box<(Ask, Answer)>),
     Watched(MonitorId, WatchStep),
 }

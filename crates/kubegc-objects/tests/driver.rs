@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::future::join;
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType,
+    ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType,
     PropagationPolicy::{Background, Foreground},
     ResourceVersion, StoreError, Timestamp, WatchStream,
-    store::{Address, Deleted, MetaList},
+    store::{Address, Deleted, Discovered, MetaList},
 };
 use kubegc_objects::{
     Collector, Settings,
@@ -294,7 +294,7 @@ impl Slow {
 
 #[async_trait]
 impl ObjectStore for Slow {
-    async fn discover(&self) -> Result<Catalog, StoreError> {
+    async fn discover(&self) -> Result<Discovered, StoreError> {
         self.store.discover().await
     }
 

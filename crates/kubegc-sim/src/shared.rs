@@ -9,9 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, KindId, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
+    ApiResource, Clock, DeleteOptions, KindId, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
     StoreError, WatchStream,
-    store::{Address, Deleted, MetaList, WatchItem},
+    store::{Address, Deleted, Discovered, MetaList, WatchItem},
 };
 use parking_lot::Mutex;
 
@@ -88,6 +88,26 @@ impl SharedApiServer {
         result
     }
 
+    /// Waits until the server is at another revision than this one, and answers with that. Cancel safe.
+    pub async fn changed(&self, since: u64) -> u64 {
+        poll_fn(|context| {
+            // Registered first: a change between the look and the registration would be missed.
+            self.register(context.waker());
+            match self.0.server.lock().revision() {
+                revision if revision != since => Poll::Ready(revision),
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn register(&self, waker: &Waker) {
+        let mut watchers = self.0.watchers.lock();
+        if !watchers.iter().any(|known| known.will_wake(waker)) {
+            watchers.push(waker.clone());
+        }
+    }
+
     /// Works on the kind that a resource addresses.
     fn on<T>(
         &self,
@@ -143,8 +163,8 @@ fn json(object: &StoredObject, resource: &ApiResource) -> Vec<u8> {
 
 #[async_trait]
 impl ObjectStore for SharedApiServer {
-    async fn discover(&self) -> Result<Catalog, StoreError> {
-        Ok(self.with(|server| server.discover()))
+    async fn discover(&self) -> Result<Discovered, StoreError> {
+        Ok(self.with(|server| server.discover().into()))
     }
 
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
@@ -341,11 +361,7 @@ impl WatchStream for Watch {
         poll_fn(|context| {
             if self.ready.is_empty() {
                 // Registered first: a change between the look and the registration would be missed.
-                let mut watchers = self.shared.0.watchers.lock();
-                if !watchers.iter().any(|waker| waker.will_wake(context.waker())) {
-                    watchers.push(context.waker().clone());
-                }
-                drop(watchers);
+                self.shared.register(context.waker());
                 match self.fill() {
                     Ok(true) => {}
                     Ok(false) => return Poll::Ready(None),

@@ -7,9 +7,9 @@ use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
-    StoreError, WatchStream,
-    store::{Address, Deleted, MetaList},
+    ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError,
+    WatchStream,
+    store::{Address, Deleted, Discovered, MetaList},
 };
 use parking_lot::Mutex;
 
@@ -235,7 +235,7 @@ impl<S> Faulty<S> {
 
 #[async_trait]
 impl<S: ObjectStore> ObjectStore for Faulty<S> {
-    async fn discover(&self) -> Result<Catalog, StoreError> {
+    async fn discover(&self) -> Result<Discovered, StoreError> {
         self.through(Call::Discover, None, None, self.store.discover())
             .await
     }

@@ -129,7 +129,7 @@ fn whole_objects_collections_and_subresources_are_served() {
     assert_eq!(now(store.list(&pods, Some("other"))).unwrap().items.len(), 0);
     now(store.delete_collection(&pods, "ns", &DeleteOptions::default())).unwrap();
     assert_eq!(now(store.list(&pods, None)).unwrap().items.len(), 0);
-    let served = now(store.discover()).unwrap();
+    let served = now(store.discover()).unwrap().catalog;
     assert!(served.mapping("v1", "Pod").is_some());
 }
 
