@@ -174,7 +174,7 @@ impl Race<'_> {
                 choices.push(Choice::Client);
             }
             choices.extend((0..self.in_flight.len()).map(Choice::Call));
-            let kinds: BTreeSet<KindId> = self.world.backlog.iter().map(|seen| seen.kind).collect();
+            let kinds: BTreeSet<KindId> = self.world.plane.backlog.iter().map(|seen| seen.kind).collect();
             choices.extend(kinds.into_iter().map(Choice::Show));
             if !choices.is_empty() || !self.world.pass(retry_at) {
                 return choices;
@@ -184,9 +184,9 @@ impl Race<'_> {
 
     fn poll(&mut self) -> Option<Timestamp> {
         loop {
-            match self.world.collector.poll_output() {
+            match self.world.plane.collector.poll_output() {
                 Output::Call(call) => self.in_flight.push(call),
-                Output::Event(warning) => self.world.warnings.push(*warning),
+                Output::Event(warning) => self.world.plane.warnings.push(*warning),
                 // Kinds and watches were settled when the world began.
                 Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
                 Output::Wait(wait) => return wait.until.filter(|_| wait.why != WaitReason::Events),
@@ -204,14 +204,14 @@ impl Race<'_> {
             }
             Choice::Call(at) => {
                 let call = self.in_flight.remove(at);
-                let answer = self.world.perform(&call.ask);
-                self.world.notice();
-                self.world.tell(Input::Answer {
+                let answer = self.world.plane.perform(&mut self.world.server, &call.ask);
+                self.world.plane.notice(&mut self.world.server);
+                self.world.plane.tell(Input::Answer {
                     call: call.id,
                     answer,
                 });
             }
-            Choice::Show(kind) => self.world.show_next(kind),
+            Choice::Show(kind) => self.world.plane.show_next(kind),
         }
     }
 
@@ -231,6 +231,7 @@ impl Race<'_> {
         let server = &self.world.server;
         let collector = self
             .world
+            .plane
             .collector
             .fingerprint_with(&|resource, meta, mut hasher| {
                 let kind =
@@ -252,7 +253,7 @@ impl Race<'_> {
                 }
             }
         }
-        for seen in &self.world.backlog {
+        for seen in &self.world.plane.backlog {
             (seen.kind, seen.event_type).hash(&mut hasher);
             digest(&seen.object.meta, &mut hasher);
         }
@@ -267,7 +268,7 @@ impl Race<'_> {
         let mut hasher = FixedState::default().build_hasher();
         let ask = &call.ask;
         ask.target.hash(&mut hasher);
-        let resource = &self.world.collector.catalog()[ask.kind];
+        let resource = &self.world.plane.collector.catalog()[ask.kind];
         let kind =
             self.world
                 .server
@@ -390,7 +391,7 @@ impl Found {
                     fate,
                     Way {
                         seed,
-                        timeline: race.world.steps.clone(),
+                        timeline: race.world.plane.steps.clone(),
                     },
                 ));
             }

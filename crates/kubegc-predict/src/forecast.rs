@@ -196,7 +196,7 @@ pub(crate) fn fates<'a>(
     prepared: &'a Prepared,
     world: &'a World,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
-    let makers = makers(&world.steps);
+    let makers = makers(&world.plane.steps);
     prepared.scope.affected().map(move |position| {
         let object = &prepared.objects[&position];
         let end = end(world, object);
@@ -239,8 +239,8 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
         .filter(|_| !scope.unknown.is_empty())
         .map(|unlisted| simulate(cluster, scope, &objects, targets, unlisted, &mut Vec::new()))
         .collect();
-    let makers = makers(&world.steps);
-    let terminating = terminating(&world.steps);
+    let makers = makers(&world.plane.steps);
+    let terminating = terminating(&world.plane.steps);
     let is_target: BTreeSet<u32> = targets
         .iter()
         .flat_map(|(positions, _)| positions.iter().copied())
@@ -277,14 +277,14 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
         }
     }
     find(cluster, scope, &mut forecast);
-    forecast.duration = world.steps.last().map_or(Duration::ZERO, |step| step.at);
+    forecast.duration = world.plane.steps.last().map_or(Duration::ZERO, |step| step.at);
     forecast
         .findings
         .extend(world.gave_up.then_some(Finding::DidNotSettle));
     forecast.findings.sort();
     forecast.findings.dedup();
-    forecast.timeline = world.steps;
-    forecast.warnings = world.warnings;
+    forecast.timeline = world.plane.steps;
+    forecast.warnings = world.plane.warnings;
     forecast
 }
 
@@ -352,7 +352,7 @@ fn fate(
     }
     if end.is_deleting() {
         let blocked_by = if end.has_finalizer(metadata::FINALIZER_FOREGROUND) {
-            world.collector.explain(&end.uid).blocking
+            world.plane.collector.explain(&end.uid).blocking
         } else {
             Vec::new()
         };

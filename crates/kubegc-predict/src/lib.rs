@@ -33,3 +33,4 @@ pub use intent::{Assumptions, Intent, KindName, ObjectName, Target};
 pub use node::{NodeForecast, NodeFrame, node_forecast, what_if};
 pub use report::Detail;
 pub use timeline::{Act, Actor, Change, Outcome, Step, Why};
+pub use world::{ControlPlane, Turn};

@@ -120,7 +120,7 @@ pub(crate) fn build(
     }
     let catalog = Arc::new(server.catalog().clone());
     let now = latest_time(objects.values());
-    World::new(cluster.version, server, catalog, &cluster.assumptions, now)
+    World::new(server, catalog, &cluster.assumptions, now)
 }
 
 /// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.

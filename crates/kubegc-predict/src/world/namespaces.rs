@@ -227,7 +227,7 @@ fn perform(
             changes: Vec::new(),
             why: Why::NamespaceTerminating,
         };
-        super::note_changes(server, before, &mut step);
+        super::calls::note_changes(server, before, &mut step);
         steps.push(step);
     }
     answer(&response)

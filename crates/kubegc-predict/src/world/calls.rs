@@ -1,0 +1,174 @@
+//! Carries out writes on the server and notes them: what was asked for, why, and what it changed.
+
+use std::sync::Arc;
+
+use kubegc_core::{KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, deletion::DeleteOptionsSpec};
+use kubegc_objects::call::{Answer, Ask, Request};
+use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
+
+use super::plane::ControlPlane;
+use crate::timeline::{Act, Actor, Change, Outcome, Step, Why};
+
+impl ControlPlane {
+    pub(crate) fn perform(&mut self, server: &mut ApiServer, ask: &Ask) -> Answer {
+        let catalog = Arc::clone(self.collector.catalog());
+        let resource = &catalog[ask.kind];
+        let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
+        let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
+            return Answer::NotFound;
+        };
+        let response = match &ask.request {
+            Request::Get => return get(server, kind, namespace, name),
+            Request::Delete { wire, propagation } => {
+                let options = DeleteOptionsSpec {
+                    propagation_policy: Some(propagation.as_str().to_owned()),
+                    preconditions: Some(wire.clone()),
+                    ..DeleteOptionsSpec::default()
+                };
+                server.delete(kind, namespace, name, &options)
+            }
+            Request::Patch { format, body } => {
+                server.patch(kind, namespace, name, format.content_type(), body)
+            }
+            Request::Put { read_at, finalizers } => put(server, kind, namespace, name, read_at, finalizers),
+        };
+        let act = match &ask.request {
+            Request::Delete { propagation, .. } => Act::Delete {
+                propagation: Some(*propagation),
+            },
+            Request::Patch {
+                format: PatchType::Strategic,
+                ..
+            } => Act::Patch { merge: false },
+            _ => Act::Patch { merge: true },
+        };
+        let why = Why::Collector(ask.reason.clone());
+        self.record(
+            server,
+            Actor::GarbageCollector,
+            act,
+            ask.target.clone(),
+            &response,
+            why,
+        );
+        answer(&response)
+    }
+
+    /// Notes one write, with what it changed.
+    pub(crate) fn record(
+        &mut self,
+        server: &ApiServer,
+        actor: Actor,
+        act: Act,
+        object: ObjectRef,
+        response: &Response,
+        why: Why,
+    ) {
+        let at = self.now.since(self.began);
+        let mut step = Step {
+            at,
+            actor,
+            act,
+            object,
+            code: response.code,
+            changes: Vec::new(),
+            why,
+        };
+        note_changes(server, self.delivered, &mut step);
+        self.steps.push(step);
+    }
+
+    /// The client deletes an object.
+    pub(crate) fn delete(
+        &mut self,
+        server: &mut ApiServer,
+        kind: KindId,
+        object: ObjectRef,
+        options: &kubegc_core::DeleteOptions,
+        intent: usize,
+    ) -> Response {
+        let response = server.delete_with(kind, &object.namespace, &object.name, options);
+        let propagation = match options.propagation {
+            Some(kubegc_core::deletion::Propagation::Policy(policy)) => Some(policy),
+            _ => None,
+        };
+        self.record(
+            server,
+            Actor::Client,
+            Act::Delete { propagation },
+            object,
+            &response,
+            Why::Intent(intent),
+        );
+        self.notice(server);
+        response
+    }
+}
+
+pub(super) fn note_changes(server: &ApiServer, since: u64, step: &mut Step) {
+    for change in server.changes_since(since) {
+        let meta = &change.event.object.meta;
+        let outcome = match change.event.event_type {
+            EventType::Deleted => Outcome::Gone,
+            EventType::Added | EventType::Modified if meta.is_deleting() => Outcome::Terminating,
+            EventType::Added | EventType::Modified => Outcome::Changed,
+        };
+        step.changes.push(Change {
+            object: object_ref(server, change.kind, meta),
+            outcome,
+        });
+    }
+}
+
+pub(crate) fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
+    let resource = &server.catalog()[kind];
+    ObjectRef {
+        kind: Arc::clone(&resource.kind),
+        api_version: resource.api_version().into(),
+        namespace: Arc::clone(&meta.namespace),
+        name: Arc::clone(&meta.name),
+        uid: meta.uid.clone(),
+    }
+}
+
+fn get(server: &ApiServer, kind: KindId, namespace: &str, name: &str) -> Answer {
+    let namespaced = server.catalog()[kind].is_namespaced();
+    if namespaced == namespace.is_empty() {
+        // Such an address does not exist.
+        return Answer::NotFound;
+    }
+    match server.object(kind, namespace, name) {
+        Some(object) => Answer::Found(Arc::new(object.meta.clone())),
+        None => Answer::NotFound,
+    }
+}
+
+fn put(
+    server: &mut ApiServer,
+    kind: KindId,
+    namespace: &str,
+    name: &str,
+    read_at: &ResourceVersion,
+    finalizers: &[Arc<str>],
+) -> Response {
+    let mut object = match server.object(kind, namespace, name) {
+        Some(object) => StoredObject::clone(object),
+        // The server's own answer.
+        None => return server.read(kind, namespace, name),
+    };
+    object.meta.resource_version = read_at.clone();
+    object.meta.finalizers = finalizers.to_vec();
+    server.update(kind, namespace, name, object)
+}
+
+fn answer(response: &Response) -> Answer {
+    match response.code {
+        200..=299 => Answer::Applied(response.object().map(|object| Arc::new(object.meta.clone()))),
+        404 => Answer::NotFound,
+        409 => Answer::Conflict,
+        415 => Answer::UnsupportedMediaType,
+        422 => Answer::Invalid,
+        400 | 403 | 405 | 429 => Answer::Refused { retry_after: None },
+        _ => Answer::Unknown,
+    }
+}
