@@ -65,10 +65,20 @@ pub struct ControlPlane {
     pub(super) last_change: Timestamp,
     pub(crate) steps: Vec<Step>,
     pub(crate) warnings: Vec<InvalidNamespace>,
-    /// Whether others work on the server: they may define kinds, and watch what happened before.
-    shared: bool,
+    company: Company,
     /// Whether the kinds may be others than those that the collector knows.
     kinds_changed: bool,
+}
+
+/// Who else works on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Company {
+    /// Nobody: kinds stay as they are, and changes may be forgotten once they were shown.
+    Nobody,
+    /// Others, who may define kinds and watch what happened before.
+    Others,
+    /// Others, and the collector stays idle.
+    OthersAndNoCollector,
 }
 
 /// What one step of a [`ControlPlane`] did.
@@ -99,18 +109,25 @@ impl ControlPlane {
     /// Starts with what is on the server now.
     #[must_use]
     pub fn new(server: &ApiServer, assumptions: Assumptions) -> Self {
-        Self::start(server, Arc::new(server.discover()), assumptions, true)
+        Self::start(server, Arc::new(server.discover()), assumptions, Company::Others)
+    }
+
+    /// The same without the collector: for a cluster in which another one runs, or none.
+    #[must_use]
+    pub fn without_collector(server: &ApiServer, assumptions: Assumptions) -> Self {
+        // A collector that never hears of any kind watches nothing and asks for nothing.
+        Self::start(server, Arc::default(), assumptions, Company::OthersAndNoCollector)
     }
 
     /// Starts on a server that nobody else writes to, with kinds that stay as they are.
     pub(super) fn alone(server: &mut ApiServer, catalog: Arc<Catalog>, assumptions: Assumptions) -> Self {
-        let mut plane = Self::start(server, catalog, assumptions, false);
+        let mut plane = Self::start(server, catalog, assumptions, Company::Nobody);
         // The first outputs ask for kinds and watches; calls come once every list is in.
         plane.pull(server);
         plane
     }
 
-    fn start(server: &ApiServer, catalog: Arc<Catalog>, assumptions: Assumptions, shared: bool) -> Self {
+    fn start(server: &ApiServer, catalog: Arc<Catalog>, assumptions: Assumptions, company: Company) -> Self {
         let version = server.version();
         let mut settings = Settings::new(version).as_upstream();
         settings.discovery_period = None;
@@ -126,7 +143,7 @@ impl ControlPlane {
             last_change: now,
             steps: Vec::new(),
             warnings: Vec::new(),
-            shared,
+            company,
             kinds_changed: false,
         };
         plane.tell(Input::Catalog {
@@ -292,7 +309,7 @@ impl ControlPlane {
             object: Arc::clone(&change.event.object),
         }));
         self.delivered = server.revision();
-        if !self.shared {
+        if self.company == Company::Nobody {
             server.prune_events(self.delivered);
         }
         for Seen {
@@ -303,7 +320,8 @@ impl ControlPlane {
         {
             self.environment
                 .notice(server, *kind, *event_type, object, self.now);
-            self.kinds_changed |= self.shared && *server.catalog()[*kind].kind == *"CustomResourceDefinition";
+            self.kinds_changed |= self.company == Company::Others
+                && *server.catalog()[*kind].kind == *"CustomResourceDefinition";
         }
     }
 

@@ -1,0 +1,220 @@
+//! The control plane over a server that clients write to between its steps: new kinds, namespaces, pods, and a plane that does not collect.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
+use kubegc_predict::{Assumptions, ControlPlane, Turn};
+use kubegc_sim::ApiServer;
+use serde_json::{Value, json};
+
+struct World {
+    server: ApiServer,
+    plane: ControlPlane,
+}
+
+impl World {
+    fn new(start: impl FnOnce(&ApiServer, Assumptions) -> ControlPlane) -> Self {
+        let version = KubernetesVersion::LATEST;
+        let mut server = ApiServer::new(version, Catalog::builtin(version));
+        server.set_now(Timestamp::from_secs(1_000));
+        let plane = start(&server, Assumptions::default());
+        let mut world = Self { server, plane };
+        world.create("v1", "Namespace", "", json!({"metadata": {"name": "shop"}}));
+        world
+    }
+
+    fn kind(&self, api_version: &str, kind: &str) -> KindId {
+        self.server.catalog().mapping(api_version, kind).unwrap()
+    }
+
+    /// Creates an object and answers with its uid.
+    fn create(&mut self, api_version: &str, kind: &str, namespace: &str, object: Value) -> String {
+        let kind = self.kind(api_version, kind);
+        let answer = self.server.create_json(kind, namespace, object);
+        assert_eq!(answer.code, 201, "{:?}", answer.status());
+        answer.object().unwrap().meta.uid.to_string()
+    }
+
+    fn delete(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) {
+        let kind = self.kind(api_version, kind);
+        let answer = self.server.delete(kind, namespace, name, &Default::default());
+        assert!(answer.is_success(), "{:?}", answer.status());
+    }
+
+    fn is_there(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> bool {
+        let kind = self.kind(api_version, kind);
+        self.server.object(kind, namespace, name).is_some()
+    }
+
+    /// Steps until there is nothing to do now; when something happens for sure, and when something is tried again.
+    fn rest(&mut self) -> (Option<Timestamp>, Option<Timestamp>) {
+        for _ in 0..10_000 {
+            if let Turn::Idle { certain_at, retry_at } = self.plane.step(&mut self.server) {
+                return (certain_at, retry_at);
+            }
+        }
+        panic!("no rest after 10,000 steps")
+    }
+
+    /// Lets time pass from one due thing to the next for so long.
+    fn pass(&mut self, time: Duration) {
+        let end = self.server.now().saturating_add(time);
+        loop {
+            let (certain, retry) = self.rest();
+            match certain.into_iter().chain(retry).min() {
+                Some(next) if next <= end => self.server.set_now(next),
+                _ => break,
+            }
+        }
+        self.server.set_now(end);
+        self.rest();
+    }
+}
+
+fn owned_by(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}])
+}
+
+fn definition() -> Value {
+    json!({
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Shop", "plural": "shops"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        },
+    })
+}
+
+#[test]
+fn kinds_that_are_defined_later_are_collected_at_once() {
+    let mut world = World::new(ControlPlane::new);
+    world.rest();
+    world.create(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        definition(),
+    );
+    let owner = world.create(
+        "example.com/v1",
+        "Shop",
+        "shop",
+        json!({"metadata": {"name": "a"}}),
+    );
+    let references = owned_by("example.com/v1", "Shop", "a", &owner);
+    world.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "config", "ownerReferences": references}}),
+    );
+    world.rest();
+    assert!(world.is_there("v1", "ConfigMap", "shop", "config"));
+    world.delete("example.com/v1", "Shop", "shop", "a");
+    world.rest();
+    assert!(!world.is_there("v1", "ConfigMap", "shop", "config"));
+}
+
+#[test]
+fn a_definition_takes_its_objects_and_their_dependents_along() {
+    let mut world = World::new(ControlPlane::new);
+    world.create(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        definition(),
+    );
+    let owner = world.create(
+        "example.com/v1",
+        "Shop",
+        "shop",
+        json!({"metadata": {"name": "a"}}),
+    );
+    let references = owned_by("example.com/v1", "Shop", "a", &owner);
+    world.create(
+        "v1",
+        "Secret",
+        "shop",
+        json!({"metadata": {"name": "key", "ownerReferences": references}}),
+    );
+    world.rest();
+    world.delete(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "shops.example.com",
+    );
+    world.pass(Duration::from_secs(60));
+    assert!(!world.is_there(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "shops.example.com"
+    ));
+    assert!(!world.is_there("v1", "Secret", "shop", "key"));
+}
+
+#[test]
+fn pods_end_when_their_grace_does_and_namespaces_are_emptied() {
+    for collects in [true, false] {
+        let start: fn(&ApiServer, Assumptions) -> ControlPlane = if collects {
+            ControlPlane::new
+        } else {
+            ControlPlane::without_collector
+        };
+        let mut world = World::new(start);
+        let pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}});
+        world.create("v1", "Pod", "shop", pod);
+        world.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
+        world.delete("v1", "Namespace", "", "shop");
+        world.pass(Duration::from_secs(20));
+        // This release empties namespaces of pods first.
+        assert!(
+            world.is_there("v1", "Secret", "shop", "key"),
+            "collects: {collects}"
+        );
+        assert!(world.is_there("v1", "Pod", "shop", "web"), "its grace is 30 s");
+        world.pass(Duration::from_secs(120));
+        assert!(!world.is_there("v1", "Pod", "shop", "web"));
+        assert!(!world.is_there("v1", "Secret", "shop", "key"));
+        assert!(!world.is_there("v1", "Namespace", "", "shop"));
+    }
+}
+
+#[test]
+fn a_plane_without_collector_leaves_dependents_alone() {
+    let mut world = World::new(ControlPlane::without_collector);
+    let references = owned_by("v1", "Secret", "gone", "u1");
+    world.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "left", "ownerReferences": references}}),
+    );
+    world.create(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        definition(),
+    );
+    world.pass(Duration::from_secs(600));
+    assert!(world.is_there("v1", "ConfigMap", "shop", "left"));
+    assert!(world.plane.steps().is_empty(), "{:?}", world.plane.steps());
+}
+
+#[test]
+fn what_watchers_have_yet_to_read_is_kept() {
+    let mut world = World::new(ControlPlane::new);
+    let before = world.server.revision();
+    let secrets = world.kind("v1", "Secret");
+    world.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
+    world.rest();
+    let names: Vec<Arc<str>> = world
+        .server
+        .events_since(secrets, before)
+        .unwrap()
+        .map(|event| Arc::clone(&event.object.meta.name))
+        .collect();
+    assert_eq!(names, ["key".into()]);
+}
