@@ -224,9 +224,12 @@ impl Environment {
         if self.definitions_at.is_none_or(|at| at > now) {
             return false;
         }
+        let before = server.revision();
         match self.definitions.step(server) {
             CrdStep::Idle => self.definitions_at = None,
             CrdStep::Waiting { until } => self.definitions_at = Some(until),
+            // Looking whether instances are left is no step worth telling.
+            CrdStep::Worked { .. } if server.revision() == before => return true,
             CrdStep::Worked { name } => {
                 let kinds = server.catalog().iter();
                 let kind = kinds

@@ -479,13 +479,6 @@ timeline:
     1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
     2.   0.000s  the objects of widgets.example.com go with its definition
     3.   0.000s  the objects of widgets.example.com go with its definition
-    4.   0.000s  the objects of widgets.example.com go with its definition
-    5.   5.000s  the objects of widgets.example.com go with its definition
-    6.  10.000s  the objects of widgets.example.com go with its definition
-    7.  15.000s  the objects of widgets.example.com go with its definition
-    8.  20.000s  the objects of widgets.example.com go with its definition
-    9.  25.000s  the objects of widgets.example.com go with its definition
-   10.  30.000s  the objects of widgets.example.com go with its definition
 
 assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
 "#,
