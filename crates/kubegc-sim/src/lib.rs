@@ -13,6 +13,7 @@
 pub mod api_server;
 pub mod clock;
 pub mod fault;
+pub mod fields;
 pub mod object;
 pub mod rng;
 pub mod runtime;
@@ -22,11 +23,12 @@ pub mod shared;
 pub mod status;
 
 pub use api_server::{
-    ApiServer, Change, CrdCleaner, CrdStep, Event, EventType, ObjectList, PendingRemoval, Response,
-    ResponseBody, Settings,
+    ApiServer, ApplyOptions, Change, CrdCleaner, CrdStep, Event, EventType, ObjectList, PendingRemoval,
+    Response, ResponseBody, Settings, Subresource,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
+pub use fields::{FieldSelector, Filter};
 pub use object::{Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;

@@ -33,6 +33,8 @@ pub struct Details {
     pub uid: Option<Uid>,
     /// The single problems of an invalid object.
     pub causes: Vec<Cause>,
+    /// After how many seconds to try again, where it may help.
+    pub retry_after_seconds: Option<u32>,
 }
 
 /// One problem of a refused request.
@@ -85,7 +87,7 @@ impl Status {
         if let Some(details) = &self.details {
             put("details", details.to_json());
         }
-        if !self.is_success() {
+        if !self.is_success() || self.code == 201 {
             put("code", self.code.into());
         }
         Value::Object(fields)
@@ -109,6 +111,9 @@ impl Details {
                 .iter()
                 .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}));
             fields.insert("causes".to_owned(), causes.collect());
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            fields.insert("retryAfterSeconds".to_owned(), seconds.into());
         }
         Value::Object(fields)
     }
@@ -206,9 +211,38 @@ pub(crate) fn deleted(resource: &ApiResource, name: &Arc<str>, uid: &Uid) -> Ref
         group: Arc::clone(&resource.group),
         kind: Arc::clone(&resource.resource),
         uid: Some(uid.clone()),
-        causes: Vec::new(),
+        ..Details::default()
     };
     refusal(200, "", String::new(), Some(details))
+}
+
+/// Something was done that no object tells of.
+pub(crate) fn created() -> Refusal {
+    refusal(201, "", String::new(), None)
+}
+
+/// Not now.
+pub(crate) fn too_many_requests(message: &str, cause: Cause, retry_after_seconds: Option<u32>) -> Refusal {
+    let details = Details {
+        causes: vec![cause],
+        retry_after_seconds,
+        ..Details::default()
+    };
+    refusal(429, "TooManyRequests", message.to_owned(), Some(details))
+}
+
+/// The server failed in a way that it has words for.
+pub(crate) fn internal_error(problem: &str) -> Refusal {
+    let details = Details {
+        causes: vec![Cause {
+            reason: "",
+            field: String::new(),
+            message: problem.to_owned(),
+        }],
+        ..Details::default()
+    };
+    let message = format!("Internal error occurred: {problem}");
+    refusal(500, "InternalError", message, Some(details))
 }
 
 /// The URL is not served.
@@ -260,7 +294,16 @@ pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal
     refusal(409, "Conflict", message, Some(about(resource, name)))
 }
 
-/// The same, found before the deletion began: names the kind, not the resource.
+/// Others own the fields that would be changed.
+pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Refusal {
+    let details = Details {
+        causes,
+        ..Details::default()
+    };
+    refusal(409, "Conflict", message, Some(details))
+}
+
+/// The same as [`conflict`], found before the deletion began: names the kind, not the resource.
 pub(crate) fn kind_conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
     let subject = resource.qualified_kind();
     let message = format!(
@@ -297,8 +340,8 @@ fn invalid_kind(
         name: name.into(),
         group: Arc::clone(group),
         kind: Arc::clone(kind),
-        uid: None,
         causes,
+        ..Details::default()
     };
     refusal(422, "Invalid", message, Some(details))
 }
@@ -310,6 +353,18 @@ pub(crate) fn invalid_delete_options(errors: &[FieldError]) -> Refusal {
     invalid_kind(
         &"meta.k8s.io".into(),
         &"DeleteOptions".into(),
+        "",
+        causes,
+        &problems,
+    )
+}
+
+/// The options of a patch do not hold together.
+pub(crate) fn invalid_patch_options(causes: Vec<Cause>) -> Refusal {
+    let problems = aggregate(&causes, false);
+    invalid_kind(
+        &"meta.k8s.io".into(),
+        &"PatchOptions".into(),
         "",
         causes,
         &problems,

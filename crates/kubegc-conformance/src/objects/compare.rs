@@ -103,7 +103,7 @@ pub(super) fn response(
             }
             fields
         }
-        ResponseBody::List(_) => Value::Null,
+        ResponseBody::List(_) | ResponseBody::Virtual(_) => Value::Null,
     };
     if !answer.warnings.is_empty() {
         // As the header has them: code, agent, text.

@@ -4,7 +4,7 @@ use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::b
 
 use super::{ApiServer, Response};
 use crate::{
-    Selector,
+    Filter, Selector,
     status::{self, Refusal},
 };
 
@@ -23,11 +23,22 @@ impl ApiServer {
         selector: &Selector,
         options: &DeleteOptionsSpec,
     ) -> Response {
+        self.delete_collection_filtered(kind, namespace, &selector.clone().into(), options)
+    }
+
+    /// Deletes the objects of a collection that a filter means: as [`delete_collection`](Self::delete_collection) does.
+    pub fn delete_collection_filtered(
+        &mut self,
+        kind: KindId,
+        namespace: Option<&str>,
+        filter: &Filter,
+        options: &DeleteOptionsSpec,
+    ) -> Response {
         if let Err(refusal) = self.kind(kind) {
             return refusal.into();
         }
         match options.validate() {
-            Ok(options) => self.delete_collection_with(kind, namespace, selector, &options),
+            Ok(options) => self.delete_collection_filtered_with(kind, namespace, filter, &options),
             Err(errors) => status::invalid_delete_options(&errors).into(),
         }
     }
@@ -40,7 +51,18 @@ impl ApiServer {
         selector: &Selector,
         options: &DeleteOptions,
     ) -> Response {
-        self.try_delete_collection(kind, namespace, selector, options)
+        self.delete_collection_filtered_with(kind, namespace, &selector.clone().into(), options)
+    }
+
+    /// Deletes what a filter means, with options that are valid already.
+    pub fn delete_collection_filtered_with(
+        &mut self,
+        kind: KindId,
+        namespace: Option<&str>,
+        filter: &Filter,
+        options: &DeleteOptions,
+    ) -> Response {
+        self.try_delete_collection(kind, namespace, filter, options)
             .into()
     }
 
@@ -48,14 +70,14 @@ impl ApiServer {
         &mut self,
         kind: KindId,
         namespace: Option<&str>,
-        selector: &Selector,
+        filter: &Filter,
         options: &DeleteOptions,
     ) -> Result<Response, Refusal> {
         self.kind(kind)?;
         if !self.resource(kind).verbs.delete_collection {
             return Err(status::method_not_allowed(self.resource(kind), None));
         }
-        let list = self.try_list(kind, namespace, selector)?;
+        let list = self.try_list(kind, namespace, filter)?;
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
         let mut grace = options.grace_period_seconds;
         for object in list.items() {

@@ -27,14 +27,16 @@ impl ApiServer {
         object.meta.resource_version = version_text(self.revision);
         object.tidy();
         let object = Arc::new(object);
-        let event = Event {
-            revision: self.revision,
-            event_type,
-            object: Arc::clone(&object),
-        };
+        let revision = self.revision;
         let events_max = self.settings.events_max;
         let table = Arc::make_mut(self.tables[table].get_or_insert_default());
-        table.put(Arc::clone(&object));
+        let previous = table.put(Arc::clone(&object));
+        let event = Event {
+            revision,
+            event_type,
+            object: Arc::clone(&object),
+            previous,
+        };
         table.log.push(event, events_max);
         object
     }
@@ -49,6 +51,7 @@ impl ApiServer {
             revision: self.revision,
             event_type: EventType::Deleted,
             object: Arc::clone(&last),
+            previous: Some(Arc::clone(object)),
         };
         let events_max = self.settings.events_max;
         let table = Arc::make_mut(self.tables[table].get_or_insert_default());

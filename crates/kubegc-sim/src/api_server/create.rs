@@ -15,6 +15,11 @@ use crate::{
     status::{self, Refusal},
 };
 
+/// A generated name that is taken is drawn again.
+const NAMES_ARE_DRAWN_AGAIN: Behavior = Behavior::since(31, 0, "kubernetes #122887");
+/// How often.
+const NAMES_DRAWN_MAX: u32 = 8;
+
 /// Namespaces carry their name as a label.
 const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 
@@ -66,7 +71,7 @@ impl ApiServer {
         Ok(manifest.object)
     }
 
-    fn try_create(
+    pub(super) fn try_create(
         &mut self,
         kind: KindId,
         namespace: &str,
@@ -76,7 +81,7 @@ impl ApiServer {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, "create")?;
         self.place(kind, namespace, &mut object)?;
-        self.name_generated(&mut object);
+        self.name_generated(kind, &mut object);
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         namespace::refuse_content(self, kind, &object)?;
 
@@ -86,6 +91,9 @@ impl ApiServer {
         meta.creation_timestamp = Some(self.now.truncate_to_secs());
         if known.counts_generations {
             meta.generation = 1;
+        }
+        if known.status_subresource && self.resource(kind).custom && object.at(&["status"]).is_some() {
+            object.body_mut().remove("status");
         }
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
@@ -131,24 +139,40 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Completes `generateName`, where there is no name.
-    fn name_generated(&mut self, object: &mut StoredObject) {
-        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    /// Completes `generateName`, where there is no name; from 1.31 on with a name that is free, if eight draws find one.
+    fn name_generated(&mut self, kind: KindId, object: &mut StoredObject) {
         if !object.meta.name.is_empty() {
             return;
         }
-        let prefix = object.text_at(&["metadata", "generateName"]);
+        let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
         if prefix.is_empty() {
             return;
         }
-        let mut name = prefix.to_owned();
+        let draws = if self.version.has(NAMES_ARE_DRAWN_AGAIN) {
+            NAMES_DRAWN_MAX
+        } else {
+            1
+        };
+        for _ in 0..draws {
+            object.meta.name = self.draw_name(prefix.clone()).into();
+            if self
+                .object(kind, &object.meta.namespace, &object.meta.name)
+                .is_none()
+            {
+                return;
+            }
+        }
+    }
+
+    fn draw_name(&mut self, mut name: String) -> String {
+        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
         self.uids_drawn += 1;
         let mut letters = rng::Rng::new(self.settings.seed ^ rng::mix(self.uids_drawn));
         for _ in 0..5 {
             // Drawn below the number of letters.
             name.push(char::from(LETTERS[letters.below(LETTERS.len() as u64) as usize]));
         }
-        object.meta.name = name.into();
+        name
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Shape {
     table_of: HashMap<(Arc<str>, Arc<str>), u32, FixedState>,
     /// Where namespaces lie, if the catalog has them.
     pub(super) namespaces: Option<u32>,
+    /// Where CustomResourceDefinitions lie, if the catalog has them.
+    pub(super) definitions: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +77,9 @@ impl Shape {
         }
         if special == Special::Namespace {
             self.namespaces = Some(table);
+        }
+        if special == Special::CustomResourceDefinition {
+            self.definitions = Some(table);
         }
         self.kinds.push(Kind {
             table,

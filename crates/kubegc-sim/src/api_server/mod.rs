@@ -3,11 +3,13 @@
 //! Synchronous and pure: no I/O, no clock of its own ([`ApiServer::set_now`]), uids from a seed. A clone is another world that shares
 //! what both have in common; it copies only what one of them changes.
 
+mod apply;
 mod collection;
 mod commit;
 mod crd;
 mod create;
 mod delete;
+mod fields;
 mod kinds;
 mod namespace;
 mod patch;
@@ -15,6 +17,7 @@ mod read;
 mod removal;
 mod request;
 mod store;
+mod subresource;
 mod update;
 mod validate;
 mod watch;
@@ -23,10 +26,12 @@ use std::sync::Arc;
 
 use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, Timestamp};
 
+pub use apply::ApplyOptions;
 pub use crd::{CrdCleaner, CrdStep, FINALIZER_CRD_CLEANUP};
 pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
+pub use subresource::Subresource;
 pub use watch::Change;
 
 use crate::{
@@ -103,6 +108,8 @@ pub struct ApiServer {
     history: Arc<History>,
     now: Timestamp,
     uids_drawn: u64,
+    /// Who plain writes come from.
+    field_manager: Arc<str>,
 }
 
 impl ApiServer {
@@ -124,6 +131,7 @@ impl ApiServer {
             history: Arc::default(),
             now: Timestamp::EPOCH,
             uids_drawn: 0,
+            field_manager: "unknown".into(),
         }
     }
 

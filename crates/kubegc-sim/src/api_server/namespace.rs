@@ -13,7 +13,11 @@ use kubegc_core::{
 };
 use serde_json::{Value, json};
 
-use super::{ApiServer, EventType, Response, ResponseBody, delete::Outcome, update::Part};
+use super::{
+    ApiServer, EventType, Response, ResponseBody,
+    delete::Outcome,
+    update::{Author, Part},
+};
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
@@ -50,7 +54,7 @@ impl ApiServer {
             .cloned()
             .collect();
         set_spec_finalizers(&mut object, kept);
-        let written = self.replace(kind, &existing, object, Part::Finalize)?;
+        let written = self.replace(kind, &existing, object, Part::Finalize, Author::Writer)?;
         self.finish(&written);
         Ok(written.object)
     }

@@ -3,7 +3,7 @@
 use kubegc_core::KindId;
 
 use super::{ApiServer, Response};
-use crate::{Selector, status::Refusal};
+use crate::{Filter, Selector, status::Refusal};
 
 impl ApiServer {
     /// Reads one object.
@@ -18,18 +18,27 @@ impl ApiServer {
     /// Lists the objects of a resource, or those of one namespace.
     #[must_use]
     pub fn list(&self, kind: KindId, namespace: Option<&str>, selector: &Selector) -> Response {
-        self.try_list(kind, namespace, selector).into()
+        self.try_list(kind, namespace, &selector.clone().into()).into()
+    }
+
+    /// Lists the objects of a resource, or those of one namespace, that a filter means.
+    ///
+    /// # Errors
+    /// In the answer: 400 where objects of the kind cannot be selected by one of the fields.
+    #[must_use]
+    pub fn list_filtered(&self, kind: KindId, namespace: Option<&str>, filter: &Filter) -> Response {
+        self.try_list(kind, namespace, filter).into()
     }
 
     pub(super) fn try_list(
         &self,
         kind: KindId,
         namespace: Option<&str>,
-        selector: &Selector,
+        filter: &Filter,
     ) -> Result<Response, Refusal> {
-        self.kind(kind)?;
+        self.supports(kind, filter)?;
         let mut items = self.objects(kind, namespace.filter(|_| self.resource(kind).is_namespaced()));
-        items.retain(|object| selector.matches(&object.meta));
+        items.retain(|object| self.matches(kind, filter, object));
         Ok(Response::list(items, self.revision))
     }
 }

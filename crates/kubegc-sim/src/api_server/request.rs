@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::{Status, StoredObject, status::Refusal};
 
 /// The answer to one request.
@@ -17,7 +19,7 @@ pub struct Response {
 }
 
 /// What a [`Response`] holds.
-#[expect(clippy::exhaustive_enums, reason = "the API answers in these three forms")]
+#[expect(clippy::exhaustive_enums, reason = "the API answers in these forms")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     /// An object. It shows the version that was asked for: see [`StoredObject::to_json`].
@@ -26,6 +28,8 @@ pub enum ResponseBody {
     Status(Box<Status>),
     /// The objects of a resource.
     List(ObjectList),
+    /// An object that is not stored, such as a `Scale`: all of its JSON form.
+    Virtual(Box<Value>),
 }
 
 /// The objects of a resource at one revision.
@@ -63,6 +67,15 @@ impl Response {
         }
     }
 
+    /// The object that is not stored, where one was answered.
+    #[must_use]
+    pub fn virtual_object(&self) -> Option<&Value> {
+        match &self.body {
+            ResponseBody::Virtual(object) => Some(object),
+            _ => None,
+        }
+    }
+
     /// The objects, where a list was answered.
     #[must_use]
     pub fn items(&self) -> &[Arc<StoredObject>] {
@@ -88,6 +101,14 @@ impl Response {
         Self {
             code: 200,
             body: ResponseBody::List(ObjectList { items, revision }),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of_virtual(object: Value) -> Self {
+        Self {
+            code: 200,
+            body: ResponseBody::Virtual(Box::new(object)),
             warnings: Vec::new(),
         }
     }

@@ -29,6 +29,8 @@ pub struct Event {
     pub event_type: EventType,
     /// The object after the change; the last state that was stored, at the deletion's revision, where it is gone.
     pub object: Arc<StoredObject>,
+    /// The object before the change; `None` where it is new.
+    pub previous: Option<Arc<StoredObject>>,
 }
 
 /// The objects of one resource, whatever the version.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use kubegc_core::{KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
 use serde_json::{Map, Value};
 
-use super::{ApiServer, EventType, PendingRemoval, Response, Special, crd, namespace, validate};
+use super::{
+    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd, namespace,
+    subresource, validate,
+};
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
@@ -20,6 +23,45 @@ pub(super) enum Part {
     Status,
     /// `finalize` of a namespace.
     Finalize,
+    /// `scale`: the object with another number of replicas.
+    Scale,
+    /// `approval` of a certificate signing request: the conditions.
+    Approval,
+    /// `binding` of a pod: its node.
+    Binding,
+    /// `ephemeralcontainers` of a pod.
+    EphemeralContainers,
+    /// `resize` of a pod: the resources of its containers.
+    Resize,
+}
+
+impl Part {
+    /// The subresource that stands for it; empty for the object itself.
+    pub(super) const fn subresource(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Scale => "scale",
+            Self::Approval => "approval",
+            Self::Binding => "binding",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
+        }
+    }
+
+    /// Whether it can change what generations count.
+    const fn counts(self) -> bool {
+        !matches!(self, Self::Status | Self::Finalize | Self::Approval)
+    }
+}
+
+/// Who writes, and what that means for the owners of fields.
+pub(super) enum Author {
+    /// The server's present field manager.
+    Writer,
+    /// One who applies: these are `managedFields` from then on.
+    Applier(Value),
 }
 
 /// What a write came to.
@@ -94,7 +136,7 @@ impl ApiServer {
             return Err(status::conflict(self.resource(kind), name, &why));
         }
         let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
-        let mut written = self.replace(kind, &existing, object, part)?;
+        let mut written = self.replace(kind, &existing, object, part, Author::Writer)?;
         if let Some(removal) = &mut written.removal {
             removal.uid = expected_uid;
         }
@@ -111,6 +153,7 @@ impl ApiServer {
         existing: &Arc<StoredObject>,
         mut new: StoredObject,
         part: Part,
+        author: Author,
     ) -> Result<Written, Refusal> {
         let resource = self.resource(kind);
         let (name, old) = (&existing.meta.name, &existing.meta);
@@ -133,6 +176,10 @@ impl ApiServer {
             return Err(status::conflict(resource, name, why));
         }
         self.prepare(kind, existing, &mut new, part);
+        match author {
+            Author::Writer => self.track(kind, existing, &mut new, part),
+            Author::Applier(managers) => set_managers(&mut new, managers),
+        }
         let causes = validate::updated(self.version, self.resource(kind), &new.meta, old);
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
@@ -201,10 +248,15 @@ impl ApiServer {
                 }
             }
             (Part::Finalize, _) => copy_field(new, existing, "status"),
+            // Made from the stored object.
+            (Part::Scale | Part::Binding, _) => {}
+            (Part::Approval | Part::EphemeralContainers | Part::Resize, _) => {
+                subresource::keep_other_parts(new, existing, part);
+            }
         }
         let meta = &mut new.meta;
         meta.generation = old.generation;
-        if old.generation > 0 && part == Part::Whole && spec_differs(&new.body, &existing.body, known) {
+        if old.generation > 0 && part.counts() && spec_differs(&new.body, &existing.body, known) {
             new.meta.generation += 1;
         }
         let meta = &mut new.meta;

@@ -244,3 +244,28 @@ fn a_kind_that_is_not_served_is_not_found() {
         (404, "the server could not find the requested resource")
     );
 }
+
+#[test]
+fn a_generated_name_that_is_taken_is_drawn_again_from_1_31_on() {
+    for (version, code) in [("1.30.0", 409), ("1.31.0", 201)] {
+        let mut world = world_of(version);
+        let generated = || json!({"metadata": {"generateName": "a-"}});
+        let name = |answer: &kubegc_sim::Response| answer.object().map(|object| object.meta.name.clone());
+        let drawn = name(&world.clone().create("ConfigMap", generated())).unwrap();
+        // The same draw, foreseen: the name is taken by an object whose creation draws nothing.
+        world.put("ConfigMap", &drawn, &[]);
+        let twin = world.clone();
+        let answer = world.create("ConfigMap", generated());
+        assert_eq!(answer.code, code, "{version}");
+        if code == 201 {
+            let other = name(&answer).unwrap();
+            assert!(other.starts_with("a-") && other != drawn);
+            let mut twin = twin;
+            assert_eq!(
+                name(&twin.create("ConfigMap", generated())),
+                Some(other),
+                "the seed decides"
+            );
+        }
+    }
+}

@@ -1,14 +1,20 @@
 //! The rules of the API server, one table or one test a rule, named by the rule's number in the specification.
 
+mod apply;
+mod apply_lists;
+mod apply_properties;
+mod apply_tracking;
 mod crd;
 mod create;
 mod delete;
 mod delete_pods;
 mod faults;
+mod fields;
 mod namespaces;
 mod patch;
 mod properties;
 mod store;
+mod subresources;
 mod update;
 mod versions;
 mod watch;

@@ -4,7 +4,7 @@ use kubegc_core::{
     ApiResource, Catalog, KindId, KubernetesVersion, Preconditions, Scope, Timestamp, Uid,
     deletion::DeleteOptionsSpec,
 };
-use kubegc_sim::{ApiServer, Event, EventType, Manifest, Response, Settings};
+use kubegc_sim::{ApiServer, ApplyOptions, Event, EventType, Manifest, Response, Settings};
 use serde_json::{Value, json};
 
 pub(crate) const MERGE: &str = "application/merge-patch+json";
@@ -55,7 +55,9 @@ impl World {
         let group = match kind {
             "Child" | "Boss" => "test.dev/v1",
             "Job" => "batch/v1",
-            "ReplicaSet" | "Deployment" => "apps/v1",
+            "ReplicaSet" | "Deployment" | "StatefulSet" => "apps/v1",
+            "CertificateSigningRequest" => "certificates.k8s.io/v1",
+            "PodDisruptionBudget" => "policy/v1",
             "ClusterRole" => "rbac.authorization.k8s.io/v1",
             "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
             _ => "v1",
@@ -106,6 +108,58 @@ impl World {
         self.server.update_json(id, self.namespace(kind), name, object)
     }
 
+    /// Applies a configuration as a manager; `apiVersion` and `kind` are filled in where they are missing.
+    pub(crate) fn apply(&mut self, kind: &str, manager: &str, config: Value) -> Response {
+        self.apply_to(kind, None, manager, false, config)
+    }
+
+    pub(crate) fn force(&mut self, kind: &str, manager: &str, config: Value) -> Response {
+        self.apply_to(kind, None, manager, true, config)
+    }
+
+    pub(crate) fn apply_to(
+        &mut self,
+        kind: &str,
+        subresource: Option<&str>,
+        manager: &str,
+        force: bool,
+        mut config: Value,
+    ) -> Response {
+        let id = self.kind(kind);
+        let resource = &self.server.catalog()[id];
+        let own = [
+            ("apiVersion", resource.api_version()),
+            ("kind", resource.kind.to_string()),
+        ];
+        for (key, value) in own {
+            if config.get(key).is_none() {
+                config[key] = value.into();
+            }
+        }
+        let name = config["metadata"]["name"].as_str().unwrap_or("a").to_owned();
+        let options = ApplyOptions {
+            field_manager: manager.to_owned(),
+            force,
+        };
+        let namespace = self.namespace(kind);
+        self.server
+            .apply(id, namespace, &name, subresource, config, &options)
+    }
+
+    /// Who owns which fields of an object: manager, operation and subresource, and the fields.
+    pub(crate) fn managers(&self, kind: &str, name: &str) -> Vec<(String, Value)> {
+        let entries = self.get(kind, name)["metadata"]["managedFields"].clone();
+        let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        let described = entries.as_array().into_iter().flatten().map(|entry| {
+            let mut manager = format!("{} {}", text(entry, "manager"), text(entry, "operation"));
+            if entry.get("subresource").is_some() {
+                manager = format!("{manager} {}", text(entry, "subresource"));
+            }
+            (manager, entry["fieldsV1"].clone())
+        });
+        described.collect()
+    }
+
     /// The object as JSON; null where there is none.
     pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
         let id = self.kind(kind);
@@ -128,7 +182,7 @@ impl World {
         self.server.set_now(Timestamp::from_secs(now));
     }
 
-    fn namespace(&self, kind: &str) -> &'static str {
+    pub(crate) fn namespace(&self, kind: &str) -> &'static str {
         if self.server.catalog()[self.kind(kind)].is_namespaced() {
             "ns"
         } else {
@@ -188,6 +242,11 @@ pub(crate) fn expecting(uid: Option<&str>, version: Option<&str>) -> DeleteOptio
         }),
         ..policy("Background")
     }
+}
+
+/// The objects of a namespace `ns` and a kind by name: for the kinds that a definition brought.
+pub(crate) fn served(world: &World, api_version: &str, kind: &str) -> KindId {
+    world.server.catalog().mapping(api_version, kind).unwrap()
 }
 
 pub(crate) fn message(answer: &Response) -> &str {

@@ -9,7 +9,10 @@ use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
 use super::{FINALIZER_CRD_CLEANUP, condition, defines, is_established, kinds_of, set_condition};
 use crate::{
     ApiServer, Selector, StoredObject,
-    api_server::{kinds::Special, update::Part},
+    api_server::{
+        kinds::Special,
+        update::{Author, Part},
+    },
 };
 
 /// The controller that removes the instances of a deleted CustomResourceDefinition and then lets the definition go.
@@ -205,7 +208,7 @@ fn write(
             .retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
     }
     // The object was read in this step: the write finds it unchanged, and what it changes is always valid.
-    match server.replace(kind, existing, object, Part::Status) {
+    match server.replace(kind, existing, object, Part::Status, Author::Writer) {
         Ok(written) => {
             server.finish(&written);
             true

@@ -205,19 +205,52 @@ fn priority(version: &str) -> (u8, u32, u32, std::cmp::Reverse<&str>) {
     (class, major, minor, std::cmp::Reverse(version))
 }
 
+impl ApiServer {
+    /// The definition that a custom kind comes from; `None` for kinds that were registered without one.
+    pub(super) fn definition(&self, kind: KindId) -> Option<&StoredObject> {
+        let resource = self.resource(kind);
+        if !resource.custom {
+            return None;
+        }
+        let table = self.tables[self.shape.definitions? as usize].as_deref()?;
+        let name = format!("{}.{}", resource.resource, resource.group);
+        table.find("", &name).map(Arc::as_ref)
+    }
+}
+
+/// What a definition says of one of its versions under a key, or, where v1beta1 has it, of all of them.
+fn of_version<'a>(object: &'a StoredObject, version: &str, key: &str, for_all: &[&str]) -> Option<&'a Value> {
+    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
+    let entry = versions.into_iter().flatten();
+    let mut entry = entry.filter(|entry| entry.get("name") == Some(&version.into()));
+    let own = entry.next().and_then(|entry| entry.get(key));
+    own.or_else(|| object.at(for_all))
+}
+
+fn subresources<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
+    of_version(object, version, "subresources", &["spec", "subresources"])
+}
+
 fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
-    let of_version = object
-        .at(&["spec", "versions"])
-        .and_then(Value::as_array)
-        .and_then(|versions| {
-            versions
-                .iter()
-                .find(|entry| entry.get("name") == Some(&version.into()))
-        })
-        .and_then(|entry| entry.get("subresources"));
-    of_version
-        .or_else(|| object.at(&["spec", "subresources"]))
-        .is_some_and(|subresources| subresources.get("status").is_some())
+    subresources(object, version).is_some_and(|subresources| subresources.get("status").is_some())
+}
+
+/// Where the `scale` subresource of a version finds its numbers, if there is one.
+pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
+    subresources(object, version)?.get("scale")
+}
+
+/// The schema of a version.
+pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
+    of_version(object, version, "schema", &["spec", "validation"])?.get("openAPIV3Schema")
+}
+
+/// Whether instances can be selected by a field, such as `spec.color`.
+pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -> bool {
+    let fields = of_version(object, version, "selectableFields", &["spec", "selectableFields"]);
+    let fields = fields.and_then(Value::as_array).into_iter().flatten();
+    let mut paths = fields.filter_map(|field| field.get("jsonPath")?.as_str());
+    paths.any(|path| path.strip_prefix('.') == Some(label))
 }
 
 /// The status of a condition, if the object has it.

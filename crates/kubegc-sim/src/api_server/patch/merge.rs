@@ -53,6 +53,15 @@ fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), 
     Ok(())
 }
 
+/// A value that is no stored object, patched.
+pub(super) fn apply_to_value(mut original: Value, patch: Value) -> Result<Value, String> {
+    let Value::Object(patch) = patch else {
+        return Err("the patch must be an object".to_owned());
+    };
+    merge_object(&mut original, patch);
+    Ok(original)
+}
+
 fn merge_key(target: &mut Map<String, Value>, key: String, patch: Value) {
     match patch {
         Value::Null => {

@@ -9,8 +9,8 @@ use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, 
 use serde_json::Value;
 
 use super::{
-    ApiServer, PendingRemoval, Response, Special,
-    update::{Moment, Part, check_names, without_equal_references},
+    ApiServer, PendingRemoval, Response,
+    update::{Author, Moment, Part, check_names, without_equal_references},
 };
 use crate::{
     Manifest, StoredObject,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Server-side apply is served by default.
-const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
+pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
 /// Directives of a strategic merge patch that meet no list are dropped; before, they became items.
 const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since_about(28, "kubernetes #117568");
 
@@ -27,7 +27,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 impl ApiServer {
     /// Patches an object. The format is the request's content type; one that the resource does not take is refused before all else.
     ///
-    /// Server-side apply is not part of this server: it is refused as a format that the resource does not take.
+    /// Server-side apply is not a format here: see [`apply`](Self::apply).
     ///
     /// # Upstream
     /// `PatchResource` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.20.2.
@@ -69,7 +69,7 @@ impl ApiServer {
         answer
     }
 
-    /// Patches a subresource: `status`, or `finalize` of a namespace. There are no others.
+    /// Patches a subresource. A `scale` is patched as the object that [`read_subresource`](Self::read_subresource) shows.
     pub fn patch_subresource(
         &mut self,
         kind: KindId,
@@ -79,18 +79,13 @@ impl ApiServer {
         content_type: &str,
         body: &[u8],
     ) -> Response {
+        if subresource == "scale" {
+            return self.patch_scale(kind, namespace, name, content_type, body).into();
+        }
         self.part(kind, subresource)
             .and_then(|part| self.try_patch(kind, namespace, name, part, content_type, body))
             .map(|(answer, removal)| self.removing(answer, removal))
             .into()
-    }
-
-    fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
-        match (subresource, self.kind(kind)?.special) {
-            ("status", _) => Ok(Part::Status),
-            ("finalize", Special::Namespace) => Ok(Part::Finalize),
-            _ => Err(status::unserved()),
-        }
     }
 
     fn try_patch(
@@ -116,8 +111,29 @@ impl ApiServer {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
-        let written = self.replace(kind, &existing, object, part)?;
+        let written = self.replace(kind, &existing, object, part, Author::Writer)?;
         Ok((Response::ok(written.object).with(warnings), written.removal))
+    }
+
+    /// A value that is no stored object, patched.
+    pub(super) fn patched_value(
+        &self,
+        resource: &ApiResource,
+        original: Value,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<Value, Refusal> {
+        let format = accepted(self.version, resource, content_type)?;
+        let patch: Value =
+            serde_json::from_slice(body).map_err(|error| status::bad_request(error.to_string()))?;
+        match format {
+            PatchType::Merge => merge::apply_to_value(original, patch).map_err(status::bad_request),
+            PatchType::Strategic => strategic::apply(original, patch, true).map_err(status::bad_request),
+            PatchType::Json => json::Operations::read(patch)
+                .map_err(status::bad_request)?
+                .apply(original)
+                .map_err(|_| status::rejected_patch()),
+        }
     }
 
     fn patched(
@@ -152,7 +168,7 @@ impl ApiServer {
 }
 
 /// The format, if the resource takes it.
-fn accepted(
+pub(super) fn accepted(
     version: KubernetesVersion,
     resource: &ApiResource,
     content_type: &str,
@@ -173,7 +189,7 @@ fn accepted(
 }
 
 /// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
-fn reread(patched: Value, existing: &StoredObject) -> Result<StoredObject, String> {
+pub(super) fn reread(patched: Value, existing: &StoredObject) -> Result<StoredObject, String> {
     let manifest = Manifest::read(patched).map_err(|error| error.to_string())?;
     let mut object = manifest.object;
     keep_precision(&mut object.meta, &existing.meta);

@@ -1,0 +1,95 @@
+//! Decides whether a configuration and its options are such as can be applied, and what of it counts.
+
+use kubegc_core::KindId;
+use serde_json::{Value, json};
+
+use super::ApplyOptions;
+use crate::{
+    Manifest,
+    api_server::{ApiServer, update::Part},
+    status::{self, Cause, Refusal},
+};
+
+impl ApiServer {
+    /// The configuration as far as it counts for a part, if it is one for this kind.
+    pub(super) fn configuration(&self, kind: KindId, applied: Value, part: Part) -> Result<Value, Refusal> {
+        let resource = self.resource(kind);
+        let Value::Object(mut fields) = applied else {
+            return Err(status::bad_request("the configuration must be an object"));
+        };
+        let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, its_kind) = (text("apiVersion"), text("kind"));
+        if its_kind.is_empty() {
+            return Err(status::bad_request(format!(
+                "invalid object type: {}, Kind={its_kind}",
+                if api_version.is_empty() { "/" } else { api_version },
+            )));
+        }
+        if api_version != resource.api_version() {
+            return Err(status::bad_request(format!(
+                "Incorrect version specified in apply patch. Specified patch version: {api_version}, expected: {}",
+                resource.api_version()
+            )));
+        }
+        if *its_kind != *resource.kind {
+            return Err(status::bad_request(format!(
+                "{its_kind} in version \"{}\" cannot be handled as a {}",
+                resource.version, resource.kind
+            )));
+        }
+        let managers = fields
+            .get("metadata")
+            .and_then(|metadata| metadata.get("managedFields"));
+        if managers.is_some_and(|list| !list.is_null() && *list != json!([])) {
+            return Err(status::bad_request("metadata.managedFields must be nil"));
+        }
+        match part {
+            Part::Whole if self.shape.kinds[kind.index()].status_subresource => {
+                fields.remove("status");
+            }
+            Part::Status => {
+                fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+                if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                    metadata.retain(|key, _| {
+                        matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion")
+                    });
+                }
+            }
+            _ => {}
+        }
+        let fields = Value::Object(fields);
+        // Refused here, before anything is merged with it.
+        Manifest::read(fields.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        Ok(fields)
+    }
+}
+
+/// Whether the options hold together.
+///
+/// # Upstream
+/// `ValidatePatchOptions` and `ValidateFieldManager` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
+pub(super) fn validate(options: &ApplyOptions) -> Result<(), Refusal> {
+    const FIELD: &str = "fieldManager";
+    const LENGTH_MAX: usize = 128;
+    let manager = &options.field_manager;
+    let mut causes = Vec::new();
+    if manager.is_empty() {
+        causes.push(Cause::required(FIELD, "is required for apply patch"));
+    }
+    if manager.len() > LENGTH_MAX {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: FIELD.to_owned(),
+            message: format!("Too long: must have at most {LENGTH_MAX} bytes"),
+        });
+    }
+    if let Some(odd) = manager.chars().position(|c| c.is_control()) {
+        let problem = format!("should only contain printable characters, found one at {odd}");
+        causes.push(Cause::invalid(FIELD, &status::quoted(manager), &problem));
+    }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(status::invalid_patch_options(causes))
+    }
+}

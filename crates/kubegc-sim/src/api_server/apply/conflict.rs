@@ -1,0 +1,70 @@
+//! Decides how a refused apply names the fields that others own.
+
+use super::{
+    field_set::{Element, shown},
+    managed::{Manager, Operation},
+};
+use crate::status::{Cause, quoted};
+
+/// One field that another manager owns and that the configuration would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) manager: Manager,
+    pub(super) path: Vec<Element>,
+}
+
+/// The message and the causes of the refusal.
+///
+/// # Upstream
+/// `NewConflictError` in `apimachinery/pkg/util/managedfields/internal/conflict.go`, 1.30.
+pub(super) fn refusal(conflicts: &[Conflict]) -> (String, Vec<Cause>) {
+    let causes = conflicts.iter().map(|conflict| Cause {
+        reason: "FieldManagerConflict",
+        field: shown(&conflict.path),
+        message: format!("conflict with {}", conflict.manager.shown()),
+    });
+    let message = match conflicts {
+        [only] => format!(
+            "Apply failed with 1 conflict: conflict with {}: {}",
+            only.manager.shown(),
+            shown(&only.path)
+        ),
+        _ => {
+            let mut managers: Vec<String> = conflicts
+                .iter()
+                .map(|conflict| conflict.manager.shown())
+                .collect();
+            managers.sort_unstable();
+            managers.dedup();
+            let mut lines = Vec::new();
+            for manager in managers {
+                lines.push(format!("conflicts with {manager}:"));
+                let own = conflicts
+                    .iter()
+                    .filter(|conflict| conflict.manager.shown() == manager);
+                lines.extend(own.map(|conflict| format!("- {}", shown(&conflict.path))));
+            }
+            format!(
+                "Apply failed with {} conflicts: {}",
+                conflicts.len(),
+                lines.join("\n")
+            )
+        }
+    };
+    (message, causes.collect())
+}
+
+impl Manager {
+    fn shown(&self) -> String {
+        let mut text = quoted(&self.name);
+        if !self.subresource.is_empty() {
+            text.push_str(" with subresource ");
+            text.push_str(&quoted(&self.subresource));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(" using ");
+            text.push_str(&self.api_version);
+        }
+        text
+    }
+}

@@ -1,0 +1,273 @@
+//! Decides how a set of fields is kept and how it is written down: the `FieldsV1` form in `managedFields`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
+
+use serde_json::{Map, Value};
+
+use crate::status::quoted;
+
+/// One step of a path into an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Element {
+    /// A field of an object.
+    Field(String),
+    /// An item of a list of objects: its keys in order, each with its value as JSON.
+    Key(Vec<(String, String)>),
+    /// An item of a set: the value as JSON.
+    Value(String),
+}
+
+impl Element {
+    pub(super) fn field(name: &str) -> Self {
+        Self::Field(name.to_owned())
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (form, rest) = text.split_once(':')?;
+        match form {
+            "f" => Some(Self::field(rest)),
+            "k" => match serde_json::from_str(rest).ok()? {
+                Value::Object(keys) => {
+                    let mut keys: Vec<_> = keys
+                        .into_iter()
+                        .map(|(key, value)| (key, value.to_string()))
+                        .collect();
+                    keys.sort_unstable();
+                    Some(Self::Key(keys))
+                }
+                _ => None,
+            },
+            "v" => Some(Self::Value(serde_json::from_str::<Value>(rest).ok()?.to_string())),
+            _ => None,
+        }
+    }
+
+    fn written(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Key(keys) => {
+                let keys: Vec<String> = keys
+                    .iter()
+                    .map(|(key, value)| format!("{}:{value}", Value::from(key.as_str())))
+                    .collect();
+                format!("k:{{{}}}", keys.join(","))
+            }
+            Self::Value(value) => format!("v:{value}"),
+        }
+    }
+
+    /// Adds the step to a path as refusals show it: `.spec.containers[name="web"]`.
+    fn show(&self, path: &mut String) {
+        // Writing to a String does not fail.
+        let _infallible = match self {
+            Self::Field(name) => write!(path, ".{name}"),
+            Self::Key(keys) => {
+                let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(path, "[{}]", keys.join(","))
+            }
+            Self::Value(value) => write!(path, "[={value}]"),
+        };
+    }
+}
+
+/// A path as refusals show it.
+pub(super) fn shown(path: &[Element]) -> String {
+    path.iter().fold(String::new(), |mut text, element| {
+        element.show(&mut text);
+        text
+    })
+}
+
+/// A set of paths, shared prefixes once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FieldSet {
+    members: BTreeSet<Element>,
+    /// None of them is empty.
+    children: BTreeMap<Element, Self>,
+}
+
+impl FieldSet {
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.children.is_empty()
+    }
+
+    pub(super) fn has(&self, element: &Element) -> bool {
+        self.members.contains(element)
+    }
+
+    pub(super) fn below(&self, element: &Element) -> Option<&Self> {
+        self.children.get(element)
+    }
+
+    pub(super) fn insert(&mut self, path: &[Element]) {
+        match path {
+            [] => {}
+            [last] => self.insert_member(last.clone()),
+            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    pub(super) fn insert_member(&mut self, element: Element) {
+        self.members.insert(element);
+    }
+
+    /// Adds what lies below an element.
+    pub(super) fn insert_below(&mut self, element: Element, set: Self) {
+        if !set.is_empty() {
+            self.children.entry(element).or_default().add(&set);
+        }
+    }
+
+    /// Takes one path out, not what lies below it.
+    pub(super) fn remove(&mut self, path: &[Element]) {
+        match path {
+            [] => {}
+            [last] => {
+                self.members.remove(last);
+            }
+            [first, rest @ ..] => {
+                if let Some(child) = self.children.get_mut(first) {
+                    child.remove(rest);
+                    if child.is_empty() {
+                        self.children.remove(first);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.members.extend(other.members.iter().cloned());
+        for (element, set) in &other.children {
+            self.children.entry(element.clone()).or_default().add(set);
+        }
+    }
+
+    pub(super) fn without(&self, other: &Self) -> Self {
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: self.children(|element, set| match other.children.get(element) {
+                Some(other) => set.without(other),
+                None => set.clone(),
+            }),
+        }
+    }
+
+    pub(super) fn shared(&self, other: &Self) -> Self {
+        Self {
+            members: self.members.intersection(&other.members).cloned().collect(),
+            children: self.children(|element, set| match other.children.get(element) {
+                Some(other) => set.shared(other),
+                None => Self::default(),
+            }),
+        }
+    }
+
+    fn children(&self, of: impl Fn(&Element, &Self) -> Self) -> BTreeMap<Element, Self> {
+        self.children
+            .iter()
+            .map(|(element, set)| (element.clone(), of(element, set)))
+            .filter(|(_, set)| !set.is_empty())
+            .collect()
+    }
+
+    /// The paths, those of one level before those below it.
+    pub(super) fn paths(&self) -> Vec<Vec<Element>> {
+        let mut paths = Vec::new();
+        self.collect(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    fn collect(&self, prefix: &mut Vec<Element>, paths: &mut Vec<Vec<Element>>) {
+        for element in &self.members {
+            prefix.push(element.clone());
+            paths.push(prefix.clone());
+            prefix.pop();
+        }
+        for (element, set) in &self.children {
+            prefix.push(element.clone());
+            set.collect(prefix, paths);
+            prefix.pop();
+        }
+    }
+
+    /// Reads the `FieldsV1` form; steps of other forms than fields, keys and values are passed over.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let mut set = Self::default();
+        for (key, value) in value.as_object()? {
+            let Some(element) = Element::read(key) else {
+                continue;
+            };
+            let below = Self::read(value)?;
+            if below.is_empty() || value.get(SELF).is_some() {
+                set.insert_member(element.clone());
+            }
+            set.insert_below(element, below);
+        }
+        Some(set)
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        for element in &self.members {
+            fields.insert(element.written(), Value::Object(Map::new()));
+        }
+        for (element, set) in &self.children {
+            let mut below = set.to_json();
+            if let (Value::Object(below), true) = (&mut below, self.members.contains(element)) {
+                below.insert(SELF.to_owned(), Value::Object(Map::new()));
+            }
+            fields.insert(element.written(), below);
+        }
+        Value::Object(fields)
+    }
+}
+
+/// Stands for the place itself beside the places below it.
+const SELF: &str = ".";
+
+/// A scalar as conflicts and keys show it.
+pub(super) fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_written_form_is_read_back() {
+        for fields in [
+            json!({}),
+            json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}}}),
+            json!({"f:spec": {"f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}}}}}),
+            json!({"f:metadata": {"f:finalizers": {"v:\"a.dev/b\"": {}}}, "f:data": {"f:a:b": {}}}),
+        ] {
+            let set = FieldSet::read(&fields).unwrap();
+            assert_eq!(set.to_json(), fields);
+        }
+    }
+
+    #[test]
+    fn paths_read_as_refusals_show_them() {
+        let fields = json!({"f:spec": {"f:replicas": {}, "f:containers": {
+            "k:{\"protocol\":\"TCP\",\"port\":80}": {".": {}, "f:image": {}}, "v:\"x\"": {}}}});
+        let set = FieldSet::read(&fields).unwrap();
+        let shown: Vec<String> = set.paths().iter().map(|path| shown(path)).collect();
+        let expected = [
+            ".spec.replicas",
+            ".spec.containers[port=80,protocol=\"TCP\"]",
+            ".spec.containers[=\"x\"]",
+            ".spec.containers[port=80,protocol=\"TCP\"].image",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,232 @@
+//! Decides who owns which fields: `metadata.managedFields`, read, changed and written back.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    compare::Comparison,
+    conflict::Conflict,
+    field_set::{Element, FieldSet},
+};
+
+/// What a manager did to get its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    /// It applied them.
+    Apply,
+    /// It wrote them in any other way.
+    Update,
+}
+
+/// Whose fields they are. Those of one manager that were written otherwise, or in another version, are another's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manager {
+    pub(super) name: String,
+    pub(super) operation: Operation,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+}
+
+impl Manager {
+    /// Whether two are the same: those that apply are so in every version.
+    fn is(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+}
+
+/// The fields of one manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    manager: Manager,
+    time: Option<String>,
+    fields: FieldSet,
+}
+
+/// The managers of an object, each with at least one field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Managers(Vec<Entry>);
+
+impl Managers {
+    /// Reads the JSON form; `None` where it is not one.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let entries = value.as_array()?.iter().map(|entry| {
+            let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+            let operation = match text("operation") {
+                "Apply" => Operation::Apply,
+                "Update" => Operation::Update,
+                _ => return None,
+            };
+            if text("fieldsType") != FIELDS_TYPE {
+                return None;
+            }
+            Some(Entry {
+                manager: Manager {
+                    name: text("manager").to_owned(),
+                    operation,
+                    api_version: text("apiVersion").to_owned(),
+                    subresource: text("subresource").to_owned(),
+                },
+                time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
+                fields: entry
+                    .get("fieldsV1")
+                    .map_or(Some(FieldSet::default()), FieldSet::read)?,
+            })
+        });
+        entries.collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    /// The JSON form, in upstream's order: those who apply first, then by time and name.
+    pub(super) fn to_json(&self) -> Value {
+        let mut entries: Vec<&Entry> = self.0.iter().collect();
+        entries.sort_by_key(|entry| {
+            let Entry { manager, time, .. } = entry;
+            // RFC 3339 in UTC and of one precision: the order of the texts is that of the times.
+            (
+                manager.operation,
+                time,
+                &manager.name,
+                &manager.api_version,
+                &manager.subresource,
+            )
+        });
+        entries.into_iter().map(Entry::to_json).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All fields that anybody owns.
+    pub(super) fn owned(&self) -> FieldSet {
+        let mut owned = FieldSet::default();
+        for entry in &self.0 {
+            owned.add(&entry.fields);
+        }
+        owned
+    }
+
+    /// Gives a manager another set of fields and returns the one that it had.
+    pub(super) fn put(&mut self, manager: &Manager, fields: FieldSet) -> FieldSet {
+        match self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
+            Some(entry) => {
+                entry.manager.api_version.clone_from(&manager.api_version);
+                std::mem::replace(&mut entry.fields, fields)
+            }
+            None => {
+                self.0.push(Entry {
+                    manager: manager.clone(),
+                    time: None,
+                    fields,
+                });
+                FieldSet::default()
+            }
+        }
+    }
+
+    /// Notes when a manager last changed something.
+    pub(super) fn touch(&mut self, manager: &Manager, time: &str) {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
+            entry.time = Some(time.to_owned());
+        }
+    }
+
+    /// The changes that touch what others than this manager own.
+    pub(super) fn conflicts(&self, manager: &Manager, comparison: &Comparison) -> Vec<Conflict> {
+        let mut changed = comparison.modified.clone();
+        changed.add(&comparison.added);
+        let others = self.0.iter().filter(|entry| !entry.manager.is(manager));
+        others
+            .flat_map(|entry| {
+                let paths = entry.fields.shared(&changed).paths();
+                paths.into_iter().map(|path| Conflict {
+                    manager: entry.manager.clone(),
+                    path,
+                })
+            })
+            .collect()
+    }
+
+    /// Takes from the others what a manager changed, and from everybody what is gone. Who is left with nothing is forgotten.
+    ///
+    /// # Upstream
+    /// `Updater.update` in `structured-merge-diff/v4/merge/update.go`, v4.4.
+    pub(super) fn follow(&mut self, manager: Option<&Manager>, comparison: &Comparison) {
+        for entry in &mut self.0 {
+            if manager.is_some_and(|manager| entry.manager.is(manager)) {
+                continue;
+            }
+            entry.fields = entry
+                .fields
+                .without(&comparison.modified)
+                .without(&comparison.added)
+                .without(&comparison.removed);
+        }
+        self.0.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Gives a manager what it wrote beside what it has.
+    pub(super) fn give(&mut self, manager: &Manager, fields: &FieldSet, time: &str) {
+        if fields.is_empty() {
+            return;
+        }
+        let mut all = self.put(manager, FieldSet::default());
+        all.add(fields);
+        self.put(manager, all);
+        self.touch(manager, time);
+    }
+}
+
+impl Entry {
+    fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+        put("manager", self.manager.name.as_str().into());
+        let operation = match self.manager.operation {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        };
+        put("operation", operation.into());
+        put("apiVersion", self.manager.api_version.as_str().into());
+        if let Some(time) = &self.time {
+            put("time", time.as_str().into());
+        }
+        put("fieldsType", FIELDS_TYPE.into());
+        put("fieldsV1", self.fields.to_json());
+        if !self.manager.subresource.is_empty() {
+            put("subresource", self.manager.subresource.as_str().into());
+        }
+        Value::Object(fields)
+    }
+}
+
+/// Takes out what the server owns, or what is no field to own.
+///
+/// # Upstream
+/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30.
+pub(super) fn strip(fields: &mut FieldSet) {
+    for name in ["apiVersion", "kind", "metadata"] {
+        fields.remove(&[Element::field(name)]);
+    }
+    for name in [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ] {
+        fields.remove(&[Element::field("metadata"), Element::field(name)]);
+    }
+}
+
+/// Whether the list is the one that says: nobody owns anything from now on.
+pub(super) fn is_reset(managed_fields: &Value) -> bool {
+    *managed_fields == json!([{}])
+}
+
+const FIELDS_TYPE: &str = "FieldsV1";

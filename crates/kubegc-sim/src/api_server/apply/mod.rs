@@ -1,0 +1,302 @@
+//! Decides what server-side apply does: what becomes of the object, who owns which field, and who is asked first.
+//!
+//! Ownership is kept in `metadata.managedFields`, as upstream writes it, from the first apply of an object on; what was there before
+//! belongs to `before-first-apply` then. Objects that nobody ever applied carry no such field and pay nothing for it, where upstream
+//! (1.18 and later) keeps it for all objects.
+//!
+//! # Upstream
+//! `apimachinery/pkg/util/managedfields`, 1.30, and `structured-merge-diff/v4`, v4.4. Left out: fields of other versions of a kind are
+//! not converted, more than ten managers are not merged into `ancient-changes`, an annotation of client-side apply is not taken over.
+
+mod compare;
+mod config;
+mod conflict;
+mod field_set;
+mod list_types;
+mod managed;
+mod merge;
+mod track;
+
+use kubegc_core::{KindId, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::{
+    ApiServer, Response, crd,
+    patch::{APPLY_IS_SERVED, accepted, reread},
+    update::{Author, Moment, Part, check_names, without_equal_references},
+};
+use crate::status::{self, Refusal};
+use compare::{compare, set_of};
+use config::validate;
+use list_types::Types;
+use managed::{Manager, Managers, Operation};
+pub(super) use track::set_managers;
+use track::{strip_all, take_managers};
+
+/// How a configuration is applied.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ApplyOptions {
+    /// Who applies: the owner of the fields from now on. Required, at most 128 bytes.
+    pub field_manager: String,
+    /// Whether fields that others own are taken from them; otherwise such a change is refused. Default: false.
+    pub force: bool,
+}
+
+/// Who owns what was there before the first apply.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+impl ApiServer {
+    /// Applies a configuration (server-side apply): creates the object, or brings the fields that it names to what it says.
+    ///
+    /// Fields that this manager applied before and leaves out now go, unless another owns them too. A configuration that is equal to
+    /// the last one, on an object that fits it, writes nothing. A uid or version in the configuration is a precondition. With
+    /// `subresource`, `status` or `scale` (others are not applied here), only that part is written and nothing is created; of a
+    /// configuration for `status` nothing else counts, of one for the object itself `status` does not, where that is a subresource.
+    ///
+    /// # Errors
+    /// In the answer: 409 with a cause for each field that another manager owns and that would change, unless forced; 422 without a
+    /// manager; 400 for a configuration of another version or kind, or one that has `managedFields`; 500, as upstream, where items of a
+    /// list that is merged cannot be told apart; 415 before 1.16; and what any other write is refused for.
+    ///
+    /// # Complexity
+    /// O(n log n) in the size of the object and of its managers' fields.
+    ///
+    /// # Upstream
+    /// `applyPatcher` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.30.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::{Catalog, KubernetesVersion};
+    /// use kubegc_sim::{ApiServer, ApplyOptions, Settings};
+    /// use serde_json::json;
+    /// let version = KubernetesVersion::LATEST;
+    /// let settings = Settings { namespaces_must_exist: false, ..Settings::default() };
+    /// let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    /// let config_maps = server.catalog().mapping("v1", "ConfigMap").expect("always served");
+    /// let config = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": value}});
+    /// let by = |manager: &str| ApplyOptions { field_manager: manager.to_owned(), force: false };
+    /// assert_eq!(server.apply(config_maps, "shop", "a", None, config("1"), &by("one")).code, 201);
+    /// let refused = server.apply(config_maps, "shop", "a", None, config("2"), &by("two"));
+    /// assert_eq!(refused.code, 409);
+    /// assert_eq!(refused.status().expect("a refusal").causes()[0].field, ".data.key");
+    /// ```
+    pub fn apply(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        subresource: Option<&str>,
+        applied: Value,
+        options: &ApplyOptions,
+    ) -> Response {
+        match subresource {
+            Some("scale") => self.apply_scale(kind, namespace, name, applied, options),
+            Some(subresource) => self.part(kind, subresource).and_then(|part| match part {
+                Part::Status => self.try_apply(kind, namespace, name, part, applied, options),
+                _ => Err(status::method_not_allowed(self.resource(kind), None)),
+            }),
+            None => self.try_apply(kind, namespace, name, Part::Whole, applied, options),
+        }
+        .into()
+    }
+
+    /// Says who the writes that follow come from, as far as they are not applies: the manager of the fields that they change.
+    ///
+    /// It counts only for objects that somebody applied, see [`apply`](Self::apply). Default: `unknown`.
+    pub fn set_field_manager(&mut self, manager: &str) {
+        if *self.field_manager != *manager {
+            self.field_manager = manager.into();
+        }
+    }
+
+    /// Who plain writes come from.
+    #[must_use]
+    pub fn field_manager(&self) -> &str {
+        &self.field_manager
+    }
+
+    pub(super) fn try_apply(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        applied: Value,
+        options: &ApplyOptions,
+    ) -> Result<Response, Refusal> {
+        self.kind(kind)?;
+        if !self.version.has(APPLY_IS_SERVED) {
+            return Err(unserved(self, kind));
+        }
+        validate(options)?;
+        let applied = self.configuration(kind, applied, part)?;
+        let namespace = self.namespace_of(kind, namespace).to_owned();
+        let existing = self.object(kind, &namespace, name).cloned();
+        if existing.is_none() && part != Part::Whole {
+            return Err(status::not_found(self.resource(kind), name));
+        }
+        let resource = self.resource(kind);
+        let mut live = match &existing {
+            Some(existing) => existing.to_json(resource),
+            None => {
+                json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": name}})
+            }
+        };
+        let request = Request {
+            manager: Manager {
+                name: options.field_manager.clone(),
+                operation: Operation::Apply,
+                api_version: resource.api_version(),
+                subresource: part.subresource().to_owned(),
+            },
+            force: options.force,
+            time: self.now.truncate_to_secs(),
+        };
+        let managers = take_managers(&mut live);
+        let types = self.types(kind);
+        let (merged, managers) = match &existing {
+            Some(_) => {
+                let managers = managers.unwrap_or_else(|| before_first_apply(&live, types, &request));
+                merged(&live, &applied, types, managers, &request)
+            }
+            None => merged(&live, &applied, types, Managers::default(), &request),
+        }
+        .map_err(|problem| problem.refusal(name, &namespace, resource))?;
+        let Some(existing) = existing else {
+            return self.create_applied(kind, &namespace, name, merged, &managers);
+        };
+        let mut object = reread(merged, &existing).map_err(|problem| {
+            status::bad_request(format!("unable to read the applied object: {problem}"))
+        })?;
+        check_names(&object.meta, &namespace, name)?;
+        let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
+        let author = Author::Applier(managers.to_json());
+        let written = self.replace(kind, &existing, object, part, author)?;
+        self.finish(&written);
+        Ok(Response::ok(written.object).with(warnings))
+    }
+
+    fn create_applied(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        merged: Value,
+        managers: &Managers,
+    ) -> Result<Response, Refusal> {
+        let mut object = self.manifest(kind, merged)?;
+        check_names(&object.meta, namespace, name)?;
+        if !object.meta.uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                object.meta.uid
+            );
+            return Err(status::conflict(self.resource(kind), name, &why));
+        }
+        set_managers(&mut object, managers.to_json());
+        self.try_create(kind, namespace, object, None)
+    }
+
+    /// What is known of the lists and objects of a kind.
+    fn types(&self, kind: KindId) -> Types<'_> {
+        let resource = self.resource(kind);
+        if !resource.custom {
+            return Types::BuiltIn;
+        }
+        let definition = self.definition(kind);
+        Types::Custom(definition.and_then(|definition| crd::schema(definition, &resource.version)))
+    }
+}
+
+/// Who applies, and when.
+struct Request {
+    manager: Manager,
+    force: bool,
+    time: Timestamp,
+}
+
+/// Why a configuration is not applied.
+#[derive(Debug)]
+enum Problem {
+    /// It cannot be read as one of the kind.
+    Malformed(String),
+    /// Others own what it would change.
+    Conflicts(Vec<conflict::Conflict>),
+}
+
+impl Problem {
+    fn refusal(&self, name: &str, namespace: &str, resource: &kubegc_core::ApiResource) -> Refusal {
+        match self {
+            Self::Malformed(problem) => {
+                let place = if namespace.is_empty() {
+                    format!("/{name}")
+                } else {
+                    format!("{namespace}/{name}")
+                };
+                status::internal(&format!(
+                    "failed to create typed patch object ({place}; {}, Kind={}): {problem}",
+                    resource.api_version(),
+                    resource.kind
+                ))
+            }
+            Self::Conflicts(conflicts) => {
+                let (message, causes) = conflict::refusal(conflicts);
+                status::apply_conflict(message, causes)
+            }
+        }
+    }
+}
+
+/// The object after the configuration was applied to it, and who owns what then.
+///
+/// # Upstream
+/// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4.
+fn merged(
+    live: &Value,
+    applied: &Value,
+    types: Types<'_>,
+    mut managers: Managers,
+    request: &Request,
+) -> Result<(Value, Managers), Problem> {
+    let mut fields = set_of(applied, types).map_err(Problem::Malformed)?;
+    managed::strip(&mut fields);
+    let mut merged = merge::merge(live.clone(), applied, types);
+    let last = managers.put(&request.manager, fields.clone());
+    let owned = managers.owned();
+    merge::prune(&mut merged, types, &last.without(&owned), &owned);
+    let mut comparison = compare(live, &merged, types);
+    strip_all(&mut comparison);
+    let conflicts = managers.conflicts(&request.manager, &comparison);
+    if !request.force && !conflicts.is_empty() {
+        return Err(Problem::Conflicts(conflicts));
+    }
+    if !comparison.is_empty() || last != fields {
+        managers.touch(&request.manager, &request.time.to_string());
+    }
+    managers.follow(Some(&request.manager), &comparison);
+    Ok((merged, managers))
+}
+
+/// The one manager of all that is there.
+fn before_first_apply(live: &Value, types: Types<'_>, request: &Request) -> Managers {
+    let nothing = Value::Object(Map::new());
+    let mut fields = compare(&nothing, live, types).added;
+    managed::strip(&mut fields);
+    let mut managers = Managers::default();
+    let manager = Manager {
+        name: BEFORE_FIRST_APPLY.to_owned(),
+        operation: Operation::Update,
+        ..request.manager.clone()
+    };
+    managers.give(&manager, &fields, &request.time.to_string());
+    managers
+}
+
+fn unserved(server: &ApiServer, kind: KindId) -> Refusal {
+    match accepted(server.version, server.resource(kind), "") {
+        Err(refusal) => refusal,
+        // An empty content type is none that a resource takes.
+        Ok(_) => status::unserved(),
+    }
+}

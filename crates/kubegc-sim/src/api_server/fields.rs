@@ -1,0 +1,160 @@
+//! Decides by which fields objects of a kind can be selected, and what value each has.
+
+use kubegc_core::{ApiResource, KindId};
+use serde_json::Value;
+
+use super::{ApiServer, Response, crd};
+use crate::{
+    Filter, StoredObject,
+    status::{self, Refusal},
+};
+
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
+
+/// The fields of a built-in resource beside name and namespace.
+///
+/// # Upstream
+/// `AddFieldLabelConversionFunc` in `pkg/apis/*/v1/conversion.go`, 1.30.
+fn built_in(resource: &ApiResource) -> &'static [&'static str] {
+    match (&*resource.group, &*resource.resource) {
+        ("", "pods") => &[
+            "spec.host",
+            "spec.hostNetwork",
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.nominatedNodeName",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+        ],
+        ("" | "events.k8s.io", "events") => &[
+            "involvedObject.apiVersion",
+            "involvedObject.fieldPath",
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+            "involvedObject.resourceVersion",
+            "involvedObject.uid",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("", "secrets") => &["type"],
+        ("", "namespaces") => &["status.phase"],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "replicationcontrollers") | ("apps" | "extensions", "replicasets") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        _ => &[],
+    }
+}
+
+impl ApiServer {
+    /// Whether the server takes this filter for a kind.
+    ///
+    /// # Errors
+    /// The server's 400 where objects of the kind cannot be selected by one of the fields, its 404 where it does not serve the kind.
+    pub fn check_filter(&self, kind: KindId, filter: &Filter) -> Result<(), Box<Response>> {
+        self.supports(kind, filter)
+            .map_err(|refusal| Box::new(refusal.into()))
+    }
+
+    pub(super) fn supports(&self, kind: KindId, filter: &Filter) -> Result<(), Refusal> {
+        self.kind(kind)?;
+        let resource = self.resource(kind);
+        for label in filter.fields.fields() {
+            let common =
+                label == NAME || (label == NAMESPACE && (resource.is_namespaced() || !resource.custom));
+            let own = || match self.definition(kind) {
+                Some(definition) => crd::is_selectable(definition, &resource.version, label),
+                None => built_in(resource).contains(&label),
+            };
+            if !common && !own() {
+                return Err(status::bad_request(unsupported(resource, label)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an object of a kind is meant by a filter, one that the server takes.
+    #[must_use]
+    pub fn matches(&self, kind: KindId, filter: &Filter, object: &StoredObject) -> bool {
+        filter.labels.matches(&object.meta)
+            && filter
+                .fields
+                .matches_by(|field| value(self.resource(kind), object, field))
+    }
+}
+
+fn unsupported(resource: &ApiResource, label: &str) -> String {
+    let quoted = status::quoted(label);
+    match (&*resource.group, &*resource.resource) {
+        ("batch", "jobs") => format!("field label {quoted} not supported for Job"),
+        _ if resource.custom || !built_in(resource).is_empty() => {
+            format!("field label not supported: {label}")
+        }
+        _ => {
+            format!("{quoted} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+    }
+}
+
+/// The value of a field as selectors compare it; empty where there is none.
+fn value(resource: &ApiResource, object: &StoredObject, field: &str) -> String {
+    let text = |path: &[&str]| object.text_at(path).to_owned();
+    match field {
+        NAME => return object.meta.name.to_string(),
+        NAMESPACE => return object.meta.namespace.to_string(),
+        _ => {}
+    }
+    let path: Vec<&str> = if resource.custom {
+        field.split('.').collect()
+    } else {
+        match field {
+            "spec.host" => vec!["spec", "nodeName"],
+            "status.successful" => vec!["status", "succeeded"],
+            "source" => {
+                let source = text(&["source", "component"]);
+                return if source.is_empty() {
+                    text(&["reportingComponent"])
+                } else {
+                    source
+                };
+            }
+            "status.podIP" | "status.podIPs" => {
+                let ips = object.at(&["status", "podIPs"]).and_then(Value::as_array);
+                let ips = ips
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|entry| entry.get("ip")?.as_str());
+                let ips: Vec<&str> = ips.collect();
+                return match ips.as_slice() {
+                    [] => text(&["status", "podIP"]),
+                    [first, ..] if field == "status.podIP" => (*first).to_owned(),
+                    all => all.join(","),
+                };
+            }
+            _ if field.starts_with("involvedObject.") && *resource.group == *"events.k8s.io" => {
+                let rest = field.split('.').skip(1);
+                std::iter::once("regarding").chain(rest).collect()
+            }
+            _ => field.split('.').collect(),
+        }
+    };
+    match object.at(&path) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(flag)) => flag.to_string(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ if resource.custom => String::new(),
+        // What the server knows of an object that does not say it.
+        _ => match field {
+            "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
+            "status.successful" | "status.replicas" => "0".to_owned(),
+            _ => String::new(),
+        },
+    }
+}

@@ -1,0 +1,326 @@
+//! Decides which subresources a kind has, and which part of an object each of them reads and writes.
+
+mod pod;
+mod scale;
+
+use kubegc_core::{Behavior, KindId, ResourceVersion};
+use serde_json::Value;
+
+use super::{ApiServer, Response, Special, crd, update::Part};
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+};
+
+/// Ephemeral containers are written as a part of the pod.
+const EPHEMERAL_CONTAINERS: Behavior = Behavior::since(23, 0, "kubernetes #101034");
+/// Pods are resized through a subresource.
+const RESIZE: Behavior = Behavior::since(32, 0, "kubernetes #128266");
+/// `policy/v1` has evictions.
+const EVICTIONS_ARE_STABLE: Behavior = Behavior::since(22, 0, "kubernetes #100724");
+
+/// One subresource of a kind, as discovery shows it.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Subresource {
+    /// What follows the object in the URL, such as `status`.
+    pub name: &'static str,
+    /// Group and version of what is read and written; empty where they are the resource's own.
+    pub api_version: &'static str,
+    /// Kind of what is read and written; empty where it is the resource's own.
+    pub kind: &'static str,
+    /// What it takes, in order.
+    pub verbs: &'static [&'static str],
+}
+
+impl Subresource {
+    const fn own(name: &'static str) -> Self {
+        Self {
+            name,
+            api_version: "",
+            kind: "",
+            verbs: &["get", "patch", "update"],
+        }
+    }
+
+    const fn created(name: &'static str, api_version: &'static str, kind: &'static str) -> Self {
+        Self {
+            name,
+            api_version,
+            kind,
+            verbs: &["create"],
+        }
+    }
+}
+
+const SCALE: Subresource = Subresource {
+    name: "scale",
+    api_version: "autoscaling/v1",
+    kind: "Scale",
+    verbs: &["get", "patch", "update"],
+};
+
+/// The built-in resources with a status of their own.
+///
+/// # Upstream
+/// The `storage` maps of the `RESTStorage` providers in `pkg/registry`, 1.30.
+const WITH_STATUS: [&str; 27] = [
+    "apiservices",
+    "certificatesigningrequests",
+    "cronjobs",
+    "customresourcedefinitions",
+    "daemonsets",
+    "deployments",
+    "flowschemas",
+    "horizontalpodautoscalers",
+    "ingresses",
+    "jobs",
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "poddisruptionbudgets",
+    "pods",
+    "prioritylevelconfigurations",
+    "replicasets",
+    "replicationcontrollers",
+    "resourceclaims",
+    "resourcequotas",
+    "servicecidrs",
+    "services",
+    "statefulsets",
+    "storageversions",
+    "validatingadmissionpolicies",
+    "volumeattachments",
+];
+
+/// The built-in resources with a scale.
+const WITH_SCALE: [&str; 4] = [
+    "deployments",
+    "replicasets",
+    "replicationcontrollers",
+    "statefulsets",
+];
+
+impl ApiServer {
+    /// The subresources of a kind that this server answers, ordered by name; none for kinds that it does not serve.
+    ///
+    /// Of custom kinds they are what the definition says; one that was registered without a definition has a status.
+    #[must_use]
+    pub fn subresources(&self, kind: KindId) -> Vec<Subresource> {
+        let Ok(known) = self.kind(kind) else {
+            return Vec::new();
+        };
+        let resource = self.resource(kind);
+        let plural = &*resource.resource;
+        let mut found = Vec::new();
+        if resource.custom {
+            let definition = self
+                .definition(kind)
+                .filter(|definition| definition.body.is_some());
+            if definition.is_none() || known.status_subresource {
+                found.push(Subresource::own("status"));
+            }
+            if definition.is_some_and(|definition| crd::scale(definition, &resource.version).is_some()) {
+                found.push(SCALE);
+            }
+        } else {
+            if WITH_STATUS.contains(&plural) {
+                found.push(Subresource::own("status"));
+            }
+            if WITH_SCALE.contains(&plural) {
+                found.push(SCALE);
+            }
+        }
+        match known.special {
+            Special::Pod => {
+                found.push(Subresource::created("binding", "v1", "Binding"));
+                let policy = if self.version.has(EVICTIONS_ARE_STABLE) {
+                    "policy/v1"
+                } else {
+                    "policy/v1beta1"
+                };
+                found.push(Subresource::created("eviction", policy, "Eviction"));
+                if self.version.has(EPHEMERAL_CONTAINERS) {
+                    found.push(Subresource::own("ephemeralcontainers"));
+                }
+                if self.version.has(RESIZE) {
+                    found.push(Subresource::own("resize"));
+                }
+            }
+            Special::Namespace => found.push(Subresource {
+                verbs: &["update"],
+                ..Subresource::own("finalize")
+            }),
+            Special::None | Special::CustomResourceDefinition => {}
+        }
+        if plural == "certificatesigningrequests" && !resource.custom {
+            found.push(Subresource::own("approval"));
+        }
+        found.sort_unstable_by_key(|subresource| subresource.name);
+        found
+    }
+
+    /// Whether a kind has a subresource that this server answers.
+    #[must_use]
+    pub fn has_subresource(&self, kind: KindId, name: &str) -> bool {
+        let all = self.subresources(kind);
+        all.iter().any(|subresource| subresource.name == name)
+    }
+
+    /// Reads a subresource: the object itself, or what stands for it, such as a `Scale`.
+    ///
+    /// # Errors
+    /// In the answer: 404 for a subresource that the kind does not have, 405 for one that is only created.
+    #[must_use]
+    pub fn read_subresource(&self, kind: KindId, namespace: &str, name: &str, subresource: &str) -> Response {
+        if subresource == "scale" {
+            return self
+                .read_scale(kind, namespace, name)
+                .map(Response::of_virtual)
+                .into();
+        }
+        self.part(kind, subresource)
+            .and_then(|_| self.existing(kind, namespace, name))
+            .map(Response::ok)
+            .into()
+    }
+
+    /// Replaces a subresource (PUT). `apiVersion` and `kind` may be missing; where they stand, they must fit.
+    ///
+    /// # Errors
+    /// In the answer: 404 for a subresource that the kind does not have, and what any other write is refused for.
+    pub fn update_subresource(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        object: Value,
+    ) -> Response {
+        if subresource == "scale" {
+            return self.update_scale(kind, namespace, name, &object).into();
+        }
+        self.part(kind, subresource)
+            .and_then(|part| Ok((part, self.manifest(kind, object)?)))
+            .and_then(|(part, object)| self.try_update(kind, namespace, name, object, part))
+            .into()
+    }
+
+    /// Creates a subresource (POST): the `eviction` or the `binding` of a pod, answered with 201 and no object.
+    ///
+    /// An eviction is a deletion with the eviction's options, unless a PodDisruptionBudget that means the pod allows none: 429. One that
+    /// allows it is counted down. A binding sets the node of a pod that has none.
+    ///
+    /// # Upstream
+    /// `EvictionREST` and `BindingREST` in `pkg/registry/core/pod/storage`, 1.30.
+    pub fn create_subresource(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        object: Value,
+    ) -> Response {
+        let special = match self.kind(kind) {
+            Ok(known) => known.special,
+            Err(refusal) => return refusal.into(),
+        };
+        match (special, subresource) {
+            (Special::Pod, "eviction") => self.evict(kind, namespace, name, &object).into(),
+            (Special::Pod, "binding") => self.bind(kind, namespace, name, &object).into(),
+            _ if self.has_subresource(kind, subresource) => {
+                status::method_not_allowed(self.resource(kind), None).into()
+            }
+            _ => status::unserved().into(),
+        }
+    }
+
+    /// The part of an object that a subresource stands for.
+    pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
+        self.kind(kind)?;
+        if !self.has_subresource(kind, subresource) {
+            return Err(status::unserved());
+        }
+        match subresource {
+            "status" => Ok(Part::Status),
+            "finalize" => Ok(Part::Finalize),
+            "approval" => Ok(Part::Approval),
+            "ephemeralcontainers" => Ok(Part::EphemeralContainers),
+            "resize" => Ok(Part::Resize),
+            _ => Err(status::method_not_allowed(self.resource(kind), None)),
+        }
+    }
+}
+
+/// Leaves of a submitted object only what a subresource may change: everything else is as it is stored.
+pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, part: Part) {
+    let sent = std::mem::replace(new, existing.clone());
+    keep_preconditions(new, &sent);
+    match part {
+        Part::Approval => put(new, &["status", "conditions"], sent.at(&["status", "conditions"])),
+        Part::EphemeralContainers => {
+            let path = ["spec", "ephemeralContainers"];
+            put(new, &path, sent.at(&path));
+        }
+        Part::Resize => {
+            for list in ["containers", "initContainers"] {
+                let Some(Value::Array(stored)) = existing.at(&["spec", list]) else {
+                    continue;
+                };
+                let mut containers = stored.clone();
+                let sent = sent.at(&["spec", list]).and_then(Value::as_array);
+                for container in sent.into_iter().flatten() {
+                    let same = |other: &&mut Value| other.get("name") == container.get("name");
+                    let Some(Value::Object(stored)) = containers.iter_mut().find(same) else {
+                        continue;
+                    };
+                    for key in ["resources", "resizePolicy"] {
+                        match container.get(key) {
+                            Some(value) => {
+                                stored.insert(key.to_owned(), value.clone());
+                            }
+                            None => {
+                                stored.remove(key);
+                            }
+                        }
+                    }
+                }
+                put(new, &["spec", list], Some(&Value::Array(containers)));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes over from a submitted object what says which stored one it means.
+fn keep_preconditions(new: &mut StoredObject, sent: &StoredObject) {
+    new.meta.uid.clone_from(&sent.meta.uid);
+    new.meta.resource_version = ResourceVersion::clone(&sent.meta.resource_version);
+}
+
+/// Sets the value at a path of the body, whose last step may be missing; `None` takes it out.
+fn put(object: &mut StoredObject, path: &[&str], value: Option<&Value>) {
+    if object.at(path) == value {
+        return;
+    }
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let mut fields = object.body_mut();
+    for parent in parents {
+        let entry = fields.entry(*parent).or_insert(Value::Null);
+        if !entry.is_object() {
+            *entry = Value::Object(serde_json::Map::new());
+        }
+        match entry {
+            Value::Object(below) => fields = below,
+            // Made an object above.
+            _ => return,
+        }
+    }
+    match value {
+        Some(value) => fields.insert((*last).to_owned(), value.clone()),
+        None => fields.remove(*last),
+    };
+}

@@ -1,0 +1,264 @@
+//! Decides whether a pod may be evicted, and how it is bound to a node.
+
+use std::sync::Arc;
+
+use kubegc_core::{KindId, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
+use serde_json::{Value, json};
+
+use super::{ApiServer, put};
+use crate::{
+    Manifest, Selector, StoredObject,
+    api_server::{
+        EventType, Response, ResponseBody,
+        update::{Author, Part, check_names},
+    },
+    status::{self, Cause, Refusal},
+};
+
+impl ApiServer {
+    /// Evicts a pod.
+    ///
+    /// # Upstream
+    /// `EvictionREST.Create` in `pkg/registry/core/pod/storage/eviction.go`, 1.30.
+    pub(super) fn evict(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        eviction: &Value,
+    ) -> Result<Response, Refusal> {
+        let sent =
+            Manifest::read(eviction.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        if *sent.object.meta.name != *name {
+            return Err(status::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
+        let options = match sent.object.at(&["deleteOptions"]) {
+            None | Some(Value::Null) => DeleteOptionsSpec::default(),
+            Some(options) => read_options(options)?,
+        };
+        let options = options
+            .validate()
+            .map_err(|errors| status::invalid_delete_options(&errors))?;
+        let pod = self.existing(kind, namespace, name)?;
+        let needs_no_budget = pod.meta.is_deleting()
+            || matches!(
+                pod.text_at(&["status", "phase"]),
+                "Succeeded" | "Failed" | "Pending"
+            );
+        let budget = if needs_no_budget {
+            None
+        } else {
+            self.budget_of(&pod)?
+        };
+        if let Some((budgets, budget)) = budget {
+            self.count_down(budgets, &budget, name, options.dry_run)?;
+        }
+        let (answer, _) = self.try_delete(kind, namespace, name, &options)?;
+        // The answer does not show the pod.
+        let status = status::created();
+        Ok(Response {
+            code: status.code,
+            body: ResponseBody::Status(status),
+            warnings: answer.warnings,
+        })
+    }
+
+    /// The disruption budget that means a pod, if there is one.
+    fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>, Refusal> {
+        let catalog = self.catalog();
+        let mut kinds = ["policy/v1", "policy/v1beta1"]
+            .into_iter()
+            .filter_map(|version| catalog.mapping(version, "PodDisruptionBudget"));
+        let Some(kind) = kinds.find(|&kind| self.serves(kind)) else {
+            return Ok(None);
+        };
+        let old = &*self.resource(kind).version == "v1beta1";
+        let mut budgets = self.objects(kind, Some(&pod.meta.namespace));
+        budgets.retain(|budget| selects(budget, pod, old));
+        if budgets.len() > 1 {
+            return Err(status::internal_error(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+        Ok(budgets.pop().map(|budget| (kind, budget)))
+    }
+
+    /// Takes one disruption from a budget. One without a number, as where no controller counts, allows all.
+    fn count_down(
+        &mut self,
+        kind: KindId,
+        budget: &Arc<StoredObject>,
+        pod: &str,
+        dry_run: bool,
+    ) -> Result<(), Refusal> {
+        const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let refused = |message: String, retry_after_seconds| {
+            let cause = Cause {
+                reason: "DisruptionBudget",
+                field: String::new(),
+                message,
+            };
+            Err(status::too_many_requests(REFUSED, cause, retry_after_seconds))
+        };
+        let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64);
+        let name = &budget.meta.name;
+        let Some(allowed) = number("disruptionsAllowed") else {
+            return Ok(());
+        };
+        if number("observedGeneration").is_some_and(|observed| observed < budget.meta.generation) {
+            let message = format!("The disruption budget {name} is still being processed by the server.");
+            return refused(message, Some(10));
+        }
+        if allowed <= 0 {
+            let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
+            let message = format!(
+                "The disruption budget {name} needs {} healthy pods and has {} currently",
+                needed.unwrap_or(0),
+                healthy.unwrap_or(0)
+            );
+            return refused(message, None);
+        }
+        if dry_run {
+            return Ok(());
+        }
+        let mut changed = StoredObject::clone(budget);
+        put(
+            &mut changed,
+            &["status", "disruptionsAllowed"],
+            Some(&(allowed - 1).into()),
+        );
+        let time = self.now.truncate_to_secs().to_string();
+        put(
+            &mut changed,
+            &["status", "disruptedPods", pod],
+            Some(&time.into()),
+        );
+        self.commit(kind, changed, EventType::Modified);
+        Ok(())
+    }
+
+    /// Binds a pod to a node.
+    ///
+    /// # Upstream
+    /// `BindingREST.Create` in `pkg/registry/core/pod/storage/storage.go`, 1.30.
+    pub(super) fn bind(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        binding: &Value,
+    ) -> Result<Response, Refusal> {
+        let sent = Manifest::read(binding.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        if !sent.object.meta.name.is_empty() {
+            check_names(&sent.object.meta, namespace, name)?;
+        }
+        let node = sent.object.text_at(&["target", "name"]);
+        if node.is_empty() {
+            let mut binding = self.resource(kind).clone();
+            binding.kind = "Binding".into();
+            let causes = vec![Cause::required("target.name", "")];
+            return Err(status::invalid(&binding, name, causes));
+        }
+        let existing = self.existing(kind, namespace, name)?;
+        let assigned = existing.text_at(&["spec", "nodeName"]);
+        let why = if existing.meta.is_deleting() {
+            Some(format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            ))
+        } else if !assigned.is_empty() {
+            Some(format!(
+                "pod {name} is already assigned to node {}",
+                status::quoted(assigned)
+            ))
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            let mut binding = self.resource(kind).clone();
+            binding.resource = "pods/binding".into();
+            return Err(status::conflict(&binding, name, &why));
+        }
+        let mut pod = StoredObject::clone(&existing);
+        put(&mut pod, &["spec", "nodeName"], Some(&node.into()));
+        if let Some(Value::Object(annotations)) = sent.object.at(&["metadata", "annotations"]) {
+            for (key, value) in annotations {
+                put(&mut pod, &["metadata", "annotations", key], Some(value));
+            }
+        }
+        set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
+        let written = self.replace(kind, &existing, pod, Part::Binding, Author::Writer)?;
+        self.finish(&written);
+        Ok(status::created().into())
+    }
+}
+
+/// The options of a deletion in their JSON form.
+fn read_options(options: &Value) -> Result<DeleteOptionsSpec, Refusal> {
+    let bad = |field: &str| status::bad_request(format!("deleteOptions.{field} is not what the API defines"));
+    let text = |value: Option<&Value>, field: &str| match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(bad(field)),
+    };
+    let at = |field: &str| options.get(field).filter(|value| !value.is_null());
+    let preconditions = match at("preconditions") {
+        None => None,
+        Some(expected) => Some(Preconditions {
+            uid: text(expected.get("uid"), "preconditions")?.map(|uid| Uid::new(&uid)),
+            resource_version: text(expected.get("resourceVersion"), "preconditions")?
+                .map(|version| ResourceVersion::new(&version)),
+        }),
+    };
+    let dry_run = match at("dryRun") {
+        None => Vec::new(),
+        Some(values) => values
+            .as_array()
+            .ok_or_else(|| bad("dryRun"))?
+            .iter()
+            .map(|value| text(Some(value), "dryRun").map(Option::unwrap_or_default))
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(DeleteOptionsSpec {
+        propagation_policy: text(at("propagationPolicy"), "propagationPolicy")?,
+        orphan_dependents: at("orphanDependents")
+            .map(|value| value.as_bool().ok_or_else(|| bad("orphanDependents")))
+            .transpose()?,
+        preconditions,
+        grace_period_seconds: at("gracePeriodSeconds")
+            .map(|value| value.as_i64().ok_or_else(|| bad("gracePeriodSeconds")))
+            .transpose()?,
+        dry_run,
+    })
+}
+
+fn set_scheduled(pod: &mut StoredObject, now: &str) {
+    let path = ["status", "conditions"];
+    let mut conditions = pod
+        .at(&path)
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    conditions.retain(|condition| condition.get("type") != Some(&"PodScheduled".into()));
+    conditions.push(json!({
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": null,
+        "lastTransitionTime": now,
+    }));
+    put(pod, &path, Some(&conditions.into()));
+}
+
+/// Whether a budget means a pod. Without a selector it means none; an empty one means all, but for `policy/v1beta1` none.
+fn selects(budget: &StoredObject, pod: &StoredObject, old: bool) -> bool {
+    let Some(Value::Object(selector)) = budget.at(&["spec", "selector"]) else {
+        return false;
+    };
+    let text = super::scale::selector_text(budget.at(&["spec", "selector"]));
+    if selector.is_empty() || text.is_empty() {
+        return !old;
+    }
+    text.parse::<Selector>()
+        .is_ok_and(|selector| selector.matches(&pod.meta))
+}

@@ -1,0 +1,295 @@
+//! Decides what a `scale` shows of an object, and what is written back to it.
+//!
+//! # Upstream
+//! `ScaleREST` in `pkg/registry/apps/*/storage` and in `apiextensions-apiserver/pkg/registry/customresource`, 1.30.
+
+use std::sync::Arc;
+
+use kubegc_core::{ApiResource, KindId, ObjectMeta};
+use serde_json::{Value, json};
+
+use super::{ApiServer, SCALE, put};
+use crate::{
+    Manifest, StoredObject,
+    api_server::{
+        Response,
+        apply::ApplyOptions,
+        crd,
+        update::{Author, Part, check_names},
+    },
+    object::put_meta,
+    status::{self, Cause, Refusal},
+};
+
+/// Where an object has its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Paths {
+    wanted: Vec<String>,
+    present: Vec<String>,
+    /// Where a custom resource has its selector, as a text.
+    selector: Option<Vec<String>>,
+    custom: bool,
+}
+
+impl ApiServer {
+    fn scale_paths(&self, kind: KindId) -> Result<Paths, Refusal> {
+        self.kind(kind)?;
+        if !self.has_subresource(kind, SCALE.name) {
+            return Err(status::unserved());
+        }
+        let resource = self.resource(kind);
+        let scale = self
+            .definition(kind)
+            .and_then(|definition| crd::scale(definition, &resource.version));
+        let path = |key: &str, default: &str| {
+            let text = scale
+                .and_then(|scale| scale.get(key)?.as_str())
+                .unwrap_or(default);
+            let steps = text.split('.').filter(|step| !step.is_empty());
+            steps.map(str::to_owned).collect::<Vec<_>>()
+        };
+        Ok(Paths {
+            wanted: path("specReplicasPath", ".spec.replicas"),
+            present: path("statusReplicasPath", ".status.replicas"),
+            selector: scale
+                .map(|_| path("labelSelectorPath", ""))
+                .filter(|path| !path.is_empty()),
+            custom: resource.custom,
+        })
+    }
+
+    pub(super) fn read_scale(&self, kind: KindId, namespace: &str, name: &str) -> Result<Value, Refusal> {
+        let paths = self.scale_paths(kind)?;
+        let existing = self.existing(kind, namespace, name)?;
+        paths.show(&existing)
+    }
+
+    pub(super) fn update_scale(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        scale: &Value,
+    ) -> Result<Response, Refusal> {
+        let paths = self.scale_paths(kind)?;
+        let existing = self.existing(kind, namespace, name)?;
+        let (meta, replicas) = read(scale)?;
+        self.write_scale(kind, &existing, &paths, &meta, replicas)
+    }
+
+    /// Patches the scale as it is shown.
+    pub(in crate::api_server) fn patch_scale(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<Response, Refusal> {
+        let paths = self.scale_paths(kind)?;
+        let existing = self.existing(kind, namespace, name)?;
+        let shown = paths.show(&existing)?;
+        let patched = self.patched_value(self.resource(kind), shown, content_type, body)?;
+        let (meta, replicas) = read(&patched)?;
+        self.write_scale(kind, &existing, &paths, &meta, replicas)
+    }
+
+    /// Applies a `Scale`: the manager owns the number of replicas of the object itself.
+    pub(in crate::api_server) fn apply_scale(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        applied: Value,
+        options: &ApplyOptions,
+    ) -> Result<Response, Refusal> {
+        let paths = self.scale_paths(kind)?;
+        self.existing(kind, namespace, name)?;
+        let (meta, replicas) = read(&applied)?;
+        let mut metadata = serde_json::Map::new();
+        put_meta(&meta, &mut metadata);
+        metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+        if meta.name.is_empty() {
+            metadata.remove("name");
+        }
+        let resource = self.resource(kind);
+        let mut whole = StoredObject::from(ObjectMeta::new("", "", ""));
+        let path: Vec<&str> = paths.wanted.iter().map(String::as_str).collect();
+        if applied
+            .get("spec")
+            .is_some_and(|spec| spec.get("replicas").is_some())
+        {
+            put(&mut whole, &path, Some(&replicas.into()));
+        }
+        let mut whole = whole.to_json(resource);
+        whole["metadata"] = Value::Object(metadata);
+        let answer = self.try_apply(kind, namespace, name, Part::Scale, whole, options)?;
+        paths.answer(answer)
+    }
+
+    fn write_scale(
+        &mut self,
+        kind: KindId,
+        existing: &Arc<StoredObject>,
+        paths: &Paths,
+        meta: &ObjectMeta,
+        replicas: i64,
+    ) -> Result<Response, Refusal> {
+        check_names(meta, &existing.meta.namespace, &existing.meta.name)?;
+        if replicas < 0 {
+            let problem = "must be greater than or equal to 0";
+            let cause = Cause::invalid("spec.replicas", &replicas.to_string(), problem);
+            let scale = ApiResource::new(
+                SCALE.api_version,
+                SCALE.kind,
+                "scales",
+                kubegc_core::Scope::Namespaced,
+            );
+            return Err(status::invalid(&scale, &existing.meta.name, vec![cause]));
+        }
+        if !meta.uid.is_empty() && meta.uid != existing.meta.uid {
+            let why = format!(
+                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                meta.uid, existing.meta.uid
+            );
+            return Err(status::conflict(self.resource(kind), &existing.meta.name, &why));
+        }
+        let mut object = StoredObject::clone(existing);
+        if !meta.resource_version.is_empty() {
+            object.meta.resource_version.clone_from(&meta.resource_version);
+        }
+        let path: Vec<&str> = paths.wanted.iter().map(String::as_str).collect();
+        if object.at(&path).and_then(Value::as_i64) != Some(replicas) {
+            put(&mut object, &path, Some(&replicas.into()));
+        }
+        let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
+        self.finish(&written);
+        paths.answer(Response::ok(written.object))
+    }
+}
+
+impl Paths {
+    fn at<'a>(object: &'a StoredObject, path: &[String]) -> Option<&'a Value> {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        object.at(&path)
+    }
+
+    /// The object as a scale.
+    fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
+        let number = |path: &[String]| Self::at(object, path).and_then(Value::as_i64);
+        let wanted = match number(&self.wanted) {
+            None if self.custom => {
+                let path = format!(".{}", self.wanted.join("."));
+                return Err(status::internal_error(&format!(
+                    "the spec replicas field {} does not exist",
+                    status::quoted(&path)
+                )));
+            }
+            // What the server fills in when such an object is created.
+            wanted => wanted.unwrap_or(1),
+        };
+        let mut metadata = serde_json::Map::new();
+        put_meta(&object.meta, &mut metadata);
+        metadata.retain(|key, _| {
+            matches!(
+                key.as_str(),
+                "name" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
+            )
+        });
+        let spec = if wanted == 0 {
+            json!({})
+        } else {
+            json!({"replicas": wanted})
+        };
+        let mut status = json!({"replicas": number(&self.present).unwrap_or(0)});
+        let selector = match &self.selector {
+            Some(path) => Self::at(object, path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            None if self.custom => String::new(),
+            None => selector_text(object.at(&["spec", "selector"])),
+        };
+        if !selector.is_empty() {
+            status["selector"] = selector.into();
+        }
+        Ok(json!({
+            "kind": SCALE.kind,
+            "apiVersion": SCALE.api_version,
+            "metadata": metadata,
+            "spec": spec,
+            "status": status,
+        }))
+    }
+
+    /// The answer about the object as one about its scale.
+    fn answer(&self, answer: Response) -> Result<Response, Refusal> {
+        match answer.object() {
+            Some(object) => Ok(Response::of_virtual(self.show(object)?).with(answer.warnings)),
+            None => Ok(answer),
+        }
+    }
+}
+
+/// Metadata and number of a scale that was sent.
+fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
+    let manifest = Manifest::read(scale.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+    let fits = |text: &str, expected: &str| text.is_empty() || text == expected;
+    if !fits(&manifest.kind, SCALE.kind) || !fits(&manifest.api_version, SCALE.api_version) {
+        return Err(status::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a Scale",
+            manifest.kind, manifest.api_version
+        )));
+    }
+    let replicas = match manifest.object.at(&["spec", "replicas"]) {
+        None | Some(Value::Null) => 0,
+        Some(value) => value
+            .as_i64()
+            .filter(|replicas| i32::try_from(*replicas).is_ok())
+            .ok_or_else(|| status::bad_request("spec.replicas must be a whole number of 32 bits"))?,
+    };
+    Ok((manifest.object.meta, replicas))
+}
+
+/// A selector in the text form: of a map, or of `matchLabels` and `matchExpressions`.
+pub(super) fn selector_text(selector: Option<&Value>) -> String {
+    let Some(Value::Object(selector)) = selector else {
+        return String::new();
+    };
+    let structured = ["matchLabels", "matchExpressions"]
+        .iter()
+        .any(|key| selector.contains_key(*key));
+    let labels = if structured {
+        selector.get("matchLabels").and_then(Value::as_object)
+    } else {
+        Some(selector)
+    };
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut parts: Vec<(String, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(label, value)| (label.clone(), format!("{label}={}", text(Some(value)))))
+        .collect();
+    let expressions = selector
+        .get("matchExpressions")
+        .filter(|_| structured)
+        .and_then(Value::as_array);
+    for expression in expressions.into_iter().flatten() {
+        let key = text(expression.get("key"));
+        let values = expression.get("values").and_then(Value::as_array);
+        let mut values: Vec<&str> = values.into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let part = match text(expression.get("operator")).as_str() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.clone(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => continue,
+        };
+        parts.push((key, part));
+    }
+    parts.sort_unstable();
+    let parts: Vec<String> = parts.into_iter().map(|(_, part)| part).collect();
+    parts.join(",")
+}

@@ -1,0 +1,159 @@
+//! Decides which objects a field selector means, as far as the text goes: which fields a kind has is the server's.
+
+use kubegc_core::FieldError;
+
+use crate::Selector;
+
+/// A field selector, in the text form of URLs: `metadata.name=web,status.phase!=Failed`.
+///
+/// Values may hold commas, equal signs and backslashes behind a backslash.
+///
+/// # Examples
+/// ```
+/// use kubegc_sim::FieldSelector;
+/// let selector: FieldSelector = "metadata.name=web,status.phase!=Failed".parse()?;
+/// assert!(selector.matches_by(|field| if field == "metadata.name" { "web".to_owned() } else { "Running".to_owned() }));
+/// assert!("metadata.name".parse::<FieldSelector>().is_err());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+///
+/// # Upstream
+/// `ParseSelector` in `apimachinery/pkg/fields/selector.go`, 1.30.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Requirement {
+    field: String,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    /// Selects everything.
+    #[must_use]
+    pub const fn everything() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Whether it says nothing.
+    #[must_use]
+    pub const fn is_everything(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields that it asks for, in its order.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|requirement| &*requirement.field)
+    }
+
+    /// The one value that a field must have, if it asks for one.
+    #[must_use]
+    pub fn exact(&self, field: &str) -> Option<&str> {
+        let mut own = self.0.iter().filter(|requirement| requirement.equal);
+        own.find(|requirement| requirement.field == field)
+            .map(|requirement| &*requirement.value)
+    }
+
+    /// Whether an object is meant whose fields have these values; a field that is missing is empty.
+    pub fn matches_by(&self, mut value: impl FnMut(&str) -> String) -> bool {
+        self.0
+            .iter()
+            .all(|requirement| (value(&requirement.field) == requirement.value) == requirement.equal)
+    }
+}
+
+impl std::str::FromStr for FieldSelector {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let mut requirements = Vec::new();
+        for part in terms(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let bad = |problem: &str| FieldError::invalid("fieldSelector", text, problem);
+            let (field, value, equal) = split(part).ok_or_else(|| bad("unable to parse requirement"))?;
+            requirements.push(Requirement {
+                field: field.to_owned(),
+                value: unescaped(value)
+                    .ok_or_else(|| bad("invalid field selector: invalid escape sequence"))?,
+                equal,
+            });
+        }
+        Ok(Self(requirements))
+    }
+}
+
+/// The terms between commas that no backslash precedes.
+fn terms(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (index, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+/// Field, value and whether they are to be equal, at the first operator.
+fn split(term: &str) -> Option<(&str, &str, bool)> {
+    let place = term.find(['!', '='])?;
+    let (field, rest) = term.split_at(place);
+    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+        if let Some(value) = rest.strip_prefix(operator) {
+            return Some((field, value, equal));
+        }
+    }
+    None
+}
+
+fn unescaped(value: &str) -> Option<String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => plain.push(chars.next().filter(|c| matches!(c, '\\' | ',' | '='))?),
+            // An operator that was not escaped.
+            '=' => return None,
+            c => plain.push(c),
+        }
+    }
+    Some(plain)
+}
+
+/// Which objects of a list are meant: by their labels and by their fields.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// By labels.
+    pub labels: Selector,
+    /// By fields.
+    pub fields: FieldSelector,
+}
+
+impl From<Selector> for Filter {
+    fn from(labels: Selector) -> Self {
+        Self {
+            labels,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<FieldSelector> for Filter {
+    fn from(fields: FieldSelector) -> Self {
+        Self {
+            fields,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Who owns fields after writes that are no applies: only objects that somebody applied keep account of it.
+
+use serde_json::{Value, json};
+
+use crate::world::{MERGE, World, world};
+
+fn applied() -> World {
+    let mut world = world();
+    let config = json!({"metadata": {"name": "a", "finalizers": ["x.dev/a"]}, "spec": {"replicas": 1, "paused": true}});
+    assert_eq!(world.apply("Deployment", "one", config).code, 201);
+    world.server.set_field_manager("editor");
+    world
+}
+
+#[test]
+fn objects_that_nobody_applied_keep_no_account() {
+    let mut world = world();
+    world.server.set_field_manager("editor");
+    assert_eq!(world.server.field_manager(), "editor");
+    world.put_json(
+        "Deployment",
+        json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}),
+    );
+    world.patch("Deployment", "a", MERGE, &json!({"spec": {"replicas": 2}}));
+    assert_eq!(world.managers("Deployment", "a"), []);
+}
+
+#[test]
+fn a_write_takes_the_fields_that_it_changes() {
+    let one = |fields: Value| ("one Apply".to_owned(), fields);
+    let finalizer = json!({"f:finalizers": {"v:\"x.dev/a\"": {}}});
+    for (patch, expected) in [
+        (
+            json!({"spec": {"replicas": 2}}),
+            vec![
+                one(json!({"f:metadata": finalizer, "f:spec": {"f:paused": {}}})),
+                ("editor Update".to_owned(), json!({"f:spec": {"f:replicas": {}}})),
+            ],
+        ),
+        (
+            json!({"metadata": {"annotations": {"n": "1"}}}),
+            vec![
+                one(json!({"f:metadata": finalizer, "f:spec": {"f:paused": {}, "f:replicas": {}}})),
+                (
+                    "editor Update".to_owned(),
+                    json!({"f:metadata": {"f:annotations": {".": {}, "f:n": {}}}}),
+                ),
+            ],
+        ),
+        (
+            json!({"metadata": {"finalizers": null}, "spec": {"paused": null}}),
+            vec![one(json!({"f:spec": {"f:replicas": {}}}))],
+        ),
+        (
+            json!({"spec": {"replicas": 1}}),
+            vec![one(
+                json!({"f:metadata": finalizer, "f:spec": {"f:paused": {}, "f:replicas": {}}}),
+            )],
+        ),
+    ] {
+        let mut world = applied();
+        assert_eq!(world.patch("Deployment", "a", MERGE, &patch).code, 200);
+        assert_eq!(world.managers("Deployment", "a"), expected, "{patch}");
+        // The same again is no write.
+        let revision = world.server.revision();
+        world.patch("Deployment", "a", MERGE, &patch);
+        assert_eq!(world.server.revision(), revision);
+    }
+}
+
+#[test]
+fn a_subresource_is_named_with_its_writer() {
+    let mut world = applied();
+    let kind = world.kind("Deployment");
+    let body = json!({"status": {"readyReplicas": 1}}).to_string();
+    let answer = world
+        .server
+        .patch_subresource(kind, "ns", "a", "status", MERGE, body.as_bytes());
+    assert_eq!(answer.code, 200);
+    let scale = json!({"metadata": {"name": "a"}, "spec": {"replicas": 4}});
+    assert_eq!(
+        world
+            .server
+            .update_subresource(kind, "ns", "a", "scale", scale)
+            .code,
+        200
+    );
+    let managers = world.managers("Deployment", "a");
+    let of = |name: &str| {
+        managers
+            .iter()
+            .find(|(manager, _)| manager == name)
+            .map(|(_, fields)| fields)
+    };
+    assert_eq!(
+        of("editor Update status"),
+        Some(&json!({"f:status": {"f:readyReplicas": {}}}))
+    );
+    assert_eq!(
+        of("editor Update scale"),
+        Some(&json!({"f:spec": {"f:replicas": {}}}))
+    );
+}
+
+#[test]
+fn the_account_itself_can_be_edited_by_those_who_know_it() {
+    let cleared = json!([{}]);
+    let other = json!([{"manager": "other", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:paused": {}}}}]);
+    let names = |world: &World| -> Vec<String> {
+        let managers = world.managers("Deployment", "a");
+        managers.into_iter().map(|(name, _)| name).collect()
+    };
+    for (list, expected) in [
+        (cleared, vec![]),
+        (other, vec!["other Apply"]),
+        // Left out, empty or broken: as it was.
+        (Value::Null, vec!["one Apply"]),
+        (json!([]), vec!["one Apply"]),
+        (json!([{"manager": "x", "operation": "Odd"}]), vec!["one Apply"]),
+    ] {
+        for with_put in [false, true] {
+            let mut world = applied();
+            let answer = if with_put {
+                let mut object = world.get("Deployment", "a");
+                object["metadata"]["managedFields"] = list.clone();
+                world.update("Deployment", "a", object)
+            } else {
+                let patch = json!({"metadata": {"managedFields": list}});
+                world.patch("Deployment", "a", MERGE, &patch)
+            };
+            assert_eq!(answer.code, 200);
+            assert_eq!(names(&world), expected, "{list}");
+        }
+        // Nobody edits it through a subresource.
+        let mut world = applied();
+        let kind = world.kind("Deployment");
+        let body = json!({"metadata": {"managedFields": list}}).to_string();
+        world
+            .server
+            .patch_subresource(kind, "ns", "a", "status", MERGE, body.as_bytes());
+        assert_eq!(names(&world), ["one Apply"]);
+    }
+}
+
+#[test]
+fn what_was_cleared_belongs_to_nobody_until_the_next_apply() {
+    let mut world = applied();
+    world.patch(
+        "Deployment",
+        "a",
+        MERGE,
+        &json!({"metadata": {"managedFields": [{}]}}),
+    );
+    world.patch("Deployment", "a", MERGE, &json!({"spec": {"replicas": 7}}));
+    assert_eq!(world.managers("Deployment", "a"), []);
+    let config = json!({"metadata": {"name": "a"}, "spec": {"replicas": 7}});
+    assert_eq!(world.apply("Deployment", "one", config).code, 200);
+    let names: Vec<String> = world
+        .managers("Deployment", "a")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["one Apply", "before-first-apply Update"]);
+}

@@ -1,0 +1,312 @@
+//! Field selectors: which fields a kind has, what their values are, and what lists and deletions make of them.
+
+use kubegc_core::deletion::DeleteOptionsSpec;
+use kubegc_sim::{FieldSelector, Filter, Manifest};
+use serde_json::{Value, json};
+
+use crate::world::{message, served, world, world_of};
+
+fn fields(text: &str) -> Filter {
+    text.parse::<FieldSelector>().unwrap().into()
+}
+
+#[test]
+fn selectors_are_read_as_the_server_reads_them() {
+    let value = |field: &str| match field {
+        "a" => "1".to_owned(),
+        "b" => "x,y=z\\".to_owned(),
+        _ => String::new(),
+    };
+    for (text, expected) in [
+        ("", Some(true)),
+        (",", Some(true)),
+        ("a=1", Some(true)),
+        ("a==1", Some(true)),
+        ("a!=1", Some(false)),
+        ("a!=2,missing=", Some(true)),
+        ("a=1,a=2", Some(false)),
+        (r"b=x\,y\=z\\", Some(true)),
+        ("a", None),
+        ("a!1", None),
+        ("a=1=2", None),
+        (r"a=\n", None),
+        (r"a=1\", None),
+    ] {
+        let read = text.parse::<FieldSelector>();
+        assert_eq!(
+            read.ok().map(|selector| selector.matches_by(value)),
+            expected,
+            "{text}"
+        );
+    }
+    let selector: FieldSelector = "metadata.name=a,status.phase!=x".parse().unwrap();
+    assert_eq!(selector.exact("metadata.name"), Some("a"));
+    assert_eq!(selector.exact("status.phase"), None);
+    assert!(!selector.is_everything() && FieldSelector::everything().is_everything());
+}
+
+#[test]
+fn objects_are_selected_by_the_fields_that_their_kind_has() {
+    let pod = json!({"metadata": {"name": "a", "namespace": "ns"},
+        "spec": {"nodeName": "n", "restartPolicy": "Always", "schedulerName": "s", "serviceAccountName": "sa"},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "nominatedNodeName": "m"}});
+    let event = json!({"metadata": {"name": "a"}, "reason": "R", "type": "Warning", "source": {"component": "c"},
+        "reportingComponent": "r", "involvedObject": {"kind": "Pod", "name": "p", "uid": "u"}});
+    for (api_version, kind, object, matching, other) in [
+        (
+            "v1",
+            "ConfigMap",
+            json!({"metadata": {"name": "a", "namespace": "ns"}}),
+            "metadata.name=a,metadata.namespace=ns",
+            "metadata.name=b",
+        ),
+        (
+            "v1",
+            "Pod",
+            pod.clone(),
+            "spec.nodeName=n,spec.restartPolicy=Always,spec.schedulerName=s",
+            "spec.nodeName=",
+        ),
+        (
+            "v1",
+            "Pod",
+            pod.clone(),
+            "spec.serviceAccountName=sa,spec.hostNetwork=false",
+            "spec.hostNetwork=true",
+        ),
+        (
+            "v1",
+            "Pod",
+            pod,
+            "status.phase=Running,status.podIP=10.0.0.1,status.nominatedNodeName=m",
+            "status.phase!=Running",
+        ),
+        (
+            "v1",
+            "Event",
+            event.clone(),
+            "involvedObject.kind=Pod,involvedObject.name=p,involvedObject.uid=u",
+            "involvedObject.name=q",
+        ),
+        (
+            "v1",
+            "Event",
+            event,
+            "reason=R,type=Warning,source=c,reportingComponent=r",
+            "type=Normal",
+        ),
+        (
+            "v1",
+            "Secret",
+            json!({"metadata": {"name": "a"}, "type": "Opaque"}),
+            "type=Opaque",
+            "type!=Opaque",
+        ),
+        (
+            "v1",
+            "Namespace",
+            json!({"metadata": {"name": "a"}, "status": {"phase": "Active"}}),
+            "status.phase=Active",
+            "status.phase=Terminating",
+        ),
+        (
+            "v1",
+            "Node",
+            json!({"metadata": {"name": "a"}}),
+            "spec.unschedulable=false",
+            "spec.unschedulable=true",
+        ),
+        (
+            "v1",
+            "Node",
+            json!({"metadata": {"name": "a"}, "spec": {"unschedulable": true}}),
+            "spec.unschedulable=true",
+            "spec.unschedulable!=true",
+        ),
+        (
+            "apps/v1",
+            "ReplicaSet",
+            json!({"metadata": {"name": "a"}, "status": {"replicas": 2}}),
+            "status.replicas=2",
+            "status.replicas=0",
+        ),
+        (
+            "batch/v1",
+            "Job",
+            json!({"metadata": {"name": "a"}}),
+            "status.successful=0",
+            "status.successful=1",
+        ),
+        (
+            "certificates.k8s.io/v1",
+            "CertificateSigningRequest",
+            json!({"metadata": {"name": "a"}, "spec": {"signerName": "s"}}),
+            "spec.signerName=s",
+            "spec.signerName=t",
+        ),
+    ] {
+        let world = world();
+        let kind = served(&world, api_version, kind);
+        let object = Manifest::read(object).unwrap().object;
+        assert!(
+            world.server.check_filter(kind, &fields(matching)).is_ok(),
+            "{matching}"
+        );
+        assert!(
+            world.server.matches(kind, &fields(matching), &object),
+            "{matching}"
+        );
+        assert!(world.server.check_filter(kind, &fields(other)).is_ok());
+        assert!(!world.server.matches(kind, &fields(other), &object), "{other}");
+    }
+}
+
+#[test]
+fn a_field_that_a_kind_does_not_have_is_refused() {
+    for (kind, label, expected) in [
+        ("Pod", "spec.color", "field label not supported: spec.color"),
+        (
+            "Job",
+            "status.phase",
+            "field label \"status.phase\" not supported for Job",
+        ),
+        ("Child", "spec.color", "field label not supported: spec.color"),
+        (
+            "Boss",
+            "metadata.namespace",
+            "field label not supported: metadata.namespace",
+        ),
+        (
+            "ConfigMap",
+            "data.k",
+            "\"data.k\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+    ] {
+        let mut world = world();
+        let kind = world.kind(kind);
+        let filter = fields(&format!("{label}=x"));
+        let answers = [
+            world.server.list_filtered(kind, None, &filter),
+            world
+                .server
+                .delete_collection_filtered(kind, None, &filter, &DeleteOptionsSpec::default()),
+            *world.server.check_filter(kind, &filter).unwrap_err(),
+        ];
+        for answer in answers {
+            assert_eq!((answer.code, message(&answer)), (400, expected));
+        }
+    }
+}
+
+#[test]
+fn lists_and_collections_take_labels_and_fields_together() {
+    let mut world = world();
+    for (name, label, kind) in [("a", "x", "Opaque"), ("b", "x", "tls"), ("c", "y", "Opaque")] {
+        world.put_json(
+            "Secret",
+            json!({"metadata": {"name": name, "labels": {"l": label}}, "type": kind}),
+        );
+    }
+    let kind = world.kind("Secret");
+    let filter = Filter {
+        labels: "l=x".parse().unwrap(),
+        fields: "type=Opaque".parse().unwrap(),
+    };
+    let names = |items: &[std::sync::Arc<kubegc_sim::StoredObject>]| -> Vec<String> {
+        items.iter().map(|item| item.meta.name.to_string()).collect()
+    };
+    let listed = world.server.list_filtered(kind, Some("ns"), &filter);
+    assert_eq!(names(listed.items()), ["a"]);
+    let by_label = Filter::from("l=x".parse::<kubegc_sim::Selector>().unwrap());
+    assert_eq!(
+        names(world.server.list_filtered(kind, None, &by_label).items()),
+        ["a", "b"]
+    );
+    let options = DeleteOptionsSpec::default();
+    let answer = world
+        .server
+        .delete_collection_filtered(kind, Some("ns"), &filter, &options);
+    assert_eq!(answer.code, 200);
+    let left = world.server.list_filtered(kind, None, &Filter::default());
+    assert_eq!(names(left.items()), ["b", "c"]);
+}
+
+#[test]
+fn a_definition_names_the_fields_of_its_kind() {
+    let mut world = world_of("1.31.0");
+    let definition = json!({
+        "metadata": {"name": "things.test.dev"},
+        "spec": {"group": "test.dev", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
+            "versions": [{"name": "v1", "served": true, "selectableFields": [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.on"}]}]},
+    });
+    world.put_json("CustomResourceDefinition", definition);
+    let kind = served(&world, "test.dev/v1", "Thing");
+    for (name, spec) in [
+        ("a", json!({"color": "red", "on": true})),
+        ("b", json!({"color": "blue"})),
+    ] {
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
+    }
+    for (text, expected) in [
+        ("spec.color=red", vec!["a"]),
+        ("spec.on=true", vec!["a"]),
+        ("spec.on=", vec!["b"]),
+        ("spec.color!=red", vec!["b"]),
+        ("spec.color!=green,metadata.namespace=ns", vec!["a", "b"]),
+    ] {
+        let answer = world.server.list_filtered(kind, None, &fields(text));
+        let names: Vec<&str> = answer.items().iter().map(|item| &*item.meta.name).collect();
+        assert_eq!(names, expected, "{text}");
+    }
+    assert_eq!(
+        world
+            .server
+            .list_filtered(kind, None, &fields("spec.size=1"))
+            .code,
+        400
+    );
+}
+
+#[test]
+fn events_tell_what_was_before() {
+    let mut world = world();
+    let start = world.server.revision();
+    world.put_json(
+        "Secret",
+        json!({"metadata": {"name": "a", "finalizers": ["x.dev/a"]}, "type": "Opaque"}),
+    );
+    world.delete("Secret", "a", &DeleteOptionsSpec::default());
+    world.patch(
+        "Secret",
+        "a",
+        crate::world::MERGE,
+        &json!({"metadata": {"finalizers": null}}),
+    );
+    let kind = world.kind("Secret");
+    let mut last = None;
+    let mut seen = Vec::new();
+    for event in world.server.events_since(kind, start).unwrap() {
+        assert_eq!(event.previous, last, "{:?}", event.event_type);
+        seen.push(format!("{:?}", event.event_type));
+        last = Some(event.object.clone());
+    }
+    assert_eq!(seen, ["Added", "Modified", "Deleted"]);
+    let loaded = json!({"metadata": {"name": "b", "namespace": "ns", "uid": "u"}});
+    let loaded = Manifest::read(loaded).unwrap().object;
+    world.server.insert(kind, loaded).unwrap();
+    let start = world.server.revision();
+    world.patch("Secret", "b", crate::world::MERGE, &json!({"type": "x"}));
+    let before: Vec<Value> = world
+        .server
+        .events_since(kind, start)
+        .unwrap()
+        .map(|event| {
+            event
+                .previous
+                .as_ref()
+                .map_or(Value::Null, |object| object.meta.uid.to_string().into())
+        })
+        .collect();
+    assert_eq!(before, [json!("u")], "what was loaded is known too");
+}
