@@ -116,6 +116,35 @@ fn kinds_that_are_defined_later_are_collected_at_once() {
     assert!(!world.is_there("v1", "ConfigMap", "shop", "config"));
 }
 
+/// What is deleted after the start was there when the collector listed: its dependents see it go, blocking or not.
+#[test]
+fn what_was_there_at_the_start_is_known() {
+    let mut world = World::new(ControlPlane::without_collector);
+    let owner = world.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let references = owned_by("v1", "Secret", "owner", &owner);
+    world.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "free", "finalizers": ["shop/hold"], "ownerReferences": references}}),
+    );
+    world.plane = ControlPlane::new(&world.server, Assumptions::default());
+    let secrets = world.kind("v1", "Secret");
+    let foreground = kubegc_core::DeleteOptions::policy(kubegc_core::PropagationPolicy::Foreground);
+    world.server.delete_with(secrets, "shop", "owner", &foreground);
+    world.rest();
+    let config_maps = world.kind("v1", "ConfigMap");
+    let dependent = world.server.object(config_maps, "shop", "free").unwrap();
+    assert!(
+        dependent.meta.is_deleting(),
+        "a foreground deletion asks every dependent to go"
+    );
+    assert!(
+        !world.is_there("v1", "Secret", "shop", "owner"),
+        "and waits for none that does not block"
+    );
+}
+
 #[test]
 fn a_definition_takes_its_objects_and_their_dependents_along() {
     let mut world = World::new(ControlPlane::new);

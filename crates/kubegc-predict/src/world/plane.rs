@@ -106,10 +106,12 @@ pub enum Turn {
 }
 
 impl ControlPlane {
-    /// Starts with what is on the server now.
+    /// Starts with what is on the server now: that is what the collector has listed, and from here on it watches.
     #[must_use]
     pub fn new(server: &ApiServer, assumptions: Assumptions) -> Self {
-        Self::start(server, Arc::new(server.discover()), assumptions, Company::Others)
+        let mut plane = Self::start(server, Arc::new(server.discover()), assumptions, Company::Others);
+        plane.list_all(server);
+        plane
     }
 
     /// The same without the collector: for a cluster in which another one runs, or none.
@@ -226,6 +228,19 @@ impl ControlPlane {
             self.environment.next_certain(server),
             self.environment.next_retry(),
         )
+    }
+
+    /// Lists what the collector wants to watch. It makes no call before it has seen every list.
+    fn list_all(&mut self, server: &ApiServer) {
+        while self.collector.monitors().any(|(_, _, synced)| !synced) {
+            match self.collector.poll_output() {
+                Output::Watch(monitor) => self.list(server, monitor),
+                Output::Event(warning) => self.warnings.push(*warning),
+                Output::Discover | Output::Unwatch(_) => {}
+                // A call comes only after the last list.
+                Output::Call(_) | Output::Wait(_) => return,
+            }
+        }
     }
 
     /// Performs all that the collector asks for now. Answers when it wants to try again.

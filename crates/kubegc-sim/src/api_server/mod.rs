@@ -27,7 +27,7 @@ use std::sync::Arc;
 use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, Timestamp};
 
 pub use apply::ApplyOptions;
-pub use crd::{CrdCleaner, CrdStep, FINALIZER_CRD_CLEANUP};
+pub use crd::{CrdCleaner, CrdStep, FINALIZER_CRD_CLEANUP, version_priority};
 pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};

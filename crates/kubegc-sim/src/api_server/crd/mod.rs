@@ -173,7 +173,10 @@ fn resources_of(object: &StoredObject) -> Vec<ApiResource> {
         None => vec![text(&["spec", "version"])],
     };
     versions.retain(|version| !version.is_empty());
-    let preferred = versions.iter().copied().max_by_key(|version| priority(version));
+    let preferred = versions
+        .iter()
+        .copied()
+        .max_by_key(|version| version_priority(version));
     versions
         .into_iter()
         .map(|version| {
@@ -185,8 +188,12 @@ fn resources_of(object: &StoredObject) -> Vec<ApiResource> {
         .collect()
 }
 
-/// The rank of a version: stable before beta before alpha, then the greater numbers; anything else last.
-fn priority(version: &str) -> (u8, u32, u32, std::cmp::Reverse<&str>) {
+/// The rank of a version of a custom resource: stable above beta above alpha, then the greater numbers; anything else lowest.
+///
+/// # Upstream
+/// `CompareKubeAwareVersionStrings` in `apimachinery/pkg/version/helpers.go`.
+#[must_use]
+pub fn version_priority(version: &str) -> impl Ord + use<'_> {
     let rank = || {
         let rest = version.strip_prefix('v')?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
