@@ -7,26 +7,29 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt, StreamExt,
-    future::{BoxFuture, Either, select},
+    future::{AbortHandle, Abortable, BoxFuture, Either, select},
     stream::FuturesUnordered,
 };
 
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, ObjectStore, PropagationPolicy, ResourceVersion, StoreError,
-    Timestamp, WatchStream,
+    ApiResource, Catalog, Clock, DeleteOptions, ObjectRef, ObjectStore, PropagationPolicy, ResourceVersion,
+    StoreError, Timestamp, WatchStream,
     deletion::Propagation,
     store::{Address, Discovered, MetaList, WatchItem},
 };
 
 use crate::{
     Collector, Settings,
-    call::{Answer, Ask, Request},
-    collector::{Call, CallId, Input, Misuse, MonitorId, Output, WatchEvent},
+    call::{Answer, Ask, Conclusion, Request},
+    collector::{Call, CallId, Input, Misuse, MonitorId, Output, Wait, WatchEvent},
     effect::InvalidNamespace,
 };
 
-/// How long to wait before a list, watch or discovery that failed is tried again.
+/// How long to wait before a list, watch or discovery that failed for the first time is tried again, and before a watch is opened again that ended without
+/// having delivered anything.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The longest such wait: each failure in a row doubles it.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How many outputs are taken before inputs get their turn again.
 const OUTPUTS_PER_TURN: usize = 256;
 
@@ -52,13 +55,24 @@ pub enum Report {
     },
     /// The served kinds could not be asked for; it is tried again.
     DiscoveryFailed(StoreError),
+    /// An attempt ended, where the settings say to record that.
+    Concluded {
+        /// The object that was attempted.
+        object: ObjectRef,
+        /// How it went.
+        conclusion: Conclusion,
+    },
+    /// There is nothing to do until a time, or until something happens. What watches have delivered meanwhile is handed in next.
+    Waiting(Wait),
 }
 
 /// Collects until `stop` is ready, then finishes the calls in flight and returns the collector.
 ///
 /// # Guarantees
-/// Each call is performed once and its answer handed in once; lost answers are [`Answer::Unknown`]. Watches are opened again where they ended, with a new
-/// list where they are too old. One resource that cannot be listed does not keep the others from being watched.
+/// Each call is performed once and its answer handed in once; lost answers are [`Answer::Unknown`]. A watch that ended is opened again at the version seen
+/// last, at once where it had delivered something and after a second where it had not. A new list is made only where the version is too old, the resource
+/// was not there, or no version is known. Lists and watches that fail are tried again after 1 s, 2 s, and so on up to 30 s, resource by resource, until something is delivered.
+/// One resource that cannot be listed does not keep the others from being watched, and what is no longer watched is dropped at once.
 ///
 /// # Errors
 /// [`Misuse::TimeWentBack`]: the clock broke its promise.
@@ -74,12 +88,16 @@ where
     C: Clock + ?Sized,
 {
     let mut stop = pin!(stop.fuse());
+    let recording = settings.record_conclusions;
     let mut collector = Collector::new(settings);
     let mut tasks: FuturesUnordered<BoxFuture<'_, Done>> = FuturesUnordered::new();
-    let mut watched: BTreeMap<MonitorId, ApiResource> = BTreeMap::new();
+    let mut watched: BTreeMap<MonitorId, Watched> = BTreeMap::new();
+    let mut discovery_failures = 0;
     let mut stopping = false;
     collector.handle(clock.now(), Input::Tick)?;
     loop {
+        // Looked at before anything new is begun.
+        stopping = stopping || (&mut stop).now_or_never().is_some();
         let mut until = None;
         let mut busy = true;
         for _ in 0..OUTPUTS_PER_TURN {
@@ -90,12 +108,15 @@ where
                 Output::Discover => tasks.push(discover(store, clock, None).boxed()),
                 Output::Watch(monitor) => {
                     if let Some(resource) = collector.monitor(monitor) {
-                        watched.insert(monitor, resource.clone());
-                        tasks.push(list(store, clock, monitor, resource.clone(), None).boxed());
+                        let mut watch = Watched::new(monitor, resource.clone());
+                        tasks.push(watch.go_on(store, clock, Next::List(None)));
+                        watched.insert(monitor, watch);
                     }
                 }
                 Output::Unwatch(monitor) => {
-                    watched.remove(&monitor);
+                    if let Some(watch) = watched.remove(&monitor) {
+                        watch.abort.abort();
+                    }
                 }
                 Output::Call(call) => {
                     let catalog = Arc::clone(collector.catalog());
@@ -103,6 +124,7 @@ where
                 }
                 Output::Event(warning) => report(Report::Warning(warning)),
                 Output::Wait(wait) => {
+                    report(Report::Waiting(wait));
                     until = wait.until;
                     busy = false;
                     break;
@@ -125,18 +147,17 @@ where
         match woken {
             Woken::Stop => stopping = true,
             Woken::Time => collector.handle(now, Input::Tick)?,
+            Woken::Done(Done::Aborted) => {}
             Woken::Done(Done::Discovered(Ok(Discovered { catalog, failed }))) => {
-                collector.handle(
-                    now,
-                    Input::Catalog {
-                        catalog: Arc::new(catalog),
-                        failed,
-                    },
-                )?;
+                discovery_failures = 0;
+                let catalog = Arc::new(catalog);
+                collector.handle(now, Input::Catalog { catalog, failed })?;
             }
             Woken::Done(Done::Discovered(Err(error))) => {
                 report(Report::DiscoveryFailed(error));
-                tasks.push(discover(store, clock, Some(now.saturating_add(RETRY_AFTER))).boxed());
+                discovery_failures += 1;
+                let at = now.saturating_add(delay(discovery_failures));
+                tasks.push(discover(store, clock, Some(at)).boxed());
             }
             Woken::Done(Done::Performed(id, performed)) => {
                 let (ask, answer) = *performed;
@@ -146,17 +167,95 @@ where
                 });
                 collector.handle(now, Input::Answer { call: id, answer })?;
             }
-            Woken::Done(Done::Watched(monitor, watched_step)) => {
-                let Some(resource) = watched.get(&monitor) else {
+            Woken::Done(Done::Watched(monitor, step)) => {
+                let Some(watch) = watched.get_mut(&monitor) else {
                     continue;
                 };
-                let next = follow(&mut collector, now, monitor, watched_step, resource, &mut report)?;
-                tasks.push(match next {
-                    Next::Read(stream) => read(monitor, stream).boxed(),
-                    Next::Watch(since) => open(store, monitor, resource.clone(), since).boxed(),
-                    Next::List(at) => list(store, clock, monitor, resource.clone(), at).boxed(),
-                });
+                let next = follow(&mut collector, now, watch, step, &mut report)?;
+                tasks.push(watch.go_on(store, clock, next));
             }
+        }
+        if recording {
+            for (object, conclusion) in collector.take_conclusions() {
+                report(Report::Concluded { object, conclusion });
+            }
+        }
+    }
+}
+
+/// How long to wait after so many failures in a row.
+fn delay(failures: u32) -> Duration {
+    // Beyond five doublings the maximum is reached.
+    let doublings = failures.saturating_sub(1).min(5);
+    (RETRY_AFTER * (1 << doublings)).min(RETRY_AFTER_MAX)
+}
+
+/// What is known of the watch of one resource.
+struct Watched {
+    monitor: MonitorId,
+    resource: ApiResource,
+    /// The version up to which everything was delivered; empty where none is known.
+    version: ResourceVersion,
+    /// Whether the watch that is open has delivered anything.
+    delivered: bool,
+    /// Failures since something was delivered.
+    failures: u32,
+    /// Ends the step under way.
+    abort: AbortHandle,
+}
+
+impl Watched {
+    fn new(monitor: MonitorId, resource: ApiResource) -> Self {
+        Self {
+            monitor,
+            resource,
+            version: ResourceVersion::default(),
+            delivered: false,
+            failures: 0,
+            abort: AbortHandle::new_pair().0,
+        }
+    }
+
+    /// The next step of the watch, as a task.
+    fn go_on<'t, S, C>(&mut self, store: &'t S, clock: &'t C, next: Next) -> BoxFuture<'t, Done>
+    where
+        S: ObjectStore + ?Sized,
+        C: Clock + ?Sized,
+    {
+        let (abort, registration) = AbortHandle::new_pair();
+        self.abort = abort;
+        let (monitor, resource) = (self.monitor, self.resource.clone());
+        let step = match next {
+            Next::Read(stream) => read(stream).boxed(),
+            Next::Watch(at) => open(store, clock, resource, self.version.clone(), at).boxed(),
+            Next::List(at) => list(store, clock, resource, at).boxed(),
+        };
+        let step = step.map(move |step| Done::Watched(monitor, step));
+        Abortable::new(step, registration)
+            .map(|done| done.unwrap_or(Done::Aborted))
+            .boxed()
+    }
+
+    fn delivered(&mut self, version: &ResourceVersion) {
+        self.delivered = true;
+        self.failures = 0;
+        if !version.is_empty() {
+            self.version = version.clone();
+        }
+    }
+
+    /// Counts a failure and says when to try again.
+    fn failed(&mut self, now: Timestamp) -> Timestamp {
+        self.failures = self.failures.saturating_add(1);
+        now.saturating_add(delay(self.failures))
+    }
+
+    /// Opens the watch again, with a list first where no version is known.
+    fn again(&self, at: Option<Timestamp>) -> Next {
+        if self.version.is_empty() {
+            Next::List(at)
+        } else {
+            Next::Watch(at)
         }
     }
 }
@@ -165,6 +264,8 @@ enum Done {
     Discovered(Result<Discovered, StoreError>),
     Performed(CallId, Box<(Ask, Answer)>),
     Watched(MonitorId, WatchStep),
+    /// The resource is no longer watched.
+    Aborted,
 }
 
 enum WatchStep {
@@ -175,7 +276,7 @@ enum WatchStep {
 
 enum Next {
     Read(Box<dyn WatchStream>),
-    Watch(ResourceVersion),
+    Watch(Option<Timestamp>),
     List(Option<Timestamp>),
 }
 
@@ -230,11 +331,11 @@ fn woken<A, B>(either: Either<(Done, A), ((), B)>) -> Woken {
 fn follow(
     collector: &mut Collector,
     now: Timestamp,
-    monitor: MonitorId,
+    watch: &mut Watched,
     step: WatchStep,
-    resource: &ApiResource,
     report: &mut impl FnMut(Report),
 ) -> Result<Next, Misuse> {
+    let monitor = watch.monitor;
     let mut tell = |event| collector.handle(now, Input::Watch { monitor, event });
     let error = match step {
         WatchStep::Listed(Ok(list)) => {
@@ -243,32 +344,52 @@ fn follow(
                 tell(WatchEvent::InitApply(Arc::new(item)))?;
             }
             tell(WatchEvent::InitDone)?;
-            return Ok(Next::Watch(list.resource_version));
+            watch.version = list.resource_version;
+            return Ok(Next::Watch(None));
         }
-        WatchStep::Opened(Ok(stream)) => return Ok(Next::Read(stream)),
+        WatchStep::Opened(Ok(stream)) => {
+            watch.delivered = false;
+            return Ok(Next::Read(stream));
+        }
         WatchStep::Item(Some(item), stream) => match *item {
             Ok(item) => {
                 match item {
-                    WatchItem::Applied(meta) => tell(WatchEvent::Apply(Arc::new(meta)))?,
-                    WatchItem::Deleted(meta) => tell(WatchEvent::Delete(Arc::new(meta)))?,
-                    WatchItem::Bookmark(_) => {}
+                    WatchItem::Applied(meta) => {
+                        watch.delivered(&meta.resource_version);
+                        tell(WatchEvent::Apply(Arc::new(meta)))?;
+                    }
+                    WatchItem::Deleted(meta) => {
+                        watch.delivered(&meta.resource_version);
+                        tell(WatchEvent::Delete(Arc::new(meta)))?;
+                    }
+                    WatchItem::Bookmark(version) => watch.delivered(&version),
                 }
                 return Ok(Next::Read(stream));
             }
             Err(error) => error,
         },
-        // The watch ended: what happened since is shown by a new list.
-        WatchStep::Item(None, _) => return Ok(Next::List(None)),
+        WatchStep::Item(None, _) => {
+            let at = (!watch.delivered).then(|| now.saturating_add(RETRY_AFTER));
+            return Ok(watch.again(at));
+        }
         WatchStep::Listed(Err(error)) | WatchStep::Opened(Err(error)) => error,
     };
+    let first = watch.failures == 0;
+    let at = watch.failed(now);
     if error == StoreError::Expired {
-        return Ok(Next::List(None));
+        // That versions grow old is no failure, unless the new list is too old at once.
+        watch.version = ResourceVersion::default();
+        return Ok(Next::List((!first).then_some(at)));
+    }
+    if error == StoreError::NotFound {
+        // When the resource is served again, it may be another one of the same name.
+        watch.version = ResourceVersion::default();
     }
     report(Report::WatchFailed {
-        resource: resource.clone(),
+        resource: watch.resource.clone(),
         error,
     });
-    Ok(Next::List(Some(now.saturating_add(RETRY_AFTER))))
+    Ok(watch.again(Some(at)))
 }
 
 async fn discover<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
@@ -285,29 +406,31 @@ async fn discover<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
 async fn list<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
     store: &S,
     clock: &C,
-    monitor: MonitorId,
     resource: ApiResource,
     at: Option<Timestamp>,
-) -> Done {
+) -> WatchStep {
     if let Some(at) = at {
         clock.sleep_until(at).await;
     }
-    Done::Watched(monitor, WatchStep::Listed(store.list(&resource, None).await))
+    WatchStep::Listed(store.list(&resource, None).await)
 }
 
-async fn open<S: ObjectStore + ?Sized>(
+async fn open<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
     store: &S,
-    monitor: MonitorId,
+    clock: &C,
     resource: ApiResource,
     since: ResourceVersion,
-) -> Done {
-    let opened = store.watch(&resource, &since).await;
-    Done::Watched(monitor, WatchStep::Opened(opened))
+    at: Option<Timestamp>,
+) -> WatchStep {
+    if let Some(at) = at {
+        clock.sleep_until(at).await;
+    }
+    WatchStep::Opened(store.watch(&resource, &since).await)
 }
 
-async fn read(monitor: MonitorId, mut stream: Box<dyn WatchStream>) -> Done {
+async fn read(mut stream: Box<dyn WatchStream>) -> WatchStep {
     let item = stream.next().await;
-    Done::Watched(monitor, WatchStep::Item(item.map(Box::new), stream))
+    WatchStep::Item(item.map(Box::new), stream)
 }
 
 /// Performs one call.

@@ -1,17 +1,25 @@
 //! The driver over the traits: cascades end right, a stop loses no answer, watches and lists begin anew, one broken kind stops nobody.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use futures_util::future::join;
+use futures_util::future::{join, pending, ready};
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType,
     PropagationPolicy::{Background, Foreground},
     ResourceVersion, StoreError, Timestamp, WatchStream,
-    store::{Address, Deleted, Discovered, MetaList},
+    store::{Address, Deleted, Discovered, MetaList, WatchItem},
 };
 use kubegc_objects::{
     Collector, Settings,
+    call::Conclusion,
+    collector::WaitReason,
     driver::{Report, run},
 };
 use kubegc_sim::{
@@ -161,14 +169,15 @@ fn a_watch_that_is_too_old_begins_with_a_new_list() {
 }
 
 #[test]
-fn a_list_that_fails_is_tried_again_each_second() {
+fn a_list_that_fails_is_tried_again_after_waits_that_double_up_to_half_a_minute() {
     let family = family();
     let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
-    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "secrets", 3, down()));
-    let (_, reports) = bench.run(&store, 30_000, 5_000, |shared| {
+    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "secrets", 8, down()));
+    let (_, reports) = bench.run(&store, 140_000, 5_000, |shared| {
         shared.with(|server| delete(server, &family[0], Some(Foreground)));
     });
-    assert_eq!(watch_failures(&reports), [0, 1_000, 2_000]);
+    let seconds = [0, 1, 3, 7, 15, 31, 61, 91];
+    assert_eq!(watch_failures(&reports), seconds.map(|at| at * 1_000));
     assert!(family.iter().all(|object| !bench.there(object)));
 }
 
@@ -184,7 +193,7 @@ fn one_broken_kind_stops_the_others_up_to_1_31_only() {
         let (_, reports) = bench.run(&store, 60_000, 1_000, |shared| {
             shared.with(|server| delete(server, &family[0], Some(Background)));
         });
-        assert!(watch_failures(&reports).len() >= 59, "{release}");
+        assert_eq!(watch_failures(&reports).len(), 6, "{release}");
         assert_eq!(!bench.there(&family[2]), collects, "{release}");
         let first = reports
             .iter()
@@ -329,4 +338,267 @@ impl ObjectStore for Slow {
         self.pause().await;
         self.store.patch(address, format, body).await
     }
+}
+
+/// A store whose watches of config maps end as it is told, and which notes each list and watch of them.
+struct Ending {
+    store: SharedApiServer,
+    clock: SimClock,
+    start: Timestamp,
+    /// Changes that a watch delivers before it ends; none that are there at all means that it ends at once.
+    items: usize,
+    /// Whether a watch cannot be opened at all.
+    broken: bool,
+    /// Seconds after which config maps are no longer served.
+    gone_after: Option<u64>,
+    /// Watches that were dropped.
+    dropped: Arc<AtomicUsize>,
+    notes: Mutex<Vec<(u64, String)>>,
+}
+
+impl Ending {
+    fn new(bench: &Bench, items: usize) -> Self {
+        Self {
+            store: bench.shared.clone(),
+            clock: bench.clock.clone(),
+            start: bench.start,
+            items,
+            broken: false,
+            gone_after: None,
+            dropped: Arc::default(),
+            notes: Mutex::default(),
+        }
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.clock.now().since(self.start).as_millis()).expect("minutes")
+    }
+
+    fn note(&self, resource: &ApiResource, text: String) {
+        if &*resource.resource == "configmaps" {
+            self.notes.lock().expect("one thread").push((self.millis(), text));
+        }
+    }
+
+    fn notes(&self) -> Vec<(u64, String)> {
+        self.notes.lock().expect("one thread").clone()
+    }
+}
+
+struct EndingWatch {
+    inner: Option<Box<dyn WatchStream>>,
+    left: usize,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Drop for EndingWatch {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl WatchStream for EndingWatch {
+    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+        let Some(inner) = &mut self.inner else {
+            return pending().await;
+        };
+        self.left = self.left.checked_sub(1)?;
+        inner.next().await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Ending {
+    async fn discover(&self) -> Result<Discovered, StoreError> {
+        let mut discovered = self.store.discover().await?;
+        if self
+            .gone_after
+            .is_some_and(|seconds| self.millis() >= seconds * 1_000)
+            && let Some(kind) = discovered.catalog.mapping("v1", "ConfigMap")
+        {
+            discovered.catalog.remove(kind);
+        }
+        Ok(discovered)
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        self.store.get(address).await
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        let list = self.store.list(resource, namespace).await?;
+        self.note(resource, format!("list {}", list.resource_version));
+        Ok(list)
+    }
+
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        self.note(resource, format!("watch {since}"));
+        if &*resource.resource != "configmaps" {
+            return self.store.watch(resource, since).await;
+        }
+        if self.broken {
+            return Err(down());
+        }
+        // What is gone some day is watched without end.
+        let inner = match self.gone_after {
+            None => Some(self.store.watch(resource, since).await?),
+            Some(_) => None,
+        };
+        Ok(Box::new(EndingWatch {
+            inner,
+            left: self.items,
+            dropped: Arc::clone(&self.dropped),
+        }))
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        self.store.delete(address, options).await
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.store.patch(address, format, body).await
+    }
+}
+
+#[test]
+fn a_watch_that_ended_goes_on_at_the_version_seen_last_and_without_a_list() {
+    let gone = Object::new(SECRET, "red", "gone");
+    let items: Vec<Object> = (0..4)
+        .map(|at| Object::new(CONFIG_MAP, "red", &format!("item-{at}")).owned_by(&gone))
+        .collect();
+    let bench = Bench::new("1.36", &items.iter().collect::<Vec<_>>());
+    let store = Ending::new(&bench, 2);
+    bench.run(&store, 20_000, 5_000, |_| {});
+    let notes = store.notes();
+    let lists = notes.iter().filter(|(_, text)| text.starts_with("list")).count();
+    assert_eq!(lists, 1, "{notes:?}");
+    let versions: Vec<u64> = notes
+        .iter()
+        .filter_map(|(_, text)| text.strip_prefix("watch ")?.parse().ok())
+        .collect();
+    // Four deletes come as two watches of two items, and a third watch waits.
+    assert_eq!(versions.len(), 3, "{notes:?}");
+    assert!(versions.is_sorted_by(|one, next| one < next), "{notes:?}");
+    assert!(items.iter().all(|item| !bench.there(item)));
+}
+
+#[test]
+fn a_watch_that_delivers_nothing_is_opened_again_once_a_second() {
+    let bench = Bench::new("1.36", &[]);
+    let store = Ending::new(&bench, 0);
+    bench.run(&store, 3_500, 0, |_| {});
+    let notes = store.notes();
+    let expected: Vec<(u64, String)> = [
+        (0, "list"),
+        (0, "watch"),
+        (1_000, "watch"),
+        (2_000, "watch"),
+        (3_000, "watch"),
+    ]
+    .into_iter()
+    .zip(std::iter::repeat(notes[1].1.trim_start_matches("watch ")))
+    .map(|((at, what), version)| (at, format!("{what} {version}")))
+    .collect();
+    assert_eq!(notes, expected);
+}
+
+#[test]
+fn a_watch_that_cannot_be_opened_is_tried_at_its_version_after_waits_that_double() {
+    let bench = Bench::new("1.36", &[]);
+    let mut store = Ending::new(&bench, 0);
+    store.broken = true;
+    let (_, reports) = bench.run(&store, 80_000, 0, |_| {});
+    let seconds = [0, 1, 3, 7, 15, 31, 61];
+    assert_eq!(watch_failures(&reports), seconds.map(|at| at * 1_000));
+    let lists = store
+        .notes()
+        .iter()
+        .filter(|(_, text)| text.starts_with("list"))
+        .count();
+    assert_eq!(lists, 1);
+}
+
+#[test]
+fn what_expires_again_at_once_is_not_listed_without_pause() {
+    let bench = Bench::new("1.36", &[]);
+    let store = Faulty::new(
+        bench.shared.clone(),
+        broken(Call::Watch, "configmaps", u32::MAX, StoreError::Expired),
+    );
+    bench.run(&store, 80_000, 0, |_| {});
+    // At 0 s twice, then after 2, 4, 8, 16 and 30 s.
+    assert_eq!(store.injected(), 8 - 1);
+}
+
+#[test]
+fn what_is_no_longer_served_is_no_longer_watched() {
+    let bench = Bench::new("1.36", &[]);
+    let mut store = Ending::new(&bench, 0);
+    store.gone_after = Some(20);
+    bench.run(&store, 29_000, 0, |_| {});
+    assert_eq!(store.dropped.load(Ordering::SeqCst), 1, "with the run");
+    let bench = Bench::new("1.36", &[]);
+    let mut store = Ending::new(&bench, 0);
+    store.gone_after = Some(20);
+    let dropped = Arc::clone(&store.dropped);
+    let seen = Mutex::new(None);
+    let watching = async {
+        bench
+            .clock
+            .sleep_until(bench.clock.now().saturating_add(Duration::from_secs(31)))
+            .await;
+        *seen.lock().expect("one thread") = Some(dropped.load(Ordering::SeqCst));
+        bench
+            .clock
+            .sleep_until(bench.clock.now().saturating_add(Duration::from_secs(1)))
+            .await;
+    };
+    let driver = run(&store, &bench.clock, bench.settings.clone(), watching, |_| {});
+    block_on(&bench.clock, driver).expect("the clock never goes back");
+    assert_eq!(
+        *seen.lock().expect("one thread"),
+        Some(1),
+        "a second after discovery said so"
+    );
+}
+
+#[test]
+fn a_run_that_is_stopped_already_begins_nothing() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let bench = Bench::new("1.36", &[&item]);
+    let store = Ending::new(&bench, 0);
+    let driver = run(&store, &bench.clock, bench.settings.clone(), ready(()), |_| {});
+    let collector = block_on(&bench.clock, driver).expect("the clock never goes back");
+    assert_eq!((collector.calls_made(), store.notes()), (0, Vec::new()));
+}
+
+#[test]
+fn attempts_and_waits_are_reported() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let mut bench = Bench::new("1.36", &[&item]);
+    bench.settings.record_conclusions = true;
+    let (_, reports) = bench.run(&bench.shared, 10_000, 0, |_| {});
+    let deleted = reports.iter().any(|(_, report)| {
+        matches!(report, Report::Concluded { object, conclusion: Conclusion::Deleted } if &*object.name == "item")
+    });
+    assert!(deleted, "{reports:?}");
+    let waits: Vec<WaitReason> = reports
+        .iter()
+        .filter_map(|(_, report)| match report {
+            Report::Waiting(wait) => Some(wait.why),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waits.first(), Some(&WaitReason::Sync));
+    assert_eq!(waits.last(), Some(&WaitReason::Events));
 }

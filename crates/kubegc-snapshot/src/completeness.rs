@@ -35,7 +35,7 @@ impl Coverage {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
-    /// The caller declared the kind complete.
+    /// The caller declared the kind complete, or the API server listed all of it.
     Declared,
     /// The caller declared the kind complete in this namespace.
     DeclaredInNamespace,
@@ -63,6 +63,8 @@ pub enum Why {
     NoUid(u64),
     /// So many objects stand there with different contents and nothing says which is right.
     Contradiction(u64),
+    /// The API server did not list it, for this reason.
+    NotListed(Arc<str>),
 }
 
 impl fmt::Display for Why {
@@ -79,6 +81,7 @@ impl fmt::Display for Why {
             Self::Unreadable(count) => write!(f, "incomplete: {count} objects could not be read"),
             Self::NoUid(count) => write!(f, "incomplete: {count} objects have no uid"),
             Self::Contradiction(count) => write!(f, "incomplete: {count} objects contradict themselves"),
+            Self::NotListed(reason) => write!(f, "incomplete: not listed: {reason}"),
         }
     }
 }

@@ -36,6 +36,7 @@ mod item;
 mod json;
 mod kinds;
 mod layout;
+mod live;
 mod loose;
 pub mod node;
 mod reader;
@@ -51,6 +52,7 @@ pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
 pub use details::{CrdDetails, CrdVersion, Details, NamespaceDetails, PodDetails};
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
+pub use live::Live;
 pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats, PodsFrom,
     RuntimeUsage, write_records,

@@ -46,7 +46,7 @@ pub struct Reader {
     version: KubernetesVersion,
     settings: Settings,
     declarations: Vec<String>,
-    discovery: Discovery,
+    pub(crate) discovery: Discovery,
     ingest: Ingest,
     failed: Option<Place>,
 }

@@ -1,3 +1,135 @@
-//! A Kubernetes cluster in a test: a `kube::Client` over the simulated API server, with the real collector's behaviour.
+//! A Kubernetes cluster in a test: a `kube::Client` without sockets, in which deletion, finalizers and garbage collection behave as in a real cluster.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::api::{Api, DeleteParams};
+//! use kubegc_testkit::Cluster;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let cluster = Cluster::builder()
+//!     .yaml("
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata: {name: owner}
+//! ---
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: dependent
+//!   ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner}]
+//! ")
+//!     .build()?;
+//! let (owner, dependent) =
+//!     (cluster.object::<ConfigMap>("default", "owner"), cluster.object::<ConfigMap>("default", "dependent"));
+//!
+//! // Your operator would run here: tokio::spawn(run(cluster.client_as("my-operator"))).
+//! let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+//! api.delete("owner", &DeleteParams::background()).await?;
+//!
+//! let settled = cluster.settle().await?;
+//! cluster.assert_collected(&owner);
+//! cluster.assert_collected(&dependent);
+//! assert_eq!(
+//!     settled.calls.writes().to_string(),
+//!     "+0s garbage-collector delete configmaps default/dependent -> 200 because no owner of it is left\n",
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! An expectation that is not met is explained:
+//!
+//! ```text
+//! default/ConfigMap/dependent
+//!   expected: gone
+//!        got: there, and nobody deletes it
+//!   its owner ConfigMap/owner is gone
+//!   its owner ConfigMap/other is there
+//!   requests:
+//!     +0s client create configmaps default/dependent -> 201
+//!     +0s client delete configmaps default/owner -> 200
+//!   it goes once its owner ConfigMap/other is deleted
+//! ```
+//!
+//! # What there is
+//!
+//! | To do | Use |
+//! |---|---|
+//! | begin with kinds, objects, a version, a time, a seed | [`Cluster::builder`] |
+//! | talk to the cluster | [`Cluster::client`], [`client_as`](Cluster::client_as), [`client_in`](Cluster::client_in) |
+//! | let operators and collector work until nobody has anything to do | [`Cluster::settle`]; with time passing: [`settle_within`](Cluster::settle_within) |
+//! | act between two requests of the collector | [`Cluster::step`] |
+//! | say what must be gone, must be there, must be held | [`assert_collected`](Cluster::assert_collected), [`assert_survives`](Cluster::assert_survives), [`assert_stuck`](Cluster::assert_stuck); without a panic: [`fate`](Cluster::fate) |
+//! | say who asked for what | [`Cluster::audit`], a line for each request: made for snapshot tests |
+//! | make requests fail, hang, lose their answers; end watches | [`Cluster::faults`] |
+//! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
+//! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
+//! | use `kubectl`, or a client in another language | [`Cluster::serve`], [`Cluster::run`] |
+//!
+//! # Time
+//!
+//! The cluster has a clock of its own, which stands still. In a test with a paused tokio clock the two are one:
+//!
+//! ```
+//! # mod test {
+//! #[tokio::test(start_paused = true)]
+//! async fn pods_end() { /* … cluster.settle_within(Duration::from_secs(60)).await … */ }
+//! # }
+//! ```
+//!
+//! There requeues of controllers, timeouts of watches, grace periods and the collector's retries happen in their order, in no real time, and the same way in
+//! every run. With a running clock, `settle` waits a little in real time for tasks to react ([`Builder::patience`]).
+//!
+//! # Where it differs from a real cluster
+//!
+//! The differences of the API server are listed with [`http`]. Beyond them:
+//!
+//! | Subject | A real cluster | Here |
+//! |---|---|---|
+//! | When the control plane acts | always | in [`settle`](Cluster::settle), [`step`](Cluster::step) and [`run`](Cluster::run) only |
+//! | Controllers | Deployments, Jobs, Endpoints and many more | the garbage collector, the namespace controller, the removal of custom resources with their definition |
+//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]) |
+//! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
+//! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
+//! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
+//! | Admission webhooks, quotas, defaults of specs | change or refuse requests | there are none |
+//! | Users and roles | decide who may do what | everybody may do everything |
 
+#[cfg(feature = "client")]
+mod assert;
+#[cfg(feature = "client")]
+mod audit;
+#[cfg(feature = "client")]
+mod body;
+#[cfg(feature = "client")]
+mod clock;
+#[cfg(feature = "client")]
+mod cluster;
+#[cfg(feature = "client")]
+mod fate;
+#[cfg(feature = "client")]
+mod fault;
 pub mod http;
+#[cfg(feature = "loopback")]
+mod loopback;
+#[cfg(feature = "client")]
+mod service;
+
+#[cfg(feature = "client")]
+pub use audit::{Audit, Entry};
+#[cfg(feature = "client")]
+pub use clock::ClusterClock;
+#[cfg(feature = "client")]
+pub use cluster::{BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled};
+#[cfg(feature = "client")]
+pub use fate::{Fate, Owner, OwnerState, Standing};
+#[cfg(feature = "client")]
+pub use fault::{Fault, Rule};
+#[doc(no_inline)]
+pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
+#[doc(no_inline)]
+#[cfg(feature = "client")]
+pub use kubegc_predict::Assumptions;
+#[doc(no_inline)]
+pub use kubegc_sim::SharedApiServer;
+#[cfg(feature = "loopback")]
+pub use loopback::Loopback;

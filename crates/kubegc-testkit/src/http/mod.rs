@@ -1,1 +1,144 @@
 //! Decides what the API server's URLs mean, and how answers look on the wire.
+//!
+//! Pure and synchronous: an HTTP request and a simulated [`ApiServer`] in, an answer or a [`Watch`] out. No sockets, no clock, no
+//! runtime: time is [`ApiServer::now`]. What deletion, finalizers and validation decide is the simulated server's; this module reads
+//! paths, parameters, headers and bodies, and writes discovery, lists, tables and events.
+//!
+//! # Where it differs from a real API server
+//!
+//! | Subject | A real server | Here |
+//! |---|---|---|
+//! | Authentication, authorization, priority and fairness | decide who may do what, and when | nobody is refused; reviews answer that everything is allowed |
+//! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415 |
+//! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation, `kubectl explain` knows nothing |
+//! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
+//! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | is checked and has no effect: no schema is known |
+//! | Lists | are ordered by their keys in etcd | are ordered by namespace, then name |
+//! | `continue` tokens | last as long as etcd keeps the revision (5 minutes) | are exact as long as the server keeps the changes since ([`Settings::events_max`](kubegc_sim::Settings)); after that 410 with a token that goes on in the present |
+//! | Past versions | as they were stored | as the changes since tell; objects that were loaded without an event count as having been there always |
+//! | A version in the future | lists wait 3 s, then 504 | 504 at once |
+//! | A malformed `resourceVersion` | 400, 422 or 500, depending on the path through the cache | 400 |
+//! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
+//! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
+//! | Tables | all columns of each kind, and those of a definition | name, age, and a few columns of the commonest kinds; a definition's columns are not read |
+//! | `exec`, `attach`, `log`, `portforward`, `proxy`, `token` | are served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
+//! | PUT of an object that is not there | creates leases, endpoints and a few others | 404 for every kind |
+//! | Dry runs | run admission and store nothing | run everything on a copy of the server; generated uids are those that the next write gets |
+//! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
+
+mod accept;
+mod body;
+mod call;
+mod deletion;
+mod discovery;
+mod names;
+mod options;
+mod page;
+mod parts;
+mod past;
+mod problem;
+mod query;
+mod read;
+mod render;
+mod reply;
+mod review;
+mod special;
+mod table;
+mod target;
+mod watch;
+mod write;
+
+use bytes::Bytes;
+use http::{HeaderValue, header::CONTENT_TYPE};
+use kubegc_sim::ApiServer;
+
+pub use call::{Call, Verb, read_call};
+pub use watch::{Watch, WatchStep};
+
+use problem::Refusal;
+use query::Query;
+use render::View;
+use reply::{JSON, Outcome};
+
+/// The answer to a request.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever serves an answer must handle both"
+)]
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// A response with its body.
+    Whole(http::Response<Bytes>),
+    /// A response whose body is what the watch says, for as long as it says something.
+    Stream {
+        /// The response without its body.
+        head: http::Response<()>,
+        /// What the body consists of.
+        watch: Watch,
+    },
+}
+
+impl Answer {
+    /// The code of the response.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Whole(response) => response.status().as_u16(),
+            Self::Stream { head, .. } => head.status().as_u16(),
+        }
+    }
+}
+
+/// Answers a request that was read by [`read_call`]. Any request has an answer; errors are answers of the kind `Status`.
+///
+/// # Complexity
+/// What the request takes on the server; a list of n objects takes O(n log n), discovery O(n log n) for n kinds.
+///
+/// # Examples
+/// ```
+/// use bytes::Bytes;
+/// use kubegc_core::{Catalog, KubernetesVersion};
+/// use kubegc_sim::ApiServer;
+/// use kubegc_testkit::http::{Answer, Verb, answer, read_call};
+/// let version = KubernetesVersion::LATEST;
+/// let mut server = ApiServer::new(version, Catalog::builtin(version));
+/// let body = Bytes::from_static(br#"{"metadata": {"name": "shop"}}"#);
+/// let request = http::Request::post("/api/v1/namespaces").body(body)?;
+/// let call = read_call(&server, &request);
+/// assert_eq!((call.verb, &*call.resource), (Verb::Create, "namespaces"));
+/// let Answer::Whole(response) = answer(&mut server, &call, &request) else { panic!("no watch was asked for") };
+/// assert_eq!(response.status(), 201);
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn answer(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) -> Answer {
+    match route(server, call, request) {
+        Ok(Outcome::Whole(reply)) => Answer::Whole(reply.into_http()),
+        Ok(Outcome::Stream(watch)) => {
+            let mut head = http::Response::new(());
+            let content_type = HeaderValue::from_static(JSON);
+            head.headers_mut().insert(CONTENT_TYPE, content_type);
+            Answer::Stream { head, watch }
+        }
+        Err(refusal) => Answer::Whole(reply::Reply::from(refusal).into_http()),
+    }
+}
+
+fn route(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) -> Result<Outcome, Refusal> {
+    body::within_bounds(request)?;
+    if call.verb == Verb::NonResource {
+        return special::answer(server, &call.path, request).map(Outcome::Whole);
+    }
+    let target = match target::find(server, call, request.method()) {
+        Ok(target) => target,
+        Err(reply) => return Ok(Outcome::Whole(*reply)),
+    };
+    let form = accept::objects(request.headers())?;
+    let query = Query::read(request.uri().query());
+    let list_kind = names::of(server, &target.resource).list_kind;
+    let view = View::new(form, target.resource, list_kind, &query);
+    if call.verb.is_write() {
+        write::answer(server, call, target.kind, &query, request, &view).map(Outcome::Whole)
+    } else {
+        read::answer(server, call, target.kind, &query, view)
+    }
+}

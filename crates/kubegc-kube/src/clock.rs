@@ -1,0 +1,77 @@
+//! Decides what time it is for a collector in earnest: the wall clock at the start, and from there on a clock that never goes back.
+
+use async_trait::async_trait;
+use kubegc_core::{Clock, Timestamp};
+use tokio::time::{Instant, sleep_until};
+
+/// The wall clock when it was made, and tokio's monotonic clock since then.
+///
+/// # Guarantees
+/// It never goes back, whatever happens to the wall clock. Where tokio's clock is paused, it stands still with it.
+///
+/// # Assumptions
+/// It is used within a tokio runtime whose time is enabled.
+///
+/// # Examples
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// use std::time::Duration;
+/// use kubegc_core::{Clock, Timestamp};
+/// use kubegc_kube::TokioClock;
+/// let clock = TokioClock::starting_at(Timestamp::from_secs(100));
+/// clock.sleep_until(Timestamp::from_secs(130)).await;
+/// assert_eq!(clock.now().since(Timestamp::from_secs(130)), Duration::ZERO);
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock {
+    base: Timestamp,
+    start: Instant,
+}
+
+impl TokioClock {
+    /// A clock that shows the present.
+    #[must_use]
+    pub fn new() -> Self {
+        let now = k8s_openapi::jiff::Timestamp::now().as_nanosecond();
+        Self::starting_at(Timestamp::from_nanos(i64::try_from(now).unwrap_or(i64::MAX)))
+    }
+
+    /// A clock that shows this time now.
+    #[must_use]
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self {
+            base: now,
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        self.base.saturating_add(self.start.elapsed())
+    }
+
+    async fn sleep_until(&self, until: Timestamp) {
+        loop {
+            let left = until.since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            // A date beyond what tokio can count to never comes.
+            match Instant::now().checked_add(left) {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The collector beside an API server: puts store, clock, driver, events and leadership together. What is garbage is decided elsewhere.
+
+use std::{num::NonZeroU32, pin::pin, time::Duration};
+
+use futures_util::{
+    FutureExt as _,
+    future::{Either, FusedFuture, select},
+};
+use kube::Client;
+use kubegc_core::{Clock, KubernetesVersion};
+use kubegc_objects::{
+    Collector, Settings,
+    call::{Answer, Ask, Conclusion, Request},
+    driver::{self, Report},
+};
+use metrics::counter;
+use tokio::sync::{mpsc, watch};
+
+use crate::{
+    DryRunReport, Error, KubeStore, TokioClock, dry_run,
+    events::{self, WAITING_MAX},
+    metrics as names,
+};
+
+/// Calls in flight at a time, where nothing else is said. Upstream has 40 workers that make one call at a time, and a client that lets 20 calls a second
+/// through (its default `--kube-api-qps`); kube's client limits nothing, so the bound stands in for that limit: with calls of some 10 ms
+/// it still lets far more through than upstream does.
+const CALLS_IN_FLIGHT_MAX: u32 = 20;
+/// How long warnings that wait are still published after a run.
+const PUBLISH_AT_END: Duration = Duration::from_secs(5);
+/// How long a dry run waits for lists before it gives up, where nothing else is said: twice as long as collectors since 1.32 wait.
+const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A garbage collector for a live API server, in the place of the one in kube-controller-manager.
+///
+/// # Guarantees
+/// Writes carry all preconditions that the decisions behind them rest on, unless the settings say otherwise; two collectors at a time do each other's work
+/// twice and no harm.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use kubegc_kube::GarbageCollector;
+/// let client = kube::Client::try_default().await?;
+/// let summary = GarbageCollector::new(client).dry_run(true).run(std::future::pending()).await?;
+/// print!("{}", summary.dry_run.expect("asked for"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a collector does nothing until it is run"]
+pub struct GarbageCollector {
+    client: Client,
+    version: Option<KubernetesVersion>,
+    settings: Option<Settings>,
+    calls_in_flight_max: Option<NonZeroU32>,
+    ignored_resources: Vec<(String, String)>,
+    dry_run: bool,
+    dry_run_patience: Duration,
+    events: bool,
+    #[cfg(feature = "leader-election")]
+    election: Option<crate::LeaderElection>,
+}
+
+/// What came of a run.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How often a collector was started: once, or each time leadership was gained.
+    pub terms: u32,
+    /// Calls on objects.
+    pub calls: u64,
+    /// Writes that were carried out.
+    pub writes: u64,
+    /// Writes that failed, each try counted.
+    pub writes_failed: u64,
+    /// Warnings given.
+    pub warnings: u64,
+    /// Resources that could not be listed at the end, as `resource.group`, sorted.
+    pub unsynced: Vec<String>,
+    /// What a dry run found out; `None` where it was no dry run.
+    pub dry_run: Option<DryRunReport>,
+}
+
+impl GarbageCollector {
+    /// A collector for an API server, behaving as upstream's of the server's version.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            version: None,
+            settings: None,
+            calls_in_flight_max: NonZeroU32::new(CALLS_IN_FLIGHT_MAX),
+            ignored_resources: Vec::new(),
+            dry_run: false,
+            dry_run_patience: DRY_RUN_PATIENCE,
+            events: true,
+            #[cfg(feature = "leader-election")]
+            election: None,
+        }
+    }
+
+    /// Behaves as this version instead of asking the API server for its own. Needed for servers newer than kubegc.
+    pub fn version(mut self, version: KubernetesVersion) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Runs with these settings. Their bound of calls in flight holds where there is one; so do their ignored resources.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
+    /// How many calls may be in flight at a time. Default: 20. More is faster and asks more of the API server; `None` lets the settings'
+    /// workers alone decide, 40 by default.
+    pub fn calls_in_flight_max(mut self, max: Option<NonZeroU32>) -> Self {
+        self.calls_in_flight_max = max;
+        self
+    }
+
+    /// Does not monitor a resource, beside those that the settings name. References to its objects are still verified.
+    pub fn ignore(mut self, group: &str, resource: &str) -> Self {
+        self.ignored_resources
+            .push((group.to_owned(), resource.to_owned()));
+        self
+    }
+
+    /// Whether to change nothing and report what would be done, to the end of every cascade. Default: no. A dry run needs no leadership,
+    /// publishes no events, and ends by itself.
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// How long a dry run waits for resources that cannot be listed. Default: 60 s.
+    pub fn dry_run_patience(mut self, patience: Duration) -> Self {
+        self.dry_run_patience = patience;
+        self
+    }
+
+    /// Whether warnings are published as Kubernetes Events. Default: yes.
+    pub fn events(mut self, events: bool) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Collects only while leading, by a Lease.
+    #[cfg(feature = "leader-election")]
+    pub fn leader_election(mut self, election: crate::LeaderElection) -> Self {
+        self.election = Some(election);
+        self
+    }
+
+    /// Collects until `stop` is ready, then lets the calls in flight finish and releases the lease.
+    ///
+    /// # Errors
+    /// The API server's version cannot be found out, or the lease cannot be used. What happens to single objects and kinds is no error: it is tried again, traced and counted.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
+        #[cfg(feature = "leader-election")]
+        if let (Some(election), false) = (self.election.clone(), self.dry_run) {
+            return crate::leader::run(self, election, stop).await;
+        }
+        // Without an election the one term is led from the beginning.
+        let (_leads, leading) = watch::channel(true);
+        self.run_while_leading(leading, stop).await
+    }
+
+    /// Collects while `leading` holds `true`, for callers with a leader election of their own. When leadership is lost the collector is stopped at once, so that only the
+    /// calls in flight finish; a new collector, which knows nothing, starts when it is regained. Ends on `stop`, or when the
+    /// sender is gone while not leading.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_while_leading(
+        self,
+        mut leading: watch::Receiver<bool>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Summary, Error> {
+        names::describe();
+        let (store, settings) = self.prepare().await?;
+        let clock = TokioClock::new();
+        let mut summary = Summary::default();
+        if self.dry_run {
+            summary.terms = 1;
+            let (patience, store) = (self.dry_run_patience, store.dry());
+            let told = |report: &Report| tell(&mut summary, report, "would be written");
+            let report = dry_run::run(store, &clock, settings, patience, stop, told).await?;
+            summary.unsynced.clone_from(&report.unsynced);
+            summary.dry_run = Some(report);
+            return Ok(summary);
+        }
+        let mut stop = pin!(stop.fuse());
+        while !stop.is_terminated() {
+            names::leading(false);
+            match select(&mut stop, pin!(leading.wait_for(|&leads| leads))).await {
+                Either::Right((Ok(_), _)) => {}
+                _ => break,
+            }
+            names::leading(true);
+            tracing::info!("collecting");
+            let lost = async {
+                // A sender that is gone leads no more, unless it said so before: then nobody can take it back.
+                if leading.wait_for(|&leads| !leads).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let end = async {
+                select(&mut stop, pin!(lost)).await;
+            };
+            let collector = self
+                .term(&store, &clock, settings.clone(), end, &mut summary)
+                .await?;
+            tracing::info!("stopped collecting");
+            summary.unsynced = unsynced(&collector);
+        }
+        names::leading(false);
+        Ok(summary)
+    }
+
+    #[cfg(feature = "leader-election")]
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    async fn prepare(&self) -> Result<(KubeStore, Settings), Error> {
+        let version = match self.version {
+            Some(version) => version,
+            None => crate::version(&self.client).await?,
+        };
+        let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
+        settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
+        settings
+            .ignored_resources
+            .extend(self.ignored_resources.iter().cloned());
+        settings.record_conclusions = true;
+        Ok((KubeStore::new(self.client.clone(), version), settings))
+    }
+
+    /// One collector from its start to its end.
+    async fn term(
+        &self,
+        store: &KubeStore,
+        clock: &TokioClock,
+        settings: Settings,
+        end: impl Future<Output = ()>,
+        summary: &mut Summary,
+    ) -> Result<Collector, Error> {
+        summary.terms = summary.terms.saturating_add(1);
+        let (warn, warnings) = mpsc::channel(WAITING_MAX);
+        let events = self.events;
+        let report = move |report: Report| {
+            tell(summary, &report, "written");
+            if let (Report::Warning(warning), true) = (report, events)
+                && warn.try_send(warning).is_err()
+            {
+                names::warning("dropped");
+            }
+        };
+        let publishing = pin!(events::publish(&self.client, clock, warnings));
+        let collecting = pin!(driver::run(store, clock as &dyn Clock, settings, end, report));
+        match select(collecting, publishing).await {
+            Either::Left((collector, publishing)) => {
+                if tokio::time::timeout(PUBLISH_AT_END, publishing).await.is_err() {
+                    tracing::warn!("some warnings were not published before the end");
+                }
+                Ok(collector?)
+            }
+            // The driver holds the other end of the queue, so this is the end of the run as well.
+            Either::Right(((), collecting)) => Ok(collecting.await?),
+        }
+    }
+}
+
+fn unsynced(collector: &Collector) -> Vec<String> {
+    let mut unsynced: Vec<String> = collector
+        .monitors()
+        .filter(|(_, _, synced)| !synced)
+        .map(|(_, resource, _)| resource.qualified_resource())
+        .collect();
+    unsynced.sort();
+    unsynced
+}
+
+/// Traces and counts what a collector reports.
+fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
+    match report {
+        Report::Performed { ask, answer } => {
+            let (request, answered) = (request_name(&ask.request), answer_name(answer));
+            summary.calls = summary.calls.saturating_add(1);
+            counter!(names::CALLS, "request" => request, "reason" => ask.reason.name(), "answer" => answered)
+                .increment(1);
+            if ask.request.is_write() {
+                let applied = matches!(answer, Answer::Applied(_));
+                let count = if applied {
+                    &mut summary.writes
+                } else {
+                    &mut summary.writes_failed
+                };
+                *count = count.saturating_add(1);
+                told_write(ask, request, answered, if applied { done } else { "not written" });
+            } else {
+                tracing::debug!(object = %ask.target, request, answer = answered, reason = ask.reason.name(), "{}", ask.reason);
+            }
+        }
+        Report::Concluded { object, conclusion } => {
+            let name = conclusion_name(conclusion);
+            counter!(names::ATTEMPTS, "conclusion" => name).increment(1);
+            match conclusion {
+                Conclusion::Failed(error) if error.is_reported() => {
+                    tracing::warn!(%object, %error, "an attempt failed");
+                }
+                Conclusion::Failed(error) => tracing::debug!(%object, %error, "an attempt failed"),
+                _ => tracing::debug!(%object, conclusion = name, "an attempt ended"),
+            }
+        }
+        Report::Warning(warning) => {
+            summary.warnings = summary.warnings.saturating_add(1);
+            tracing::warn!(dependent = %warning.dependent, "{warning}");
+        }
+        Report::WatchFailed { resource, error } => {
+            let labels = [
+                ("group", resource.group.to_string()),
+                ("resource", resource.resource.to_string()),
+            ];
+            counter!(names::WATCH_ERRORS, &labels).increment(1);
+            tracing::warn!(%resource, %error, "a resource cannot be listed or watched");
+        }
+        Report::DiscoveryFailed(error) => {
+            names::sync_error();
+            tracing::warn!(%error, "the served kinds cannot be asked for");
+        }
+        _ => {}
+    }
+}
+
+fn told_write(ask: &Ask, request: &'static str, answer: &'static str, done: &'static str) {
+    let owners = ask.reason.owners().iter();
+    let owners: Vec<String> = owners
+        .map(|owner| format!("{}: {}", owner.reference, owner.state))
+        .collect();
+    tracing::info!(object = %ask.target, request, answer, reason = ask.reason.name(), owners = owners.join("; "), "{done}: {}", ask.reason);
+}
+
+const fn request_name(request: &Request) -> &'static str {
+    match request {
+        Request::Get => "get",
+        Request::Delete { .. } => "delete",
+        Request::Patch { .. } => "patch",
+        Request::Put { .. } => "update",
+    }
+}
+
+const fn answer_name(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Found(_) => "found",
+        Answer::Applied(_) => "applied",
+        Answer::NotFound => "not_found",
+        Answer::Conflict => "conflict",
+        Answer::UnsupportedMediaType => "unsupported_media_type",
+        Answer::Invalid => "invalid",
+        Answer::NoMapping => "no_mapping",
+        Answer::Refused { .. } => "refused",
+        Answer::Unknown => "unknown",
+        _ => "other",
+    }
+}
+
+const fn conclusion_name(conclusion: &Conclusion) -> &'static str {
+    match conclusion {
+        Conclusion::Stale => "stale",
+        Conclusion::BeingDeleted => "being_deleted",
+        Conclusion::Absent => "absent",
+        Conclusion::NoOwners => "no_owners",
+        Conclusion::Kept => "kept",
+        Conclusion::WaitsForDependents => "waits_for_dependents",
+        Conclusion::Finalized => "finalized",
+        Conclusion::Released => "released",
+        Conclusion::Deleted => "deleted",
+        Conclusion::Failed(_) => "failed",
+        _ => "other",
+    }
+}

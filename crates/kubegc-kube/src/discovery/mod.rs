@@ -1,0 +1,117 @@
+//! Decides which kinds are served, which version of each resource is preferred, and what stays unknown because somebody did not answer.
+//!
+//! # Upstream
+//! `ServerGroupsAndResources` and `ServerPreferredResources` in `k8s.io/client-go/discovery`.
+
+mod documents;
+mod preferred;
+
+use futures_util::{StreamExt as _, future::try_join, stream};
+use kube::Client;
+use kubegc_core::{Catalog, StoreError, identity::join_api_version, store::Discovered};
+use serde::de::DeserializeOwned;
+
+use self::{
+    documents::{AggregatedGroups, ApiVersions, Groups, ResourceList},
+    preferred::{Group, Version},
+};
+use crate::store::{
+    JSON,
+    http::{Ask, send},
+    unreadable,
+    url::Url,
+};
+
+/// What the aggregated form of discovery is asked for with; servers before 1.26 answer in the classic form.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+/// Group versions that are asked at a time, in the classic form.
+const GROUPS_AT_A_TIME: usize = 10;
+
+/// The served kinds.
+///
+/// # Errors
+/// Neither form of discovery gave a list of groups: nothing is known then, not even what failed.
+pub(crate) async fn discover(client: &Client, builtin: &Catalog) -> Result<Discovered, StoreError> {
+    let (core, named) = try_join(root(client, "/api"), root(client, "/apis")).await?;
+    let mut groups = Vec::new();
+    for root in [core, named] {
+        match root {
+            Root::Aggregated(list) => groups.extend(list.groups()),
+            Root::Classic(list) => groups.extend(classic(client, list).await),
+            Root::Absent => {}
+        }
+    }
+    Ok(preferred::catalog(groups, builtin))
+}
+
+enum Root {
+    Aggregated(AggregatedGroups),
+    Classic(Groups),
+    /// 404 or 403: this half is not served to us, and the other half may be.
+    Absent,
+}
+
+async fn root(client: &Client, path: &str) -> Result<Root, StoreError> {
+    let url = Url::path(path);
+    let body = match send(client, Ask::get(&url, AGGREGATED)).await {
+        Ok(body) => body,
+        // Older servers know no such media type, and some refuse instead of passing it over.
+        Err(StoreError::Refused { code: 406, .. } | StoreError::UnsupportedMediaType) => {
+            send(client, Ask::get(&url, JSON)).await?
+        }
+        Err(StoreError::NotFound | StoreError::Refused { code: 403, .. }) => return Ok(Root::Absent),
+        Err(error) => return Err(error),
+    };
+    let kind: documents::Kind = read(&body)?;
+    match kind.kind.as_str() {
+        "APIGroupDiscoveryList" => read(&body).map(Root::Aggregated),
+        "APIGroupList" => read(&body).map(Root::Classic),
+        "APIVersions" => read::<ApiVersions>(&body).map(|versions| Root::Classic(versions.groups())),
+        other => Err(unreadable(format_args!("{path} is a {other:?}"))),
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(body).map_err(unreadable)
+}
+
+/// Asks each group version for its resources.
+async fn classic(client: &Client, list: Groups) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut asked = Vec::new();
+    for group in list.groups {
+        for version in &group.versions {
+            asked.push((group.name.clone(), version.version.clone(), group.preferred()));
+        }
+    }
+    let asked = asked.into_iter().filter(|(_, version, _)| !version.is_empty());
+    let answers = stream::iter(asked.map(|(group, version, preferred)| async move {
+        let path = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
+        let answer = send(client, Ask::get(&Url::path(&path), JSON)).await;
+        let resources = answer.and_then(|body| read::<ResourceList>(&body));
+        if let Err(error) = &resources {
+            let api_version = join_api_version(&group, &version);
+            tracing::warn!(api_version, %error, "a group version cannot be asked for its resources");
+        }
+        let resources = resources.ok().map(ResourceList::resources);
+        (group, Version { version, resources }, preferred)
+    }));
+    // In their order, which decides which version is preferred.
+    let mut answers = answers.buffered(GROUPS_AT_A_TIME);
+    while let Some((name, version, preferred)) = answers.next().await {
+        match groups.last_mut() {
+            Some(group) if group.name == name => group.versions.push(version),
+            _ => groups.push(Group {
+                name,
+                preferred,
+                versions: vec![version],
+            }),
+        }
+    }
+    groups
+}

@@ -1,0 +1,89 @@
+//! Decides which version of each resource is preferred, and fills in what discovery does not tell of built-in kinds.
+//!
+//! # Upstream
+//! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has the resource, or the group's preferred one where
+//! that has it.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::{
+    ApiResource, Catalog, Scope, catalog::Verbs, identity::join_api_version, store::Discovered,
+};
+
+/// One group, as either form of discovery has it.
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) preferred: Option<String>,
+    /// In the server's order.
+    pub(super) versions: Vec<Version>,
+}
+
+/// One version of a group.
+pub(super) struct Version {
+    pub(super) version: String,
+    /// `None` where it could not be asked for them.
+    pub(super) resources: Option<Vec<Resource>>,
+}
+
+/// One resource, no subresource.
+pub(super) struct Resource {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) scope: Scope,
+    pub(super) verbs: Verbs,
+}
+
+/// The catalog that the groups make up.
+pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
+    let mut discovered = Discovered::default();
+    for group in groups {
+        let mut preferred: BTreeMap<&str, &str> = BTreeMap::new();
+        for version in &group.versions {
+            let Some(resources) = &version.resources else {
+                discovered
+                    .failed
+                    .push(join_api_version(&group.name, &version.version));
+                continue;
+            };
+            let is_preferred = group.preferred.as_deref() == Some(&version.version);
+            for resource in resources {
+                let of = preferred.entry(&resource.name).or_insert(&version.version);
+                if is_preferred {
+                    *of = &version.version;
+                }
+            }
+        }
+        for version in &group.versions {
+            // Where two resources of a version have one kind, the kind is that of the resource that can be collected.
+            let mut resources: Vec<&Resource> = version.resources.iter().flatten().collect();
+            resources.sort_by_key(|resource| !resource.verbs.collectable());
+            for resource in resources {
+                let is_preferred = preferred.get(&*resource.name) == Some(&&*version.version);
+                let entry = entry(&group.name, &version.version, resource, is_preferred, builtin);
+                if let Err(error) = discovered.catalog.add(entry) {
+                    tracing::debug!(%error, "a resource is passed over");
+                }
+            }
+        }
+    }
+    discovered
+}
+
+fn entry(group: &str, version: &str, resource: &Resource, preferred: bool, builtin: &Catalog) -> ApiResource {
+    let api_version = join_api_version(group, version);
+    let mut entry = ApiResource::new(&api_version, &resource.kind, &resource.name, resource.scope);
+    entry.verbs = resource.verbs;
+    entry.preferred = preferred;
+    match builtin.by_resource(group, version, &resource.name) {
+        Some(known) => {
+            entry.default_deletion = builtin[known].default_deletion;
+            entry.delete_returns_object = builtin[known].delete_returns_object;
+        }
+        // Groups of the API server itself hold no custom kinds; metrics come from an API server of their own.
+        None => {
+            let is_builtin = builtin.iter().any(|(_, known)| *known.group == *group);
+            entry.custom = !is_builtin && !group.ends_with("metrics.k8s.io");
+        }
+    }
+    entry
+}

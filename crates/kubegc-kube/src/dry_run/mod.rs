@@ -1,0 +1,146 @@
+//! A dry run: the collector as it is, over a store whose writes change nothing, until it comes to rest.
+
+mod overlay;
+mod report;
+
+use std::{collections::BTreeMap, pin::pin, time::Duration};
+
+use futures_util::future::{Either, select};
+use kubegc_core::{Clock, ObjectStore, Timestamp};
+use kubegc_objects::{
+    Settings,
+    collector::{Misuse, Wait, WaitReason},
+    driver::{self, Report},
+};
+use tokio::sync::watch;
+
+use overlay::{DryRun, Touched};
+pub use report::{DryRunReport, NotFollowed, Terminating, Write};
+
+/// How long nothing must be to do before a dry run is at its end. Changes that others make meanwhile arrive well within this time.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// What a dry run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// There is something to do.
+    Busy,
+    /// Nothing until the quiet time is over.
+    Quiet,
+    /// Lists have yet to be delivered.
+    Syncing,
+}
+
+fn rest(wait: Wait, now: Timestamp) -> Rest {
+    let far = wait.until.is_none_or(|until| until > now.saturating_add(QUIET));
+    match wait.why {
+        WaitReason::Events | WaitReason::Retries if far => Rest::Quiet,
+        WaitReason::Sync => Rest::Syncing,
+        _ => Rest::Busy,
+    }
+}
+
+/// Runs a collector over a store whose writes change nothing. `told` sees every report.
+///
+/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead, when it has not
+/// begun after `patience` because lists are missing, or when `stop` is ready.
+pub(crate) async fn run<S: ObjectStore, C: Clock>(
+    store: S,
+    clock: &C,
+    mut settings: Settings,
+    patience: Duration,
+    stop: impl Future<Output = ()>,
+    mut told: impl FnMut(&Report),
+) -> Result<DryRunReport, Misuse> {
+    // The kinds of one moment: a dry run looks at the cluster as it is now.
+    settings.discovery_period = None;
+    let store = DryRun::new(store);
+    let mut report = DryRunReport::default();
+    let mut failed = BTreeMap::new();
+    let (rests, watched) = watch::channel(Rest::Busy);
+    let note = |told_now: Report| {
+        told(&told_now);
+        match told_now {
+            Report::Waiting(wait) => {
+                let next = rest(wait, clock.now());
+                rests.send_if_modified(|rest| std::mem::replace(rest, next) != next);
+                return;
+            }
+            Report::Performed { ask, answer } if ask.request.is_write() => {
+                report.note(ask, answer, &mut failed);
+            }
+            _ => {}
+        }
+        rests.send_replace(Rest::Busy);
+    };
+    let mut complete = false;
+    let end = async {
+        let rested = pin!(at_rest(watched, patience));
+        match select(pin!(stop), rested).await {
+            Either::Left(_) => {}
+            Either::Right((quiet, _)) => complete = quiet,
+        }
+    };
+    let collector = driver::run(&store, clock, settings, end, note).await?;
+    let Touched {
+        gone,
+        terminating,
+        not_followed,
+    } = store.touched();
+    report.gone = gone;
+    report.terminating = terminating;
+    report.not_followed = not_followed;
+    report.complete = complete;
+    report.unsynced = collector
+        .monitors()
+        .filter(|(_, _, synced)| !synced)
+        .map(|(_, resource, _)| resource.qualified_resource())
+        .collect();
+    report.unsynced.sort();
+    Ok(report)
+}
+
+/// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the patience (`false`).
+async fn at_rest(mut rests: watch::Receiver<Rest>, patience: Duration) -> bool {
+    let begun = tokio::time::Instant::now();
+    loop {
+        let rest = *rests.borrow_and_update();
+        let (wait, answer) = match rest {
+            Rest::Quiet => (QUIET, true),
+            Rest::Syncing => (patience.saturating_sub(begun.elapsed()), false),
+            Rest::Busy => {
+                // The sender lives as long as the run.
+                if rests.changed().await.is_err() {
+                    return false;
+                }
+                continue;
+            }
+        };
+        match tokio::time::timeout(wait, rests.changed()).await {
+            Err(_) => return answer,
+            Ok(Err(_)) => return false,
+            Ok(Ok(())) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_at_rest_only_where_nothing_is_due_soon() {
+        let now = Timestamp::from_secs(100);
+        let at = |seconds| Some(Timestamp::from_secs(seconds));
+        for (why, until, expected) in [
+            (WaitReason::Events, None, Rest::Quiet),
+            (WaitReason::Retries, at(103), Rest::Quiet),
+            (WaitReason::Retries, at(101), Rest::Busy),
+            (WaitReason::Answers, None, Rest::Busy),
+            (WaitReason::Sync, at(130), Rest::Syncing),
+            (WaitReason::Sync, None, Rest::Syncing),
+        ] {
+            assert_eq!(rest(Wait { until, why }, now), expected, "{why:?} {until:?}");
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Decides what the cluster would look like after the writes of a dry run: the answers to them are remembered and laid over what the store says.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectMeta, ObjectRef, ObjectStore, PatchType, ResourceVersion, StoreError,
+    Uid, WatchStream,
+    store::{Address, Deleted, Discovered, MetaList, WatchItem},
+};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::report::{NotFollowed, Terminating};
+
+/// A store whose writes change nothing, with the answers to these writes laid over it.
+///
+/// An object that a write would have removed is not there any more for later reads, and its watch says that it went; one that a write would have
+/// changed is read and watched in that state. What a write to such an object would do is decided here where it only takes finalizers away,
+/// and by the store where the object differs from the stored one in its owner references only. Nothing else can be followed, and is said so.
+///
+/// # Assumptions
+/// The store answers writes as if they were carried out and carries none out: [`KubeStore::dry`](crate::KubeStore::dry).
+pub(crate) struct DryRun<S> {
+    store: S,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    story: Mutex<Story>,
+    changed: Notify,
+}
+
+/// Group and plural name: versions of a resource share their objects.
+type Place = (Arc<str>, Arc<str>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    place: Place,
+    namespace: Arc<str>,
+    name: Arc<str>,
+}
+
+/// What the writes would have made of one object.
+struct Entry {
+    object: ObjectRef,
+    state: State,
+}
+
+enum State {
+    Gone,
+    Stays(Box<ObjectMeta>),
+}
+
+#[derive(Default)]
+struct Story {
+    objects: BTreeMap<Key, Entry>,
+    /// What watches have yet to deliver.
+    pending: BTreeMap<Place, VecDeque<WatchItem>>,
+    not_followed: BTreeMap<(ObjectRef, &'static str), ()>,
+}
+
+/// What became of the objects that writes touched.
+#[derive(Default)]
+pub(super) struct Touched {
+    pub(super) gone: Vec<ObjectRef>,
+    pub(super) terminating: Vec<Terminating>,
+    pub(super) not_followed: Vec<NotFollowed>,
+}
+
+const UNFOLLOWED: StoreError = StoreError::NotSupported {
+    operation: "a write to an object that the dry run has changed",
+};
+
+fn place(resource: &ApiResource) -> Place {
+    (Arc::clone(&resource.group), Arc::clone(&resource.resource))
+}
+
+fn key(address: Address<'_>) -> Key {
+    Key {
+        place: place(address.resource),
+        namespace: address.namespace.into(),
+        name: address.name.into(),
+    }
+}
+
+fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef {
+    ObjectRef {
+        kind: Arc::clone(&resource.kind),
+        api_version: resource.api_version().into(),
+        namespace: Arc::clone(&meta.namespace),
+        name: Arc::clone(&meta.name),
+        uid: meta.uid.clone(),
+    }
+}
+
+/// Kinds whose deletion sets others to work, whom a dry run does not follow.
+fn followed_by_others(resource: &ApiResource) -> Option<&'static str> {
+    match (&*resource.group, &*resource.resource) {
+        ("", "namespaces") => Some("its deletion would delete all that is in the namespace"),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            Some("its deletion would delete all objects of the kind")
+        }
+        _ => None,
+    }
+}
+
+/// Whether an object in this state is removed by the write that led to it.
+///
+/// # Upstream
+/// `ShouldDeleteDuringUpdate` of the generic registry. Namespaces wait for their own finalizers, which metadata does not show.
+fn is_over(resource: &ApiResource, meta: &ObjectMeta) -> bool {
+    let graceful = meta
+        .deletion_grace_period_seconds
+        .is_some_and(|seconds| seconds != 0);
+    let is_namespace = resource.group.is_empty() && &*resource.resource == "namespaces";
+    meta.is_deleting() && meta.finalizers.is_empty() && !graceful && !is_namespace
+}
+
+impl<S: ObjectStore> DryRun<S> {
+    pub(crate) fn new(store: S) -> Self {
+        Self {
+            store,
+            shared: Arc::default(),
+        }
+    }
+
+    fn story(&self) -> MutexGuard<'_, Story> {
+        self.shared.story()
+    }
+
+    /// What became of the objects that writes touched, sorted.
+    pub(super) fn touched(&self) -> Touched {
+        let story = self.story();
+        let mut touched = Touched::default();
+        for entry in story.objects.values() {
+            match &entry.state {
+                State::Gone => touched.gone.push(entry.object.clone()),
+                State::Stays(meta) if meta.is_deleting() => touched.terminating.push(Terminating {
+                    object: entry.object.clone(),
+                    finalizers: meta.finalizers.clone(),
+                    grace_period_seconds: meta.deletion_grace_period_seconds,
+                }),
+                State::Stays(_) => {}
+            }
+        }
+        touched.not_followed = story
+            .not_followed
+            .keys()
+            .map(|(object, what)| NotFollowed {
+                object: object.clone(),
+                what,
+            })
+            .collect();
+        touched
+    }
+
+    /// The state that the writes so far would have led to: `None` where they did not touch the object.
+    fn overlaid(&self, address: Address<'_>) -> Result<Option<ObjectMeta>, StoreError> {
+        match self.story().objects.get(&key(address)).map(|entry| &entry.state) {
+            None => Ok(None),
+            Some(State::Gone) => Err(StoreError::NotFound),
+            Some(State::Stays(meta)) => Ok(Some(ObjectMeta::clone(meta))),
+        }
+    }
+
+    /// Remembers what a write would have made of an object.
+    fn remember(&self, address: Address<'_>, meta: ObjectMeta, gone: bool) {
+        let resource = address.resource;
+        let object = object_ref(resource, &meta);
+        {
+            let mut story = self.story();
+            if (gone || meta.is_deleting())
+                && let Some(what) = followed_by_others(resource)
+            {
+                story.not_followed.insert((object.clone(), what), ());
+            }
+            let (state, item) = if gone {
+                (State::Gone, WatchItem::Deleted(meta))
+            } else {
+                (State::Stays(Box::new(meta.clone())), WatchItem::Applied(meta))
+            };
+            story.pending.entry(place(resource)).or_default().push_back(item);
+            story.objects.insert(key(address), Entry { object, state });
+        }
+        self.shared.changed.notify_waiters();
+    }
+
+    fn cannot_follow(&self, address: Address<'_>, meta: &ObjectMeta, what: &'static str) -> StoreError {
+        let object = object_ref(address.resource, meta);
+        self.story().not_followed.insert((object, what), ());
+        UNFOLLOWED
+    }
+
+    /// Takes finalizers from an object that the dry run has changed.
+    fn finalize(
+        &self,
+        address: Address<'_>,
+        mut meta: ObjectMeta,
+        read_at: Option<&str>,
+        finalizers: Vec<Arc<str>>,
+    ) -> Result<ObjectMeta, StoreError> {
+        let read_at = read_at.filter(|version| !version.is_empty());
+        if read_at.is_some_and(|version| version != meta.resource_version.as_str()) {
+            return Err(StoreError::Conflict {
+                message: "the object has been modified".to_owned(),
+            });
+        }
+        if finalizers
+            .iter()
+            .any(|finalizer| !meta.finalizers.contains(finalizer))
+        {
+            return Err(self.cannot_follow(address, &meta, "finalizers would be added to it"));
+        }
+        meta.finalizers = finalizers;
+        let gone = is_over(address.resource, &meta);
+        self.remember(address, meta.clone(), gone);
+        Ok(meta)
+    }
+
+    /// What a write to an untouched object, or to one with other references only, was answered with.
+    fn written(&self, address: Address<'_>, meta: &ObjectMeta) {
+        self.remember(address, meta.clone(), is_over(address.resource, meta));
+    }
+}
+
+impl Shared {
+    fn story(&self) -> MutexGuard<'_, Story> {
+        // Whoever panicked while holding it had finished its change or not begun it: each is one insertion.
+        self.story.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Story {
+    /// What a real change comes to, seen through the overlay; `None` where it is covered by it.
+    fn see(&mut self, resource: &ApiResource, item: WatchItem) -> Option<WatchItem> {
+        let (WatchItem::Applied(meta) | WatchItem::Deleted(meta)) = &item else {
+            return Some(item);
+        };
+        let key = Key {
+            place: place(resource),
+            namespace: Arc::clone(&meta.namespace),
+            name: Arc::clone(&meta.name),
+        };
+        let Some(entry) = self.objects.get_mut(&key) else {
+            return Some(item);
+        };
+        if entry.object.uid != meta.uid {
+            // Another object has the name by now.
+            if matches!(item, WatchItem::Applied(_)) {
+                self.objects.remove(&key);
+            }
+            return Some(item);
+        }
+        match (&item, &entry.state) {
+            (WatchItem::Deleted(_), State::Gone) => None,
+            (WatchItem::Deleted(_), State::Stays(_)) => {
+                entry.state = State::Gone;
+                Some(item)
+            }
+            _ => {
+                let what = "somebody changed it during the dry run";
+                let object = entry.object.clone();
+                self.not_followed.insert((object, what), ());
+                None
+            }
+        }
+    }
+}
+
+/// A merge patch that does nothing but set the finalizers.
+struct FinalizerPatch {
+    /// The version that it expects.
+    read_at: Option<String>,
+    /// The uid that it expects.
+    uid: Option<Uid>,
+    finalizers: Vec<Arc<str>>,
+}
+
+impl FinalizerPatch {
+    /// Reads a patch; `None` where it does anything else.
+    fn read(format: PatchType, patch: &[u8]) -> Option<Self> {
+        if format != PatchType::Merge {
+            return None;
+        }
+        let patch: Value = serde_json::from_slice(patch).ok()?;
+        let patch = patch.as_object()?;
+        let meta = patch.get("metadata")?.as_object()?;
+        let known = |field: &String| matches!(field.as_str(), "resourceVersion" | "finalizers" | "uid");
+        if patch.len() != 1 || !meta.keys().all(known) {
+            return None;
+        }
+        let finalizers = match meta.get("finalizers")? {
+            Value::Null => Vec::new(),
+            Value::Array(list) => list
+                .iter()
+                .map(|name| name.as_str().map(Arc::from))
+                .collect::<Option<_>>()?,
+            _ => return None,
+        };
+        let text = |field: &str| meta.get(field).and_then(Value::as_str);
+        Some(Self {
+            read_at: text("resourceVersion").map(str::to_owned),
+            uid: text("uid").map(Uid::new),
+            finalizers,
+        })
+    }
+}
+
+#[async_trait]
+impl<S: ObjectStore> ObjectStore for DryRun<S> {
+    async fn discover(&self) -> Result<Discovered, StoreError> {
+        self.store.discover().await
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        match self.overlaid(address)? {
+            Some(meta) => Ok(meta),
+            None => self.store.get(address).await,
+        }
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        let mut list = self.store.list(resource, namespace).await?;
+        let mut story = self.story();
+        // The list shows what the watch had yet to deliver.
+        story.pending.remove(&place(resource));
+        list.items.retain_mut(|meta| {
+            let key = Key {
+                place: place(resource),
+                namespace: Arc::clone(&meta.namespace),
+                name: Arc::clone(&meta.name),
+            };
+            match story.objects.get(&key) {
+                Some(entry) if entry.object.uid != meta.uid => true,
+                Some(Entry {
+                    state: State::Gone, ..
+                }) => false,
+                Some(Entry {
+                    state: State::Stays(overlaid),
+                    ..
+                }) => {
+                    *meta = ObjectMeta::clone(overlaid);
+                    true
+                }
+                None => true,
+            }
+        });
+        Ok(list)
+    }
+
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        Ok(Box::new(DryWatch {
+            inner: self.store.watch(resource, since).await?,
+            shared: Arc::clone(&self.shared),
+            resource: resource.clone(),
+        }))
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        let overlaid = self.overlaid(address)?;
+        if let Some(meta) = overlaid.as_ref().filter(|meta| meta.is_deleting()) {
+            return Err(self.cannot_follow(address, meta, "it would be deleted a second time"));
+        }
+        let before = match overlaid {
+            Some(meta) => meta,
+            // What goes is told to its watch as it was.
+            None => self.store.get(address).await?,
+        };
+        let deleted = self.store.delete(address, options).await?;
+        match &deleted {
+            Deleted::Gone => self.remember(address, before, true),
+            Deleted::Terminating(meta) => {
+                let mut meta = ObjectMeta::clone(meta);
+                meta.owner_references = before.owner_references;
+                self.remember(address, meta, false);
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let Some(before) = self.overlaid(address)? else {
+            let after = self.store.patch(address, format, body).await?;
+            self.written(address, &after);
+            return Ok(after);
+        };
+        if let Some(wanted) = FinalizerPatch::read(format, body) {
+            if wanted.uid.is_some_and(|uid| uid != before.uid) {
+                return Err(StoreError::Conflict {
+                    message: "the uid in the precondition is another".to_owned(),
+                });
+            }
+            return self.finalize(address, before, wanted.read_at.as_deref(), wanted.finalizers);
+        }
+        if before.is_deleting() {
+            return Err(self.cannot_follow(
+                address,
+                &before,
+                "it would be changed while it is being deleted",
+            ));
+        }
+        let mut after = self.store.patch(address, format, body).await?;
+        // References that an earlier write took away are still stored.
+        let known = |uid: &Uid| {
+            before
+                .owner_references
+                .iter()
+                .any(|reference| reference.uid == *uid)
+        };
+        after.owner_references.retain(|reference| known(&reference.uid));
+        self.written(address, &after);
+        Ok(after)
+    }
+
+    async fn replace_finalizers(
+        &self,
+        address: Address<'_>,
+        read_at: &ResourceVersion,
+        finalizers: &[Arc<str>],
+    ) -> Result<ObjectMeta, StoreError> {
+        match self.overlaid(address)? {
+            Some(before) => self.finalize(address, before, Some(read_at.as_str()), finalizers.to_vec()),
+            None => {
+                let after = self
+                    .store
+                    .replace_finalizers(address, read_at, finalizers)
+                    .await?;
+                self.written(address, &after);
+                Ok(after)
+            }
+        }
+    }
+}
+
+/// A watch that delivers what the dry run would have changed between the real changes.
+struct DryWatch {
+    inner: Box<dyn WatchStream>,
+    shared: Arc<Shared>,
+    resource: ApiResource,
+}
+
+#[async_trait]
+impl WatchStream for DryWatch {
+    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            // Registered first: a change between the look and the registration would be missed.
+            changed.as_mut().enable();
+            let pending = {
+                let mut story = self.shared.story();
+                let queue = story.pending.get_mut(&place(&self.resource));
+                queue.and_then(VecDeque::pop_front)
+            };
+            if let Some(item) = pending {
+                return Some(Ok(item));
+            }
+            let real = tokio::select! {
+                biased;
+                () = changed => continue,
+                real = self.inner.next() => real?,
+            };
+            match real {
+                Ok(item) => {
+                    let seen = self.shared.story().see(&self.resource, item);
+                    if let Some(item) = seen {
+                        return Some(Ok(item));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

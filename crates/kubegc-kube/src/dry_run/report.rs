@@ -1,0 +1,149 @@
+//! What a dry run found out: the writes that would be made, what would become of the objects, and what it could not follow.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kubegc_core::ObjectRef;
+use kubegc_objects::call::{Answer, Ask, Request};
+
+/// One write that the collector would make, with the API server's judgement of it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The request, what it expects, and why it is made.
+    pub ask: Ask,
+    /// How the API server answered, or the overlay for objects that earlier writes would have changed.
+    pub answer: Answer,
+    /// How often it was tried. More than once only where it failed.
+    pub tries: u32,
+}
+
+/// An object that would be left in deletion.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terminating {
+    /// The object.
+    pub object: ObjectRef,
+    /// The finalizers that hold it.
+    pub finalizers: Vec<Arc<str>>,
+    /// Seconds that it has to end, where that is what it waits for.
+    pub grace_period_seconds: Option<i64>,
+}
+
+/// Something that would go on in a way the dry run does not know.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotFollowed {
+    /// The object.
+    pub object: ObjectRef,
+    /// What would happen to it, or happened.
+    pub what: &'static str,
+}
+
+/// What a collector would do to the cluster as it is, to the end of every cascade.
+///
+/// # Guarantees
+/// Every write in it was sent with `dryRun=All`, or decided on the answers to such writes: finalizers, preconditions and admission are the API server's own judgement. Nothing was changed.
+///
+/// # Assumptions
+/// Nobody else acts: pods that would get time to end, namespaces and definitions that would be emptied, and other controllers' finalizers stay as they are.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DryRunReport {
+    /// The writes, in their order.
+    pub writes: Vec<Write>,
+    /// The objects that would be gone, sorted by resource, namespace and name.
+    pub gone: Vec<ObjectRef>,
+    /// The objects that would be in deletion, sorted likewise.
+    pub terminating: Vec<Terminating>,
+    /// What could not be followed, sorted.
+    pub not_followed: Vec<NotFollowed>,
+    /// Resources that could not be listed, as `resource.group`: dependents there were not seen.
+    pub unsynced: Vec<String>,
+    /// Whether the run came to rest; otherwise it was stopped, or waited for too long, and more may follow.
+    pub complete: bool,
+}
+
+impl DryRunReport {
+    /// Notes a write and its answer. A failed write that is tried again is one write.
+    pub(super) fn note(&mut self, ask: Ask, answer: Answer, failed: &mut BTreeMap<ObjectRef, usize>) {
+        if let Some(&at) = failed.get(&ask.target)
+            && let Some(known) = self.writes.get_mut(at)
+            && known.ask.request == ask.request
+        {
+            known.tries = known.tries.saturating_add(1);
+            known.answer = answer;
+            return;
+        }
+        if !matches!(answer, Answer::Applied(_)) {
+            failed.insert(ask.target.clone(), self.writes.len());
+        }
+        self.writes.push(Write {
+            ask,
+            answer,
+            tries: 1,
+        });
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.ask.target.short();
+        match &self.ask.request {
+            Request::Get => write!(f, "read {object}")?,
+            Request::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})")?,
+            Request::Patch { .. } => write!(f, "patch {object}")?,
+            Request::Put { .. } => write!(f, "replace {object}")?,
+        }
+        write!(f, ": {} [{}]", self.ask.reason, self.ask.reason.name())?;
+        match &self.answer {
+            Answer::Applied(_) => Ok(()),
+            answer => write!(f, "; refused {} times: {answer:?}", self.tries),
+        }
+    }
+}
+
+impl fmt::Display for DryRunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "writes: {}", self.writes.len())?;
+        for write in &self.writes {
+            writeln!(f, "  {write}")?;
+            for owner in write.ask.reason.owners() {
+                writeln!(f, "    owner {}: {}", owner.reference, owner.state)?;
+            }
+        }
+        writeln!(f, "gone: {}", self.gone.len())?;
+        for object in &self.gone {
+            writeln!(f, "  {}", object.short())?;
+        }
+        writeln!(f, "left in deletion: {}", self.terminating.len())?;
+        for left in &self.terminating {
+            write!(f, "  {}", left.object.short())?;
+            match left.grace_period_seconds {
+                _ if !left.finalizers.is_empty() => writeln!(f, ": held by {}", left.finalizers.join(", "))?,
+                Some(seconds) if seconds > 0 => writeln!(f, ": has {seconds} s to end")?,
+                _ => writeln!(f)?,
+            }
+        }
+        for (title, lines) in [
+            (
+                "not followed",
+                self.not_followed
+                    .iter()
+                    .map(|one| format!("{}: {}", one.object.short(), one.what))
+                    .collect::<Vec<_>>(),
+            ),
+            ("not listed", self.unsynced.clone()),
+        ] {
+            if !lines.is_empty() {
+                writeln!(f, "{title}: {}", lines.len())?;
+                for line in lines {
+                    writeln!(f, "  {line}")?;
+                }
+            }
+        }
+        if !self.complete {
+            writeln!(f, "ended before it came to rest: more may follow")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! What keeps a run or a snapshot from being made at all.
+
+use kubegc_core::{FieldError, StoreError};
+use kubegc_objects::collector::Misuse;
+
+/// Why nothing came of a run, a dry run or a snapshot. What happens to single objects and kinds is no such error.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server did not say which version it has.
+    #[error("the version of the API server cannot be asked for")]
+    Version {
+        /// Why.
+        source: StoreError,
+    },
+    /// The API server has a version that kubegc does not know.
+    #[error("the API server's version {version:?} is not known; choose the version to behave as")]
+    UnknownVersion {
+        /// What the server said.
+        version: String,
+        /// What is wrong with it.
+        source: FieldError,
+    },
+    /// The served kinds could not be asked for.
+    #[error("the served kinds cannot be asked for")]
+    Discovery {
+        /// Why.
+        source: StoreError,
+    },
+    /// The clock went back.
+    #[error("the collector was misused")]
+    Misuse {
+        /// How.
+        source: Misuse,
+    },
+    /// The parts of a snapshot do not fit together.
+    #[error("the snapshot cannot be put together")]
+    Snapshot {
+        /// Why.
+        source: kubegc_snapshot::SnapshotError,
+    },
+    /// The lease for leader election cannot be used.
+    #[error("the lease for leader election cannot be used: {message}")]
+    Lease {
+        /// Why.
+        message: String,
+    },
+}
+
+impl From<Misuse> for Error {
+    fn from(source: Misuse) -> Self {
+        Self::Misuse { source }
+    }
+}

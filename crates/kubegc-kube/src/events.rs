@@ -1,0 +1,178 @@
+//! Publishes the collector's warnings as Kubernetes Events, and decides how many of them.
+//!
+//! Upstream's Events are of the core group, with `source.component`; kube's recorder writes the newer form with other fields. So they are posted as they are.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use http::Method;
+use kube::Client;
+use kubegc_core::{ApiResource, Clock, Scope, StoreError, Timestamp, Uid};
+use kubegc_objects::effect::InvalidNamespace;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::store::{
+    JSON,
+    http::{Ask, send},
+    url,
+};
+
+/// Events that wait to be published. Upstream's broadcaster holds as many and drops the rest.
+pub(crate) const WAITING_MAX: usize = 1000;
+/// Events of one object in a row.
+const BURST: u32 = 25;
+/// How long it takes for one more.
+const ONE_MORE_EVERY: Duration = Duration::from_secs(300);
+/// Objects whose events are counted.
+const OBJECTS_MAX: usize = 4096;
+
+/// Publishes what comes in until nothing more will come. Failures are only traced.
+pub(crate) async fn publish<C: Clock + ?Sized>(
+    client: &Client,
+    clock: &C,
+    mut warnings: mpsc::Receiver<Box<InvalidNamespace>>,
+) {
+    let mut limit = Limit::default();
+    while let Some(warning) = warnings.recv().await {
+        let now = clock.now();
+        if !limit.admits(&warning.dependent.uid, now) {
+            crate::metrics::warning("dropped");
+            continue;
+        }
+        match post(client, &warning, now).await {
+            Ok(()) => crate::metrics::warning("published"),
+            Err(error) => {
+                crate::metrics::warning("failed");
+                tracing::warn!(dependent = %warning.dependent, %error, "a warning could not be published");
+            }
+        }
+    }
+}
+
+async fn post(client: &Client, warning: &InvalidNamespace, now: Timestamp) -> Result<(), StoreError> {
+    let events = ApiResource::new("v1", "Event", "events", Scope::Namespaced);
+    let namespace = warning.event_namespace();
+    let url = url::collection(&events, Some(namespace))?;
+    let ask = Ask {
+        method: Method::POST,
+        url: &url,
+        accept: JSON,
+        content: Some((JSON, event(warning, now).to_string().into_bytes())),
+    };
+    send(client, ask).await.map(drop)
+}
+
+/// The Event of a warning.
+///
+/// # Upstream
+/// `makeEvent` in `k8s.io/client-go/tools/record/event.go`: the name is that of the object and the time in hexadecimal nanoseconds.
+fn event(warning: &InvalidNamespace, now: Timestamp) -> Value {
+    let dependent = &warning.dependent;
+    let date = now.truncate_to_secs().to_string();
+    let mut involved = json!({
+        "kind": &*dependent.kind,
+        "name": &*dependent.name,
+        "uid": dependent.uid.to_string(),
+        "apiVersion": &*dependent.api_version,
+    });
+    if !dependent.namespace.is_empty() {
+        involved["namespace"] = (&*dependent.namespace).into();
+    }
+    json!({
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": format!("{}.{:x}", dependent.name, now.as_nanos()),
+            "namespace": warning.event_namespace(),
+        },
+        "involvedObject": involved,
+        "reason": InvalidNamespace::REASON,
+        "message": warning.to_string(),
+        "source": { "component": InvalidNamespace::COMPONENT },
+        "firstTimestamp": date,
+        "lastTimestamp": date,
+        "count": 1,
+        "type": "Warning",
+        "reportingComponent": InvalidNamespace::COMPONENT,
+    })
+}
+
+/// How many events of each object are published: a burst, and then one now and then.
+///
+/// # Upstream
+/// The spam filter of client-go's event correlator. Its aggregation and its counting of equal events are not copied: each event here is one object.
+#[derive(Debug, Default)]
+struct Limit(BTreeMap<Uid, (u32, Timestamp)>);
+
+impl Limit {
+    fn admits(&mut self, object: &Uid, now: Timestamp) -> bool {
+        if self.0.len() >= OBJECTS_MAX && !self.0.contains_key(object) {
+            self.0.clear();
+        }
+        let (left, since) = self.0.entry(object.clone()).or_insert((BURST, now));
+        let more = now.since(*since).as_secs() / ONE_MORE_EVERY.as_secs();
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        if more > 0 {
+            *left = left.saturating_add(more).min(BURST);
+            *since = since.saturating_add(ONE_MORE_EVERY.saturating_mul(more));
+        }
+        let admits = *left > 0;
+        *left = left.saturating_sub(1);
+        admits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::{ObjectRef, OwnerReference};
+
+    use super::*;
+
+    fn warning(namespace: &str) -> InvalidNamespace {
+        let reference = OwnerReference {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            name: "owner".into(),
+            uid: Uid::new("o1"),
+            controller: None,
+            block_owner_deletion: None,
+        };
+        InvalidNamespace::new(ObjectRef::new("v1", "Secret", namespace, "key", "d1"), reference)
+    }
+
+    #[test]
+    fn g_27_an_event_has_upstreams_fields() {
+        let now = Timestamp::from_nanos(1_772_366_405_000_000_255);
+        for (namespace, event_namespace) in [("shop", "shop"), ("", "default")] {
+            let event = event(&warning(namespace), now);
+            assert_eq!(event["metadata"]["name"], "key.1898b5dadddc72ff");
+            assert_eq!(event["metadata"]["namespace"], event_namespace);
+            assert_eq!(
+                event["involvedObject"]["namespace"].as_str().unwrap_or_default(),
+                namespace
+            );
+            assert_eq!(event["involvedObject"]["uid"], "d1");
+            assert_eq!(event["source"]["component"], "garbage-collector-controller");
+            assert_eq!(event["type"], "Warning");
+            assert_eq!(event["reason"], "OwnerRefInvalidNamespace");
+            assert_eq!(event["firstTimestamp"], "2026-03-01T12:00:05Z");
+            let message = format!(
+                "ownerRef [v1/Pod, namespace: {namespace}, name: owner, uid: o1] does not exist in namespace {namespace:?}"
+            );
+            assert_eq!(event["message"], message);
+        }
+    }
+
+    #[test]
+    fn an_object_gets_a_burst_and_then_one_event_every_five_minutes() {
+        let mut limit = Limit::default();
+        let at = Timestamp::from_secs;
+        let (one, other) = (Uid::new("one"), Uid::new("other"));
+        let burst = (0..40).filter(|_| limit.admits(&one, at(0))).count();
+        assert_eq!(burst, 25);
+        assert!(limit.admits(&other, at(0)));
+        assert!(!limit.admits(&one, at(299)));
+        assert!(limit.admits(&one, at(300)));
+        assert!(!limit.admits(&one, at(301)));
+    }
+}

@@ -1,0 +1,135 @@
+//! Leadership by a Lease: decides when this instance collects, from what the lease's holder of the moment is known to be.
+
+use std::{pin::pin, time::Duration};
+
+use futures_util::future::{Either, select};
+use kube_lease_manager::{LeaseManager, LeaseManagerBuilder};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{Error, GarbageCollector, Summary};
+
+/// How long to wait after the lease could not be read or renewed.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A Lease by which one of several instances is chosen to collect.
+///
+/// The lease is renewed `grace_seconds` before it ends. An instance that cannot renew it for that long counts itself out until it can; so two instances
+/// collect at a time only where the clocks of their machines differ or a request hangs. Even then each other's writes make preconditions fail, no more.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Namespace of the Lease. Default: `kube-system`.
+    pub namespace: String,
+    /// Name of the Lease. Default: `kubegc`.
+    pub name: String,
+    /// Who this instance is; must differ between instances. Pods take their name.
+    pub identity: String,
+    /// How long a lease lasts, in seconds. Default: 15, as upstream's. Less makes others take over sooner, and asks more of the API server.
+    pub duration_seconds: u64,
+    /// How long before its end it is renewed, in seconds. Default: 10, as upstream's renewal after 5 of 15 seconds.
+    pub grace_seconds: u64,
+}
+
+impl LeaderElection {
+    /// An election for the Lease `kubegc` in `kube-system`.
+    #[must_use]
+    pub fn new(identity: &str) -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            name: "kubegc".to_owned(),
+            identity: identity.to_owned(),
+            duration_seconds: 15,
+            grace_seconds: 10,
+        }
+    }
+
+    async fn lease(&self, client: kube::Client) -> Result<LeaseManager, Error> {
+        let bad = |message: String| Error::Lease { message };
+        // The crate asserts these.
+        if self.grace_seconds == 0 || self.grace_seconds >= self.duration_seconds {
+            return Err(bad(
+                "its grace must be above zero and below its duration".to_owned()
+            ));
+        }
+        if self.identity.is_empty() {
+            return Err(bad("the identity is empty".to_owned()));
+        }
+        let builder = LeaseManagerBuilder::new(client, &self.name)
+            .with_namespace(&self.namespace)
+            .with_identity(&self.identity)
+            .with_field_manager(format!("kubegc-{}", self.identity))
+            // The longer one first: each is checked against the other.
+            .with_duration(
+                self.duration_seconds
+                    .max(kube_lease_manager::DEFAULT_LEASE_DURATION_SECONDS),
+            )
+            .with_grace(self.grace_seconds)
+            .with_duration(self.duration_seconds);
+        builder.build().await.map_err(|error| bad(error.to_string()))
+    }
+}
+
+/// Runs a collector while the lease is held, and releases it at the end.
+pub(crate) async fn run(
+    collector: GarbageCollector,
+    election: LeaderElection,
+    stop: impl Future<Output = ()>,
+) -> Result<Summary, Error> {
+    let lease = election.lease(collector.client().clone()).await?;
+    let (leads, leading) = watch::channel(false);
+    let grace = Duration::from_secs(election.grace_seconds);
+    let collecting = pin!(collector.run_while_leading(leading, stop));
+    let electing = pin!(elect(&lease, grace, &leads));
+    let summary = match select(collecting, electing).await {
+        Either::Left((summary, _)) => summary,
+        Either::Right((never, _)) => match never {},
+    };
+    if let Err(error) = lease.release().await {
+        tracing::warn!(%error, "the lease could not be released; it ends by itself");
+    }
+    summary
+}
+
+/// Keeps the lease and tells whether it is held, for ever.
+async fn elect(
+    lease: &LeaseManager,
+    grace: Duration,
+    leads: &watch::Sender<bool>,
+) -> std::convert::Infallible {
+    let mut held = false;
+    let mut failing_since: Option<Instant> = None;
+    loop {
+        let mut changed = pin!(lease.changed());
+        let step = match failing_since {
+            None => changed.await,
+            // What does not fail again at once works again, and goes on.
+            Some(_) => match timeout(RETRY_AFTER, &mut changed).await {
+                Ok(step) => step,
+                Err(_) => {
+                    failing_since = None;
+                    leads.send_replace(held);
+                    changed.await
+                }
+            },
+        };
+        match step {
+            Ok(now_held) => {
+                tracing::info!(leads = now_held, "leadership changed");
+                held = now_held;
+                failing_since = None;
+                leads.send_replace(held);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the lease cannot be kept");
+                let since = *failing_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= grace {
+                    leads.send_replace(false);
+                }
+                sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Takes a snapshot of a live cluster for predictions: decides which kinds are read whole, and says of each kind that is not there why.
+
+use std::num::NonZeroUsize;
+
+use futures_util::{StreamExt as _, stream};
+use kube::Client;
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion, ObjectStore as _, StoreError, store::Discovered};
+use kubegc_snapshot::{Live, Snapshot};
+
+use crate::{Error, KubeStore};
+
+/// How a snapshot is taken.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotOptions {
+    /// The version to read the cluster as; `None` asks the API server.
+    pub version: Option<KubernetesVersion>,
+    /// Lists under way at a time. Default: 8. More is faster; each holds one kind's pages in memory.
+    pub lists_at_a_time: NonZeroUsize,
+    /// Resources, as group and name, that are left out. By default events, which nobody owns and which own nothing.
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Default for SnapshotOptions {
+    fn default() -> Self {
+        Self {
+            version: None,
+            lists_at_a_time: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
+            left_out: [("", "events"), ("events.k8s.io", "events")]
+                .map(|(group, resource)| (group.to_owned(), resource.to_owned()))
+                .into(),
+        }
+    }
+}
+
+/// Kinds whose details predictions need, and which are therefore read whole: how pods end, what holds a namespace, what a definition defines.
+fn is_read_whole(resource: &ApiResource) -> bool {
+    matches!(
+        (&*resource.group, &*resource.resource),
+        ("", "pods" | "namespaces") | ("apiextensions.k8s.io", "customresourcedefinitions")
+    )
+}
+
+/// What the cluster holds: the metadata of every kind that can be listed, and the kinds themselves.
+///
+/// # Guarantees
+/// A kind is complete only where all pages of its list were read. Kinds that are forbidden, fail, have no list, or are left out are incomplete with the
+/// reason; kinds that are not served are not in the catalog, which is incomplete as well. Nothing is changed.
+///
+/// # Assumptions
+/// Each list is of one moment, and the moments differ: what is created or deleted meanwhile may be seen in one list and not in another.
+///
+/// # Errors
+/// The version or the served kinds cannot be asked for.
+///
+/// # Complexity
+/// One request for each 500 objects, and one for each kind.
+pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snapshot, Error> {
+    let version = match options.version {
+        Some(version) => version,
+        None => crate::version(client).await?,
+    };
+    let store = KubeStore::new(client.clone(), version);
+    let discovered = store
+        .discover()
+        .await
+        .map_err(|source| Error::Discovery { source })?;
+    let Discovered { catalog, failed } = with_failed(discovered, version);
+    let mut live = Live::new(version, catalog.clone());
+    let mut wanted = Vec::new();
+    for (_, resource) in catalog.iter() {
+        let left_out =
+            |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
+        if failed.contains(&resource.api_version()) {
+            live.unlisted(resource, "its group version could not be asked for its resources");
+        } else if options.left_out.iter().any(left_out) {
+            live.unlisted(resource, "left out");
+        } else if !resource.verbs.list {
+            live.unlisted(resource, "it cannot be listed");
+        } else if resource.preferred {
+            wanted.push(resource);
+        }
+    }
+    let lists = stream::iter(wanted.into_iter().map(|resource| {
+        let list = store.raw_list(resource, is_read_whole(resource));
+        async move { (resource, list.await) }
+    }));
+    let mut lists = lists.buffered(options.lists_at_a_time.get());
+    while let Some((resource, list)) = lists.next().await {
+        match list {
+            Ok(pages) => live
+                .list(resource, pages.iter().map(Vec::as_slice))
+                .map_err(|source| Error::Snapshot { source })?,
+            Err(error) => {
+                tracing::warn!(%resource, %error, "a kind could not be listed");
+                live.unlisted(resource, &reason(&error));
+            }
+        }
+    }
+    live.finish().map_err(|source| Error::Snapshot { source })
+}
+
+/// Adds the built-in kinds of group versions that did not answer: that they exist is known, what they hold is not.
+fn with_failed(mut discovered: Discovered, version: KubernetesVersion) -> Discovered {
+    let builtin = Catalog::builtin(version);
+    for (_, resource) in builtin.iter() {
+        if discovered.failed.contains(&resource.api_version()) {
+            // A second one with the name cannot be there: the version listed nothing.
+            let _added = discovered.catalog.add(resource.clone());
+        }
+    }
+    discovered
+}
+
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Refused {
+            code: 403, message, ..
+        } => format!("forbidden: {message}"),
+        StoreError::NotFound => "it is not served any more".to_owned(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,258 @@
+//! Decides what an HTTP answer, or the lack of one, means to a collector: the one place where failures are classed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body, core::Status};
+use kubegc_core::StoreError;
+use tracing::Instrument as _;
+
+use super::{url::Url, wire::WireStatus};
+
+/// How requests name their sender.
+pub(crate) const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION"));
+/// How long a request may take that is no watch. The API server gives up after this long itself.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One request.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a Url,
+    pub(crate) accept: &'a str,
+    pub(crate) content: Option<(&'static str, Vec<u8>)>,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn get(url: &'a Url, accept: &'a str) -> Self {
+        Self {
+            method: Method::GET,
+            url,
+            accept,
+            content: None,
+        }
+    }
+}
+
+/// Sends a request and reads its whole answer.
+pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreError> {
+    let span = tracing::debug_span!("call", method = %ask.method, url = ask.url.as_str());
+    async {
+        let method = ask.method.clone();
+        let whole = async {
+            let (parts, body) = open(client, ask, false).await?.into_parts();
+            let body = body.collect().await.map_err(|error| unknown(&error))?.to_bytes();
+            judge(parts.status, &parts.headers, &body)?;
+            Ok(body)
+        };
+        let answer = tokio::time::timeout(TIMEOUT, whole).await.unwrap_or_else(|_| {
+            crate::metrics::request("<error>", &method);
+            Err(StoreError::Unknown {
+                message: format!("no answer within {} s", TIMEOUT.as_secs()),
+            })
+        });
+        match &answer {
+            Ok(_) => tracing::debug!("answered"),
+            Err(error) => tracing::debug!(%error, "failed"),
+        }
+        answer
+    }
+    .instrument(span)
+    .await
+}
+
+/// Sends a request and gives its answer as it comes, with its status unjudged.
+pub(crate) async fn open(
+    client: &Client,
+    ask: Ask<'_>,
+    plain: bool,
+) -> Result<http::Response<Body>, StoreError> {
+    let method = ask.method.clone();
+    let mut request = Request::builder()
+        .method(ask.method)
+        .uri(ask.url.as_str())
+        .header(header::ACCEPT, ask.accept)
+        .header(header::USER_AGENT, USER_AGENT);
+    if plain {
+        // A watch is read line by line as it comes.
+        request = request.header(header::ACCEPT_ENCODING, "identity");
+    }
+    let body = match ask.content {
+        Some((media_type, content)) => {
+            request = request.header(header::CONTENT_TYPE, media_type);
+            Body::from(content)
+        }
+        None => Body::empty(),
+    };
+    let request = request.body(body).map_err(|error| StoreError::Refused {
+        code: 400,
+        message: format!("{} cannot be sent: {error}", ask.url.as_str()),
+        retry_after: None,
+    })?;
+    let answer = client.send(request).await;
+    match &answer {
+        Ok(answer) => crate::metrics::request(answer.status().as_str(), &method),
+        Err(_) => crate::metrics::request("<error>", &method),
+    }
+    answer.map_err(|error| match &error {
+        kube::Error::Api(status) => of_status(status),
+        _ => unknown(&error),
+    })
+}
+
+fn unknown(error: &dyn std::error::Error) -> StoreError {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    // Errors hold their causes, so the chain ends.
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        cause = error.source();
+    }
+    StoreError::Unknown { message }
+}
+
+/// A middleware of the client may answer with a status itself.
+fn of_status(status: &Status) -> StoreError {
+    let retry_after = status.details.as_ref().and_then(|details| {
+        (details.retry_after_seconds > 0).then(|| u64::from(details.retry_after_seconds))
+    });
+    class(
+        status.code,
+        status.message.clone(),
+        retry_after.map(Duration::from_secs),
+    )
+}
+
+/// Whether the answer is a success, and the class of the failure where it is none.
+pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), StoreError> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let said: WireStatus = serde_json::from_slice(body).unwrap_or_default();
+    let from_header = || {
+        let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    let retry_after = from_header().or_else(|| said.details.as_ref()?.retry_after_seconds);
+    let message = said
+        .message
+        .filter(|message| !message.is_empty())
+        .unwrap_or_else(|| {
+            let text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES_MAX)]);
+            if text.trim().is_empty() {
+                status.to_string()
+            } else {
+                text.trim().to_owned()
+            }
+        });
+    let retry_after = retry_after
+        .filter(|&seconds| seconds > 0)
+        .map(Duration::from_secs);
+    Err(class(status.as_u16(), message, retry_after))
+}
+
+/// Bytes of an answer that is no status, as far as they go into a message.
+const MESSAGE_BYTES_MAX: usize = 512;
+
+/// The class of the refusal that a watch sends as an event.
+pub(crate) fn of_event(status: WireStatus) -> StoreError {
+    let expired = matches!(status.reason.as_deref(), Some("Expired" | "Gone"));
+    let code = if expired { 410 } else { status.code.unwrap_or(500) };
+    let retry_after = status.details.and_then(|details| details.retry_after_seconds);
+    class(
+        code,
+        status.message.unwrap_or_default(),
+        retry_after.map(Duration::from_secs),
+    )
+}
+
+/// The class of an answer by its code: the table in the [crate's documentation](crate#failures).
+fn class(code: u16, message: String, retry_after: Option<Duration>) -> StoreError {
+    match code {
+        404 => StoreError::NotFound,
+        409 => StoreError::Conflict { message },
+        410 => StoreError::Expired,
+        415 => StoreError::UnsupportedMediaType,
+        422 => StoreError::Invalid { message },
+        // The request itself ran out of time: what it did is not known.
+        408 => StoreError::Unknown { message },
+        400..=499 => StoreError::Refused {
+            code,
+            message,
+            retry_after,
+        },
+        _ => StoreError::Unknown {
+            message: format!("{code}: {message}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_has_its_class() {
+        let message = || "said".to_owned();
+        let refused = |code, seconds: Option<u64>| StoreError::Refused {
+            code,
+            message: message(),
+            retry_after: seconds.map(Duration::from_secs),
+        };
+        let unknown = |text: &str| StoreError::Unknown {
+            message: text.to_owned(),
+        };
+        for (code, header, details, expected) in [
+            (404, None, None, StoreError::NotFound),
+            (409, None, None, StoreError::Conflict { message: message() }),
+            (410, None, None, StoreError::Expired),
+            (415, None, None, StoreError::UnsupportedMediaType),
+            (422, None, None, StoreError::Invalid { message: message() }),
+            (400, None, None, refused(400, None)),
+            (401, None, None, refused(401, None)),
+            (403, None, None, refused(403, None)),
+            (405, None, None, refused(405, None)),
+            (429, Some("3"), None, refused(429, Some(3))),
+            (429, None, Some(5), refused(429, Some(5))),
+            (429, Some("soon"), None, refused(429, None)),
+            (408, None, None, unknown("said")),
+            (500, None, None, unknown("500: said")),
+            (503, Some("3"), None, unknown("503: said")),
+            (504, None, None, unknown("504: said")),
+            (302, None, None, unknown("302: said")),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(text) = header {
+                headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static(text));
+            }
+            let body = match details {
+                Some(seconds) => {
+                    format!(
+                        r#"{{"kind":"Status","message":"said","details":{{"retryAfterSeconds":{seconds}}}}}"#
+                    )
+                }
+                None => r#"{"kind":"Status","message":"said"}"#.to_owned(),
+            };
+            let status = StatusCode::from_u16(code).expect("a code");
+            assert_eq!(judge(status, &headers, body.as_bytes()), Err(expected), "{code}");
+        }
+        assert_eq!(judge(StatusCode::CREATED, &HeaderMap::new(), b"{}"), Ok(()));
+    }
+
+    #[test]
+    fn answers_that_are_no_status_still_have_a_message() {
+        for (body, expected) in [
+            ("", "502 Bad Gateway"),
+            ("<html>bad gateway</html>", "<html>bad gateway</html>"),
+        ] {
+            let got = judge(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
+            let message = format!("502: {expected}");
+            assert_eq!(got, Err(StoreError::Unknown { message }));
+        }
+    }
+}

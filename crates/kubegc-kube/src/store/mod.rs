@@ -1,0 +1,412 @@
+//! The object store over a client: decides how each operation is put into requests, and nothing else.
+
+pub(crate) mod http;
+pub(crate) mod url;
+mod watch;
+pub(crate) mod wire;
+
+use std::sync::Arc;
+
+use ::http::Method;
+use async_trait::async_trait;
+use http_body_util::{BodyExt as _, Collected};
+use kube::Client;
+use kubegc_core::{
+    ApiResource, Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
+    ResourceVersion, StoreError, WatchStream,
+    deletion::Propagation,
+    store::{Address, Deleted, Discovered, MetaList},
+};
+use serde_json::{Map, Value, json};
+
+use self::{
+    http::{Ask, judge, open, send},
+    url::Url,
+    watch::Watch,
+};
+use crate::{discovery, error::Error};
+
+/// Objects that are asked for at a time. What upstream's reflectors and kubectl ask for.
+const PAGE_OBJECTS: &str = "500";
+/// How often a list is started anew because its next page was too old.
+const RESTARTS_MAX: u32 = 3;
+/// The name under which fields are written.
+const FIELD_MANAGER: &str = "kubegc";
+
+pub(crate) const JSON: &str = "application/json";
+const META: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// An API server behind a [`kube::Client`], as a collector needs it.
+///
+/// Only metadata is asked for, but in [`get_object`](ObjectStore::get_object), [`list_objects`](ObjectStore::list_objects) and
+/// [`replace_finalizers`](ObjectStore::replace_finalizers). Failures are classed as the [crate's table](crate#failures) says. Clones share the client.
+///
+/// # Assumptions
+/// The client's middleware repeats no writes by itself.
+#[derive(Clone)]
+pub struct KubeStore {
+    client: Client,
+    builtin: Arc<Catalog>,
+    dry: bool,
+}
+
+impl std::fmt::Debug for KubeStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubeStore")
+            .field("dry", &self.dry)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KubeStore {
+    /// A store over a client. The version says how built-in kinds are deleted, which discovery does not tell.
+    #[must_use]
+    pub fn new(client: Client, version: KubernetesVersion) -> Self {
+        Self {
+            client,
+            builtin: Arc::new(Catalog::builtin(version)),
+            dry: false,
+        }
+    }
+
+    /// A store over a client, in the version that the API server says it has.
+    ///
+    /// # Errors
+    /// The API server does not answer, or with a version that kubegc does not know.
+    pub async fn connect(client: Client) -> Result<Self, Error> {
+        let version = crate::version(&client).await?;
+        Ok(Self::new(client, version))
+    }
+
+    /// The same, sending every write with `dryRun=All`: the API server judges it in every respect and stores nothing.
+    #[must_use]
+    pub fn dry(mut self) -> Self {
+        self.dry = true;
+        self
+    }
+
+    /// The client.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The pages of a list as they come, each checked to be one.
+    pub(crate) async fn raw_list(
+        &self,
+        resource: &ApiResource,
+        whole: bool,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let url = url::collection(resource, None)?;
+        let mut texts = wire::Texts::default();
+        let mut pages = Vec::new();
+        self.pages(&url, if whole { JSON } else { META_LIST }, |body, first| {
+            if first {
+                pages.clear();
+            }
+            let more = wire::page(body, &mut empty_list(), &mut texts).map_err(unreadable)?;
+            pages.push(body.to_vec());
+            Ok(more)
+        })
+        .await?;
+        Ok(pages)
+    }
+
+    fn write_url(&self, url: Url) -> Url {
+        let url = url.query("fieldManager", FIELD_MANAGER);
+        if self.dry { url.query("dryRun", "All") } else { url }
+    }
+
+    async fn written(
+        &self,
+        method: Method,
+        url: Url,
+        media_type: &'static str,
+        body: Vec<u8>,
+    ) -> Result<ObjectMeta, StoreError> {
+        let url = self.write_url(url);
+        let ask = Ask {
+            method,
+            url: &url,
+            accept: META,
+            content: Some((media_type, body)),
+        };
+        // The write was carried out; an answer that cannot be read leaves its outcome unknown.
+        let answer = send(&self.client, ask).await?;
+        wire::object(&answer).map_err(unreadable)
+    }
+
+    /// Reads all pages of a list.
+    async fn pages(
+        &self,
+        url: &Url,
+        accept: &str,
+        mut page: impl FnMut(&[u8], bool) -> Result<Option<String>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut restarts = 0;
+        let mut token: Option<String> = None;
+        loop {
+            let mut next = url.clone().query("limit", PAGE_OBJECTS);
+            if let Some(token) = &token {
+                next = next.query("continue", token);
+            }
+            match send(&self.client, Ask::get(&next, accept)).await {
+                Ok(answer) => match page(&answer, token.is_none())? {
+                    Some(more) => token = Some(more),
+                    None => return Ok(()),
+                },
+                // The next page is of a state that the server no longer has.
+                Err(StoreError::Expired) if token.is_some() && restarts < RESTARTS_MAX => {
+                    restarts += 1;
+                    token = None;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
+    StoreError::Unknown {
+        message: format!("the answer cannot be read: {problem}"),
+    }
+}
+
+fn empty_list() -> MetaList {
+    MetaList {
+        items: Vec::new(),
+        resource_version: ResourceVersion::default(),
+    }
+}
+
+/// The body of a DELETE, its fields in upstream's order.
+fn delete_body(options: &DeleteOptions, dry: bool) -> Vec<u8> {
+    let mut body = Map::new();
+    body.insert("kind".to_owned(), "DeleteOptions".into());
+    body.insert("apiVersion".to_owned(), "v1".into());
+    if let Some(seconds) = options.grace_period_seconds {
+        body.insert("gracePeriodSeconds".to_owned(), seconds.into());
+    }
+    let mut preconditions = Map::new();
+    if let Some(uid) = &options.preconditions.uid {
+        preconditions.insert("uid".to_owned(), uid.to_string().into());
+    }
+    if let Some(version) = &options.preconditions.resource_version {
+        preconditions.insert("resourceVersion".to_owned(), version.as_str().into());
+    }
+    if !preconditions.is_empty() {
+        body.insert("preconditions".to_owned(), preconditions.into());
+    }
+    match options.propagation {
+        Some(Propagation::Policy(policy)) => {
+            body.insert("propagationPolicy".to_owned(), policy.as_str().into());
+        }
+        Some(Propagation::OrphanDependents(orphan)) => {
+            body.insert("orphanDependents".to_owned(), orphan.into());
+        }
+        None => {}
+    }
+    if options.dry_run || dry {
+        body.insert("dryRun".to_owned(), json!(["All"]));
+    }
+    Value::Object(body).to_string().into_bytes()
+}
+
+/// Whether an object that a DELETE was answered with is gone.
+///
+/// A deletion that is over answers with a status or, for some kinds, with the object as it was; one that is not over with the object
+/// as it is marked. Namespaces are marked without a grace period, and stay.
+fn deleted(meta: ObjectMeta) -> Deleted {
+    let over =
+        meta.finalizers.is_empty() && (!meta.is_deleting() || meta.deletion_grace_period_seconds == Some(0));
+    if over {
+        Deleted::Gone
+    } else {
+        Deleted::Terminating(Box::new(meta))
+    }
+}
+
+#[async_trait]
+impl ObjectStore for KubeStore {
+    async fn discover(&self) -> Result<Discovered, StoreError> {
+        discovery::discover(&self.client, &self.builtin).await
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        let url = url::object(address, None)?;
+        let answer = send(&self.client, Ask::get(&url, META)).await?;
+        wire::object(&answer).map_err(unreadable)
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        let url = url::collection(resource, namespace)?;
+        let mut texts = wire::Texts::default();
+        let mut list = empty_list();
+        self.pages(&url, META_LIST, |body, first| {
+            if first {
+                list.items.clear();
+            }
+            wire::page(body, &mut list, &mut texts).map_err(unreadable)
+        })
+        .await?;
+        Ok(list)
+    }
+
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        let seconds = watch::seconds(&resource.resource);
+        let mut url = url::collection(resource, None)?
+            .query("watch", "true")
+            .query("timeoutSeconds", &seconds.to_string())
+            .query("allowWatchBookmarks", "true");
+        if !since.is_empty() {
+            url = url.query("resourceVersion", since.as_str());
+        }
+        let opening = open(&self.client, Ask::get(&url, META), true);
+        let answer = tokio::time::timeout(http::TIMEOUT, opening).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(StoreError::Unknown {
+                message: "the watch was not opened in time".to_owned(),
+            })
+        })?;
+        let (parts, body) = answer.into_parts();
+        if parts.status.is_success() {
+            return Ok(Box::new(Watch::new(body, seconds)));
+        }
+        let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
+        let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
+        match judge(parts.status, &parts.headers, &said.unwrap_or_default()) {
+            Err(error) => Err(error),
+            Ok(()) => Err(unreadable("the watch was refused with a success")),
+        }
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        let url = url::object(address, None)?;
+        let ask = Ask {
+            method: Method::DELETE,
+            url: &url,
+            accept: META,
+            content: Some((JSON, delete_body(options, self.dry))),
+        };
+        let answer = send(&self.client, ask).await?;
+        let status: wire::WireStatus = serde_json::from_slice(&answer).map_err(unreadable)?;
+        if status.kind.as_deref() == Some("Status") {
+            return Ok(Deleted::Gone);
+        }
+        wire::object(&answer).map(deleted).map_err(unreadable)
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let url = url::object(address, None)?;
+        self.written(Method::PATCH, url, format.content_type(), body.to_vec())
+            .await
+    }
+
+    async fn replace_finalizers(
+        &self,
+        address: Address<'_>,
+        read_at: &ResourceVersion,
+        finalizers: &[Arc<str>],
+    ) -> Result<ObjectMeta, StoreError> {
+        let url = url::object(address, None)?;
+        let whole = send(&self.client, Ask::get(&url, JSON)).await?;
+        let mut whole: Value = serde_json::from_slice(&whole).map_err(unreadable)?;
+        let Some(meta) = whole.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return Err(unreadable("the object has no metadata"));
+        };
+        // The server compares the version: what changed since it was read is not overwritten.
+        meta.insert("resourceVersion".to_owned(), read_at.as_str().into());
+        if finalizers.is_empty() {
+            meta.remove("finalizers");
+        } else {
+            let finalizers: Vec<&str> = finalizers.iter().map(|finalizer| &**finalizer).collect();
+            meta.insert("finalizers".to_owned(), finalizers.into());
+        }
+        self.written(Method::PUT, url, JSON, whole.to_string().into_bytes())
+            .await
+    }
+
+    async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
+        let url = url::object(address, None)?;
+        let whole = send(&self.client, Ask::get(&url, JSON)).await?;
+        Ok(whole.to_vec())
+    }
+
+    async fn list_objects(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let url = url::collection(resource, namespace)?;
+        let api_version = resource.api_version();
+        let mut objects = Vec::new();
+        self.pages(&url, JSON, |body, first| {
+            if first {
+                objects.clear();
+            }
+            let mut list: Value = serde_json::from_slice(body).map_err(unreadable)?;
+            let more = list["metadata"]["continue"]
+                .as_str()
+                .filter(|token| !token.is_empty());
+            let more = more.map(str::to_owned);
+            if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
+                for mut item in items {
+                    let Some(object) = item.as_object_mut() else {
+                        return Err(unreadable("an item of a list is no object"));
+                    };
+                    // Items of typed lists do not say what they are.
+                    object
+                        .entry("apiVersion")
+                        .or_insert_with(|| api_version.as_str().into());
+                    object.entry("kind").or_insert_with(|| (&*resource.kind).into());
+                    objects.push(item.to_string().into_bytes());
+                }
+            }
+            Ok(more)
+        })
+        .await?;
+        Ok(objects)
+    }
+
+    async fn patch_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let url = url::object(address, Some(subresource))?;
+        self.written(Method::PATCH, url, format.content_type(), body.to_vec())
+            .await
+    }
+
+    async fn delete_collection(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        options: &DeleteOptions,
+    ) -> Result<(), StoreError> {
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        if resource.is_namespaced() != namespace.is_some() {
+            return Err(StoreError::NotFound);
+        }
+        let url = url::collection(resource, namespace)?;
+        let ask = Ask {
+            method: Method::DELETE,
+            url: &url,
+            accept: META_LIST,
+            content: Some((JSON, delete_body(options, self.dry))),
+        };
+        send(&self.client, ask).await.map(drop)
+    }
+}

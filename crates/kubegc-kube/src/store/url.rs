@@ -1,0 +1,161 @@
+//! Decides which URL addresses an object, and which addresses must not be sent: an empty name would mean the whole collection.
+
+use std::fmt::Write as _;
+
+use kubegc_core::{ApiResource, StoreError, store::Address};
+
+/// A path with its query.
+#[derive(Clone, Debug)]
+pub(crate) struct Url {
+    text: String,
+    has_query: bool,
+}
+
+impl Url {
+    /// A path as it is.
+    pub(crate) fn path(path: &str) -> Self {
+        Self {
+            text: path.to_owned(),
+            has_query: false,
+        }
+    }
+
+    /// Adds a parameter.
+    pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
+        self.text.push(if self.has_query { '&' } else { '?' });
+        self.has_query = true;
+        self.text.push_str(name);
+        self.text.push('=');
+        encode(&mut self.text, value);
+        self
+    }
+
+    /// The text for the request line.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Where the objects of a resource are, in one namespace or in all.
+pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Result<Url, StoreError> {
+    let mut text = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    if let Some(namespace) = namespace {
+        if !resource.is_namespaced() {
+            return Err(StoreError::NotFound);
+        }
+        text.push_str("/namespaces/");
+        encode(&mut text, segment("namespace", namespace)?);
+    }
+    text.push('/');
+    encode(&mut text, &resource.resource);
+    Ok(Url {
+        text,
+        has_query: false,
+    })
+}
+
+/// Where one object is.
+///
+/// # Errors
+/// [`StoreError::NotFound`] where the namespace is there and the kind has none, or the reverse: there is no such URL.
+/// [`StoreError::Refused`] for names that are no part of a path; upstream's client refuses them as well.
+pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<Url, StoreError> {
+    if address.resource.is_namespaced() == address.namespace.is_empty() {
+        return Err(StoreError::NotFound);
+    }
+    let namespace = Some(address.namespace).filter(|namespace| !namespace.is_empty());
+    let mut url = collection(address.resource, namespace)?;
+    url.text.push('/');
+    encode(&mut url.text, segment("name", address.name)?);
+    if let Some(subresource) = subresource {
+        url.text.push('/');
+        encode(&mut url.text, segment("subresource", subresource)?);
+    }
+    Ok(url)
+}
+
+/// # Upstream
+/// `IsValidPathSegmentName` in `apimachinery/pkg/api/validation/path`.
+fn segment<'a>(what: &str, text: &'a str) -> Result<&'a str, StoreError> {
+    if matches!(text, "" | "." | "..") || text.contains(['/', '%']) {
+        return Err(StoreError::Refused {
+            code: 400,
+            message: format!("{text:?} cannot be a {what}"),
+            retry_after: None,
+        });
+    }
+    Ok(text)
+}
+
+fn encode(to: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:@!$'()*,;".contains(&byte) {
+            to.push(char::from(byte));
+        } else {
+            // Writing to a String never fails.
+            let _written = write!(to, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::Scope::{Cluster, Namespaced};
+
+    use super::*;
+
+    #[test]
+    fn urls_are_those_of_the_api_and_odd_names_are_not_sent() {
+        let pods = ApiResource::new("v1", "Pod", "pods", Namespaced);
+        let roles = ApiResource::new(
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            "clusterroles",
+            Cluster,
+        );
+        let missing = || Err(StoreError::NotFound);
+        let refused = |text: &str, what: &str| {
+            Err(StoreError::Refused {
+                code: 400,
+                message: format!("{text:?} cannot be a {what}"),
+                retry_after: None,
+            })
+        };
+        for (resource, namespace, name, expected) in [
+            (&pods, "shop", "a", Ok("/api/v1/namespaces/shop/pods/a")),
+            (
+                &roles,
+                "",
+                "system:a",
+                Ok("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a"),
+            ),
+            (
+                &roles,
+                "",
+                "a b?c#d",
+                Ok("/apis/rbac.authorization.k8s.io/v1/clusterroles/a%20b%3Fc%23d"),
+            ),
+            (&pods, "", "a", missing()),
+            (&roles, "shop", "a", missing()),
+            (&pods, "shop", "", refused("", "name")),
+            (&pods, "shop", "..", refused("..", "name")),
+            (&pods, "shop", "a/b", refused("a/b", "name")),
+            (&pods, "..", "a", refused("..", "namespace")),
+        ] {
+            let address = Address {
+                resource,
+                namespace,
+                name,
+            };
+            let got = object(address, None);
+            let got = got.as_ref().map(Url::as_str).map_err(StoreError::clone);
+            assert_eq!(got, expected, "{namespace:?} {name:?}");
+        }
+        let url = Url::path("/apis").query("a", "b&c").query("d", "e=");
+        assert_eq!(url.as_str(), "/apis?a=b%26c&d=e%3D");
+    }
+}

@@ -1,0 +1,134 @@
+//! Reads a watch: lines of JSON as they come, each a change, a bookmark, or the server's refusal to go on.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Buf as _, BytesMut};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kubegc_core::{StoreError, WatchStream, store::WatchItem};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    http::of_event,
+    wire::{Line, Texts, line},
+};
+
+/// The shortest time after which the server is asked to end a watch, in seconds. Clients tend to give up on silent connections after 295 s.
+const SECONDS_MIN: u64 = 230;
+/// By how many seconds the times of different resources differ at most, so that not all watches end at once.
+const SECONDS_SPREAD: u64 = 60;
+/// How much longer than asked for a watch may last before it is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes that one line may have: a hundred times what etcd stores of an object.
+const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How long a watch of a resource is to last, in seconds.
+pub(super) fn seconds(resource: &str) -> u64 {
+    // FNV-1a: resources spread over the range, each always at the same place.
+    let hash = resource.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    SECONDS_MIN + hash % SECONDS_SPREAD
+}
+
+/// A watch as it is read.
+pub(super) struct Watch {
+    body: Body,
+    buffer: BytesMut,
+    /// Bytes at the front of the buffer in which there is no line break.
+    searched: usize,
+    texts: Texts,
+    deadline: Instant,
+    ended: bool,
+}
+
+impl Watch {
+    pub(super) fn new(body: Body, seconds: u64) -> Self {
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            searched: 0,
+            texts: Texts::default(),
+            deadline: Instant::now() + Duration::from_secs(seconds) + PATIENCE,
+            ended: false,
+        }
+    }
+
+    fn take_line(&mut self) -> Option<BytesMut> {
+        match self.buffer[self.searched..]
+            .iter()
+            .position(|&byte| byte == b'\n')
+        {
+            Some(at) => {
+                let line = self.buffer.split_to(self.searched + at);
+                self.buffer.advance(1);
+                self.searched = 0;
+                Some(line)
+            }
+            None => {
+                self.searched = self.buffer.len();
+                None
+            }
+        }
+    }
+
+    fn fail(&mut self, message: String) -> Option<Result<WatchItem, StoreError>> {
+        self.ended = true;
+        Some(Err(StoreError::Unknown { message }))
+    }
+}
+
+#[async_trait]
+impl WatchStream for Watch {
+    /// Cancel safe: what was read stays in the buffer.
+    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+        while !self.ended {
+            if let Some(text) = self.take_line() {
+                if text.trim_ascii().is_empty() {
+                    continue;
+                }
+                match line(&text, &mut self.texts) {
+                    Ok(Line::Item(item)) => return Some(Ok(item)),
+                    Ok(Line::Other) => continue,
+                    Ok(Line::Refusal(status)) => {
+                        self.ended = true;
+                        return Some(Err(of_event(status)));
+                    }
+                    Err(problem) => return self.fail(format!("a line of a watch cannot be read: {problem}")),
+                }
+            }
+            if self.buffer.len() > LINE_BYTES_MAX {
+                return self.fail(format!("a line of a watch has more than {LINE_BYTES_MAX} bytes"));
+            }
+            match timeout_at(self.deadline, self.body.frame()).await {
+                // The connection is dead, or the server forgot the watch.
+                Err(_) => self.ended = true,
+                // A line that was cut off is a change that comes again.
+                Ok(None) => self.ended = true,
+                Ok(Some(Ok(frame))) => {
+                    if let Some(data) = frame.data_ref() {
+                        self.buffer.extend_from_slice(data);
+                    }
+                }
+                Ok(Some(Err(error))) => return self.fail(error.to_string()),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_of_different_resources_last_differently_and_below_the_idle_limit() {
+        let all: Vec<u64> = ["pods", "secrets", "configmaps", "widgets"].map(seconds).into();
+        assert!(
+            all.iter().all(|&seconds| (230..290).contains(&seconds)),
+            "{all:?}"
+        );
+        assert!(all.iter().any(|&one| one != all[0]), "{all:?}");
+    }
+}

@@ -1,0 +1,269 @@
+//! Reads what the API server sends of objects: their metadata, whatever else came with it, and the status of a refusal.
+//!
+//! Nothing but the fields that collection depends on is kept. A document that does not have them in their form is an error, never a guess: a
+//! deletion timestamp that cannot be read must not turn into an object that is not being deleted.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kubegc_core::{
+    ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
+    store::{MetaList, WatchItem},
+};
+use serde::Deserialize;
+
+/// An object, of which only the metadata matters.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WireObject {
+    #[serde(default)]
+    metadata: WireMeta,
+}
+
+/// One page of a list.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WireList {
+    #[serde(default)]
+    pub(crate) metadata: ListMeta,
+    #[serde(default)]
+    pub(crate) items: Option<Vec<WireObject>>,
+}
+
+/// What a page says of its list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ListMeta {
+    pub(crate) resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    pub(crate) continues: Option<String>,
+}
+
+/// What a line of a watch is, before it is known what it holds.
+#[derive(Debug, Deserialize)]
+struct LineType {
+    #[serde(rename = "type")]
+    name: String,
+}
+
+/// A line of a watch that holds an object, or a refusal.
+#[derive(Debug, Deserialize)]
+struct WireEvent<T> {
+    object: T,
+}
+
+/// A `Status`, as far as failures are told apart by it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireStatus {
+    pub(crate) kind: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) code: Option<u16>,
+    pub(crate) details: Option<WireDetails>,
+}
+
+/// The details of a `Status`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WireDetails {
+    pub(crate) retry_after_seconds: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireMeta {
+    namespace: Option<Arc<str>>,
+    name: Option<Arc<str>>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<String>,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<Arc<str>>>,
+    owner_references: Option<Vec<WireOwner>>,
+    labels: Option<BTreeMap<Arc<str>, Arc<str>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireOwner {
+    api_version: Arc<str>,
+    kind: Arc<str>,
+    name: Arc<str>,
+    uid: String,
+    controller: Option<bool>,
+    block_owner_deletion: Option<bool>,
+}
+
+/// Texts that many objects share: namespaces, finalizers, names of labels, kinds of owners.
+#[derive(Debug, Default)]
+pub(crate) struct Texts(BTreeSet<Arc<str>>);
+
+impl Texts {
+    fn share(&mut self, text: Arc<str>) -> Arc<str> {
+        match self.0.get(&text) {
+            Some(known) => Arc::clone(known),
+            None => {
+                self.0.insert(Arc::clone(&text));
+                text
+            }
+        }
+    }
+}
+
+fn date(text: Option<String>, field: &str) -> Result<Option<Timestamp>, String> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    Timestamp::parse(&text)
+        .map(Some)
+        .map_err(|_| format!("metadata.{field} is not a date: {text:?}"))
+}
+
+impl WireObject {
+    /// The metadata, with texts shared.
+    pub(crate) fn meta(self, texts: &mut Texts) -> Result<ObjectMeta, String> {
+        let WireMeta {
+            namespace,
+            name,
+            uid,
+            resource_version,
+            generation,
+            creation_timestamp,
+            deletion_timestamp,
+            deletion_grace_period_seconds,
+            finalizers,
+            owner_references,
+            labels,
+        } = self.metadata;
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return Err("the object has no metadata.name".to_owned());
+        };
+        let owner = |owner: WireOwner, texts: &mut Texts| OwnerReference {
+            api_version: texts.share(owner.api_version),
+            kind: texts.share(owner.kind),
+            name: owner.name,
+            uid: Uid::from(owner.uid),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        };
+        Ok(ObjectMeta {
+            namespace: texts.share(namespace.unwrap_or_default()),
+            name,
+            uid: Uid::from(uid.unwrap_or_default()),
+            resource_version: ResourceVersion::new(&resource_version.unwrap_or_default()),
+            generation: generation.unwrap_or(0),
+            creation_timestamp: date(creation_timestamp, "creationTimestamp")?,
+            deletion_timestamp: date(deletion_timestamp, "deletionTimestamp")?,
+            deletion_grace_period_seconds,
+            finalizers: finalizers
+                .unwrap_or_default()
+                .into_iter()
+                .map(|finalizer| texts.share(finalizer))
+                .collect(),
+            owner_references: owner_references
+                .unwrap_or_default()
+                .into_iter()
+                .map(|reference| owner(reference, texts))
+                .collect(),
+            labels: labels
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(label, value)| (texts.share(label), value))
+                .collect(),
+        })
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::new(self.metadata.resource_version.as_deref().unwrap_or_default())
+    }
+}
+
+/// Reads one object.
+pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
+    let object: WireObject = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    object.meta(&mut Texts::default())
+}
+
+/// Adds a page to a list and says how the list goes on, if it does.
+pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Result<Option<String>, String> {
+    let page: WireList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    for item in page.items.unwrap_or_default() {
+        list.items.push(item.meta(texts)?);
+    }
+    // Every page of a list has the list's version.
+    list.resource_version = ResourceVersion::new(&page.metadata.resource_version.unwrap_or_default());
+    Ok(page.metadata.continues.filter(|token| !token.is_empty()))
+}
+
+/// What a line of a watch says.
+pub(crate) enum Line {
+    /// A change.
+    Item(WatchItem),
+    /// The server's refusal to go on.
+    Refusal(WireStatus),
+    /// A kind of event that is not known; it is passed over.
+    Other,
+}
+
+/// Reads one line of a watch.
+pub(crate) fn line(line: &[u8], texts: &mut Texts) -> Result<Line, String> {
+    let text = |error: serde_json::Error| error.to_string();
+    let name = match serde_json::from_slice::<LineType>(line) {
+        Ok(known) => known.name,
+        // Some servers send a bare status.
+        Err(error) => {
+            return match serde_json::from_slice::<WireStatus>(line) {
+                Ok(status) if status.kind.as_deref() == Some("Status") => Ok(Line::Refusal(status)),
+                _ => Err(error.to_string()),
+            };
+        }
+    };
+    if name == "ERROR" {
+        let refusal = serde_json::from_slice::<WireEvent<WireStatus>>(line);
+        return refusal.map(|event| Line::Refusal(event.object)).map_err(text);
+    }
+    let WireEvent { object } = serde_json::from_slice::<WireEvent<WireObject>>(line).map_err(text)?;
+    Ok(match name.as_str() {
+        "ADDED" | "MODIFIED" => Line::Item(WatchItem::Applied(object.meta(texts)?)),
+        "DELETED" => Line::Item(WatchItem::Deleted(object.meta(texts)?)),
+        "BOOKMARK" => Line::Item(WatchItem::Bookmark(object.resource_version())),
+        _ => Line::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_read_with_absent_and_null_fields_alike() {
+        let full = object(
+            br#"{"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","generation":2,
+            "creationTimestamp":"2026-03-01T12:00:05Z","deletionTimestamp":"2026-03-01T12:00:06Z","deletionGracePeriodSeconds":0,
+            "finalizers":["orphan"],"labels":{"k":"v"},"managedFields":[{}],
+            "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"o","controller":false,"blockOwnerDeletion":true}]}}"#,
+        )
+        .expect("valid");
+        assert!(full.is_deleting() && full.has_finalizer("orphan"));
+        assert_eq!(full.owner_references[0].controller, Some(false));
+        assert_eq!(full.resource_version.as_str(), "7");
+        let bare = object(br#"{"metadata":{"name":"a","uid":"u","finalizers":null,"ownerReferences":null,"creationTimestamp":null}}"#);
+        assert_eq!(bare, Ok(ObjectMeta::new("", "a", "u")));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        for body in [
+            r#"{"metadata":{"name":"a","deletionTimestamp":"soon"}}"#,
+            r#"{"metadata":{"uid":"u"}}"#,
+            r#"{"metadata":{"name":7}}"#,
+            "[]",
+            "",
+        ] {
+            assert!(object(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

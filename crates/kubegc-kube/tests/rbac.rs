@@ -1,0 +1,70 @@
+//! The rules are YAML that an API server takes, and name what the code asks for.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+
+fn documents() -> Vec<(String, Vec<PolicyRule>)> {
+    let parse = |text: &str| -> (String, Vec<PolicyRule>) {
+        if text.contains("kind: ClusterRole") {
+            let role: ClusterRole = serde_saphyr::from_str(text).expect("a ClusterRole");
+            (role.metadata.name.expect("named"), role.rules.expect("rules"))
+        } else {
+            let role: Role = serde_saphyr::from_str(text).expect("a Role");
+            assert_eq!(role.metadata.namespace.as_deref(), Some("kube-system"));
+            (role.metadata.name.expect("named"), role.rules.expect("rules"))
+        }
+    };
+    kubegc_kube::rbac::YAML.split("---\n").map(parse).collect()
+}
+
+#[test]
+fn each_role_has_the_verbs_of_its_use_and_no_others() {
+    let verbs: Vec<(String, Vec<String>)> = documents()
+        .into_iter()
+        .map(|(name, rules)| {
+            let on_resources = rules.iter().filter(|rule| rule.non_resource_urls.is_none());
+            let mut verbs: Vec<String> = on_resources.flat_map(|rule| rule.verbs.clone()).collect();
+            verbs.sort();
+            (name, verbs)
+        })
+        .collect();
+    let writes = vec!["delete", "get", "list", "patch", "update", "watch"];
+    let expected: Vec<(String, Vec<String>)> = [
+        ("kubegc-collect", writes.clone()),
+        ("kubegc-dry-run", writes),
+        ("kubegc-snapshot", vec!["list"]),
+        ("kubegc-events", vec!["create"]),
+        ("kubegc-leader-election", vec!["create", "get", "patch"]),
+    ]
+    .into_iter()
+    .map(|(name, verbs)| (name.to_owned(), verbs.into_iter().map(str::to_owned).collect()))
+    .collect();
+    assert_eq!(verbs, expected);
+}
+
+#[test]
+fn roles_that_ask_for_kinds_may_read_discovery_and_the_version() {
+    for (name, rules) in documents().into_iter().take(3) {
+        let urls: Vec<String> = rules
+            .into_iter()
+            .filter_map(|rule| rule.non_resource_urls)
+            .flatten()
+            .collect();
+        for url in ["/api", "/apis", "/api/*", "/apis/*", "/version"] {
+            assert!(urls.iter().any(|granted| granted == url), "{name}: {url}");
+        }
+    }
+}
+
+#[cfg(feature = "leader-election")]
+#[test]
+fn the_lease_that_is_granted_is_the_one_that_is_used() {
+    let election = kubegc_kube::LeaderElection::new("me");
+    let (_, rules) = documents().pop().expect("the last one");
+    let named: Vec<String> = rules
+        .into_iter()
+        .filter_map(|rule| rule.resource_names)
+        .flatten()
+        .collect();
+    assert_eq!(named, [election.name]);
+    assert_eq!(election.namespace, "kube-system");
+}

@@ -1,0 +1,454 @@
+//! What each operation asks of the API server, and what becomes of the answer.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectStore, PatchType, Preconditions, PropagationPolicy, ResourceVersion,
+    Scope, StoreError, Uid,
+    deletion::Propagation,
+    store::{Address, Deleted, WatchItem},
+};
+use serde_json::{Value, json};
+
+use crate::common::{Said, Script, meta, pod, pods, said, status};
+
+const META: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+fn list(version: &str, names: &[&str], continues: &str) -> Value {
+    let items: Vec<Value> = names.iter().map(|name| meta(name, name, "1")).collect();
+    json!({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": version, "continue": continues}, "items": items})
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_failure_has_its_class() {
+    let message = |code: u16| format!("said {code}");
+    let refused = |code, seconds: Option<u64>| StoreError::Refused {
+        code,
+        message: message(code),
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    let mut limited = status(429);
+    limited.headers.push(("retry-after", "7"));
+    let unknown = |message: &str| StoreError::Unknown {
+        message: message.to_owned(),
+    };
+    for (answer, expected) in [
+        (status(404), StoreError::NotFound),
+        (
+            status(409),
+            StoreError::Conflict {
+                message: message(409),
+            },
+        ),
+        (status(410), StoreError::Expired),
+        (status(415), StoreError::UnsupportedMediaType),
+        (
+            status(422),
+            StoreError::Invalid {
+                message: message(422),
+            },
+        ),
+        (status(400), refused(400, None)),
+        (status(403), refused(403, None)),
+        (status(405), refused(405, None)),
+        (limited, refused(429, Some(7))),
+        (status(500), unknown("500: said 500")),
+        (status(504), unknown("504: said 504")),
+    ] {
+        let script = Script::of(vec![answer]);
+        let (store, pods) = (script.store(), pods());
+        let address = pod(&pods, "web");
+        assert_eq!(store.get(address).await, Err(expected.clone()));
+        let deleted = store.delete(address, &DeleteOptions::default()).await;
+        assert_eq!(deleted, Err(expected.clone()));
+        assert_eq!(
+            store.patch(address, PatchType::Merge, b"{}").await,
+            Err(expected.clone())
+        );
+        assert_eq!(store.list(&pods, None).await, Err(expected.clone()));
+        let watch = store.watch(&pods, &ResourceVersion::new("5")).await;
+        assert_eq!(watch.err(), Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_and_odd_ones_leave_the_outcome_unknown() {
+    let pods = pods();
+    for script in [
+        Script::new(|_| None),
+        Script::of(vec![said(200, &json!("neither status nor object"))]),
+        Script::of(vec![said(200, &json!({"kind": "Pod", "metadata": {}}))]),
+    ] {
+        let store = script.store();
+        let patched = store.patch(pod(&pods, "web"), PatchType::Merge, b"{}").await;
+        assert!(matches!(patched, Err(StoreError::Unknown { .. })), "{patched:?}");
+        let deleted = store.delete(pod(&pods, "web"), &DeleteOptions::default()).await;
+        assert!(matches!(deleted, Err(StoreError::Unknown { .. })), "{deleted:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_against_the_scope_of_the_kind_are_not_found_without_a_call() {
+    let script = Script::of(vec![said(200, &meta("a", "u", "1"))]);
+    let store = script.store();
+    let nodes = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
+    let pods = pods();
+    for (resource, namespace) in [(&nodes, "shop"), (&pods, "")] {
+        let address = Address {
+            resource,
+            namespace,
+            name: "a",
+        };
+        assert_eq!(store.get(address).await, Err(StoreError::NotFound));
+        let deleted = store.delete(address, &DeleteOptions::default()).await;
+        assert_eq!(deleted, Err(StoreError::NotFound));
+        assert_eq!(
+            store.patch(address, PatchType::Merge, b"{}").await,
+            Err(StoreError::NotFound)
+        );
+    }
+    let unnamed = store.delete(pod(&pods, ""), &DeleteOptions::default()).await;
+    assert!(
+        matches!(unnamed, Err(StoreError::Refused { code: 400, .. })),
+        "not the whole collection"
+    );
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_ask_for_metadata_only() {
+    let script = Script::of(vec![said(200, &meta("web", "u", "7"))]);
+    let pods = pods();
+    let got = script.store().get(pod(&pods, "web")).await.expect("there");
+    assert_eq!(
+        (got.uid, got.resource_version),
+        (Uid::new("u"), ResourceVersion::new("7"))
+    );
+    let asked = script.asked().remove(0);
+    assert_eq!(
+        (asked.line.as_str(), asked.accept.as_str()),
+        ("GET /api/v1/namespaces/shop/pods/web", META)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_read_to_their_last_page() {
+    let script = Script::of(vec![
+        said(200, &list("9", &["a", "b"], "more")),
+        said(200, &list("9", &["c"], "")),
+    ]);
+    let listed = script.store().list(&pods(), None).await.expect("listed");
+    let names: Vec<&str> = listed.items.iter().map(|meta| &*meta.name).collect();
+    assert_eq!(
+        (names, listed.resource_version.as_str()),
+        (vec!["a", "b", "c"], "9")
+    );
+    assert_eq!(
+        script.lines(),
+        [
+            "GET /api/v1/pods?limit=500",
+            "GET /api/v1/pods?limit=500&continue=more"
+        ]
+    );
+    assert!(script.asked().iter().all(|asked| asked.accept == META_LIST));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_next_page_is_too_old_begins_anew() {
+    let pages = |times: usize| {
+        let mut answers = Vec::new();
+        for _ in 0..times {
+            answers.push(said(200, &list("9", &["old"], "more")));
+            answers.push(status(410));
+        }
+        answers.push(said(200, &list("12", &["a"], "more")));
+        answers.push(said(200, &list("12", &["b"], "")));
+        answers
+    };
+    for times in 1..=3 {
+        let script = Script::of(pages(times));
+        let listed = script.store().list(&pods(), Some("shop")).await.expect("listed");
+        let names: Vec<&str> = listed.items.iter().map(|meta| &*meta.name).collect();
+        assert_eq!((names, listed.resource_version.as_str()), (vec!["a", "b"], "12"));
+        assert_eq!(script.lines().len(), 2 * times + 2);
+        assert_eq!(script.lines()[2], "GET /api/v1/namespaces/shop/pods?limit=500");
+    }
+    let script = Script::of(pages(4));
+    assert_eq!(script.store().list(&pods(), None).await, Err(StoreError::Expired));
+}
+
+fn watch_lines(lines: &[Value]) -> Said {
+    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    Said {
+        code: 200,
+        headers: Vec::new(),
+        body,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_delivers_changes_bookmarks_and_its_end() {
+    let script = Script::of(vec![watch_lines(&[
+        json!({"type": "ADDED", "object": meta("a", "u", "5")}),
+        json!({"type": "MODIFIED", "object": meta("a", "u", "6")}),
+        json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8", "creationTimestamp": null}}}),
+        json!({"type": "SOMETHING", "object": meta("a", "u", "6")}),
+        json!({"type": "DELETED", "object": meta("a", "u", "9")}),
+    ])]);
+    let mut watch = script
+        .store()
+        .watch(&pods(), &ResourceVersion::new("4"))
+        .await
+        .expect("opened");
+    let mut seen = Vec::new();
+    while let Some(item) = watch.next().await {
+        seen.push(match item.expect("no failure") {
+            WatchItem::Applied(meta) => format!("applied {}", meta.resource_version),
+            WatchItem::Deleted(meta) => format!("deleted {}", meta.resource_version),
+            WatchItem::Bookmark(version) => format!("bookmark {version}"),
+        });
+    }
+    assert_eq!(seen, ["applied 5", "applied 6", "bookmark 8", "deleted 9"]);
+    assert_eq!(watch.next().await, None, "an end is an end");
+    let asked = script.asked().remove(0);
+    let expected = "&allowWatchBookmarks=true&resourceVersion=4";
+    assert!(
+        asked
+            .line
+            .starts_with("GET /api/v1/pods?watch=true&timeoutSeconds=2"),
+        "{}",
+        asked.line
+    );
+    assert!(
+        asked.line.ends_with(expected) && asked.accept == META,
+        "{asked:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_within_a_watch_has_its_class_and_ends_it() {
+    let unknown = |message: &str| StoreError::Unknown {
+        message: message.to_owned(),
+    };
+    for (line, expected) in [
+        (
+            json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}),
+            StoreError::Expired,
+        ),
+        (
+            json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
+            StoreError::Expired,
+        ),
+        (
+            json!({"type": "ERROR", "object": {"kind": "Status", "reason": "Gone", "message": "too old"}}),
+            StoreError::Expired,
+        ),
+        (
+            json!({"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd"}}),
+            unknown("500: etcd"),
+        ),
+        (
+            json!({"kind": "Status", "code": 504, "message": "late"}),
+            unknown("504: late"),
+        ),
+    ] {
+        let script = Script::of(vec![watch_lines(&[
+            line,
+            json!({"type": "ADDED", "object": meta("a", "u", "5")}),
+        ])]);
+        let mut watch = script
+            .store()
+            .watch(&pods(), &ResourceVersion::new("4"))
+            .await
+            .expect("opened");
+        assert_eq!(watch.next().await, Some(Err(expected)));
+        assert_eq!(watch.next().await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_was_cut_off_is_no_change() {
+    let mut cut = watch_lines(&[json!({"type": "ADDED", "object": meta("a", "u", "5")})]);
+    cut.body
+        .push_str(r#"{"type":"DELETED","object":{"metadata":{"na"#);
+    let mut watch = Script::of(vec![cut])
+        .store()
+        .watch(&pods(), &ResourceVersion::default())
+        .await
+        .expect("opened");
+    assert!(matches!(watch.next().await, Some(Ok(WatchItem::Applied(_)))));
+    assert_eq!(watch.next().await, None);
+    let mut odd = watch_lines(&[]);
+    odd.body
+        .push_str("{\"type\":\"DELETED\",\"object\":{\"metadata\":{}}}\n");
+    let mut watch = Script::of(vec![odd])
+        .store()
+        .watch(&pods(), &ResourceVersion::default())
+        .await
+        .expect("opened");
+    assert!(matches!(
+        watch.next().await,
+        Some(Err(StoreError::Unknown { .. }))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn patches_have_their_content_type_and_our_field_manager() {
+    for (format, media_type) in [
+        (PatchType::Merge, "application/merge-patch+json"),
+        (PatchType::Strategic, "application/strategic-merge-patch+json"),
+        (PatchType::Json, "application/json-patch+json"),
+    ] {
+        let script = Script::of(vec![said(200, &meta("web", "u", "8"))]);
+        let (store, pods) = (script.store(), pods());
+        store
+            .patch(pod(&pods, "web"), format, b"[1]")
+            .await
+            .expect("patched");
+        let dry = script.store().dry();
+        dry.patch(pod(&pods, "web"), format, b"[1]")
+            .await
+            .expect("patched");
+        store
+            .patch_subresource(pod(&pods, "web"), "status", format, b"[1]")
+            .await
+            .expect("patched");
+        let base = "PATCH /api/v1/namespaces/shop/pods/web";
+        assert_eq!(
+            script.lines(),
+            [
+                format!("{base}?fieldManager=kubegc"),
+                format!("{base}?fieldManager=kubegc&dryRun=All"),
+                format!("{base}/status?fieldManager=kubegc"),
+            ]
+        );
+        assert!(
+            script
+                .asked()
+                .iter()
+                .all(|asked| asked.content_type == media_type && asked.body == "[1]")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_send_upstreams_fields_and_know_whether_the_object_stays() {
+    let options = |propagation| DeleteOptions {
+        propagation,
+        preconditions: Preconditions {
+            uid: Some(Uid::new("u")),
+            resource_version: Some(ResourceVersion::new("7")),
+        },
+        ..DeleteOptions::default()
+    };
+    let marked = |grace: Option<i64>, finalizers: &[&str]| {
+        let mut object = meta("web", "u", "8");
+        object["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:05Z".into();
+        object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+        object["metadata"]["finalizers"] = json!(finalizers);
+        object
+    };
+    let pods = pods();
+    for (answer, stays) in [
+        (json!({"kind": "Status", "status": "Success"}), false),
+        (meta("web", "u", "8"), false),
+        (marked(Some(0), &[]), false),
+        (marked(Some(30), &[]), true),
+        (marked(Some(0), &["orphan"]), true),
+        (marked(None, &[]), true),
+    ] {
+        let script = Script::of(vec![said(200, &answer)]);
+        let policy = Some(Propagation::Policy(PropagationPolicy::Background));
+        let deleted = script.store().delete(pod(&pods, "web"), &options(policy)).await;
+        assert_eq!(matches!(deleted, Ok(Deleted::Terminating(_))), stays, "{answer}");
+        let asked = script.asked().remove(0);
+        assert_eq!(asked.line, "DELETE /api/v1/namespaces/shop/pods/web");
+        let body: Value = serde_json::from_str(&asked.body).expect("JSON");
+        assert_eq!(
+            body,
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
+                "preconditions": {"uid": "u", "resourceVersion": "7"}})
+        );
+    }
+    let script = Script::of(vec![status(200)]);
+    let dry = script.store().dry();
+    dry.delete(
+        pod(&pods, "web"),
+        &options(Some(Propagation::OrphanDependents(true))),
+    )
+    .await
+    .expect("gone");
+    dry.delete_collection(&pods, "shop", &DeleteOptions::default())
+        .await
+        .expect("gone");
+    let asked = script.asked();
+    let body: Value = serde_json::from_str(&asked[0].body).expect("JSON");
+    assert_eq!(
+        (&body["dryRun"], &body["orphanDependents"]),
+        (&json!(["All"]), &json!(true))
+    );
+    assert_eq!(asked[1].line, "DELETE /api/v1/namespaces/shop/pods");
+    assert!(asked[1].body.contains("dryRun"), "{}", asked[1].body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_are_replaced_in_the_whole_object_at_the_version_read() {
+    let whole = json!({"kind": "Pod", "metadata": {"namespace": "shop", "name": "web", "uid": "u", "resourceVersion": "9",
+        "finalizers": ["a", "orphan"]}, "spec": {"nodeName": "n"}});
+    let pods = pods();
+    for (left, expected) in [(vec!["a"], json!(["a"])), (vec![], Value::Null)] {
+        let script = Script::of(vec![said(200, &whole)]);
+        let left: Vec<Arc<str>> = left.into_iter().map(Arc::from).collect();
+        let version = ResourceVersion::new("7");
+        script
+            .store()
+            .replace_finalizers(pod(&pods, "web"), &version, &left)
+            .await
+            .expect("written");
+        let asked = script.asked();
+        assert_eq!(
+            asked[1].line,
+            "PUT /api/v1/namespaces/shop/pods/web?fieldManager=kubegc"
+        );
+        let body: Value = serde_json::from_str(&asked[1].body).expect("JSON");
+        assert_eq!(body["metadata"]["resourceVersion"], "7");
+        assert_eq!(body["metadata"]["finalizers"], expected);
+        assert_eq!(body["spec"]["nodeName"], "n");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whole_objects_say_what_they_are() {
+    let page = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "a"}, "spec": {"x": 1}}]});
+    let objects = Script::of(vec![said(200, &page)])
+        .store()
+        .list_objects(&pods(), None)
+        .await
+        .expect("listed");
+    let object: Value = serde_json::from_slice(&objects[0]).expect("JSON");
+    assert_eq!(
+        object,
+        json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"x": 1}})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_version_is_that_of_the_server() {
+    for (version, expected) in [
+        ("v1.20.2", Some("1.20.2")),
+        ("v1.33.1+k3s1", Some("1.33.1")),
+        ("v2.0.0", None),
+        ("v1.99.0", None),
+    ] {
+        let info = json!({"major": "1", "minor": "20+", "gitVersion": version, "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+        let script = Script::of(vec![said(200, &info)]);
+        let got = kubegc_kube::version(&script.client())
+            .await
+            .ok()
+            .map(|version| version.to_string());
+        assert_eq!(got.as_deref(), expected, "{version}");
+        assert_eq!(script.lines(), ["GET /version"]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Decides when an expectation about an object is met, and what a failing test says.
+//!
+//! An expectation has to hold now and after all that the control plane would do now: an object that is only still there does not survive.
+
+use std::fmt::Write;
+
+use kubegc_sim::ApiServer;
+
+use crate::{
+    Cluster, Name,
+    cluster::{Plane, State},
+    fate::{Fate, fate},
+};
+
+/// What a test expects of an object.
+#[derive(Clone, Copy)]
+enum Expected {
+    Collected,
+    Survives,
+    Stuck,
+}
+
+impl Expected {
+    const fn holds(self, fate: &Fate) -> bool {
+        match self {
+            Self::Collected => fate.is_collected(),
+            Self::Survives => fate.survives(),
+            Self::Stuck => fate.is_stuck(),
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Collected => "gone",
+            Self::Survives => "there, and not being deleted",
+            Self::Stuck => "being deleted and held by something",
+        }
+    }
+}
+
+/// Turns of the control plane that are looked ahead.
+const TURNS_MAX: u32 = 10_000;
+
+impl Cluster {
+    /// Asserts that an object was there and is gone, whoever deleted it.
+    ///
+    /// Takes a typed object, a [`Name`], or an [`ObjectRef`](kubegc_core::ObjectRef). With a uid, another object under the same name does not count.
+    ///
+    /// # Panics
+    /// It is there, or never was. The message says what is there, what holds it, which requests led to that, and what would make it go.
+    #[track_caller]
+    pub fn assert_collected(&self, object: impl Into<Name>) {
+        self.expect(&object.into(), Expected::Collected);
+    }
+
+    /// Asserts that an object is there and is not being deleted, now and after all that the control plane would do now.
+    ///
+    /// # Panics
+    /// It is gone, is being deleted, or is about to be. The message says who deleted it and why.
+    #[track_caller]
+    pub fn assert_survives(&self, object: impl Into<Name>) {
+        self.expect(&object.into(), Expected::Survives);
+    }
+
+    /// Asserts that an object is being deleted and held by something else than its grace period, now and after all that the control plane
+    /// would do now.
+    ///
+    /// # Panics
+    /// It is gone, or nobody deletes it, or only its grace period has yet to end.
+    #[track_caller]
+    pub fn assert_stuck(&self, object: impl Into<Name>) {
+        self.expect(&object.into(), Expected::Stuck);
+    }
+
+    #[track_caller]
+    fn expect(&self, object: &Name, expected: Expected) {
+        let failure = self.inner.shared.with(|server| {
+            let state = self.inner.state.lock();
+            failure(server, &state, object, expected)
+        });
+        // The locks are released: the cluster can be used by whoever catches this.
+        if let Some(message) = failure {
+            panic!("{message}");
+        }
+    }
+}
+
+/// What to say where an expectation is not met.
+fn failure(server: &ApiServer, state: &State, object: &Name, expected: Expected) -> Option<String> {
+    let now = fate(server, state, &state.plane, object);
+    let later = ahead(server, &state.plane).map(|(server, plane)| fate(&server, state, &plane, object));
+    let holds_later = later.as_ref().is_none_or(|later| expected.holds(later));
+    if expected.holds(&now) && holds_later {
+        return None;
+    }
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _infallible = write_failure(&mut out, &now, later.as_ref(), expected);
+    Some(out)
+}
+
+fn write_failure(out: &mut String, now: &Fate, later: Option<&Fate>, expected: Expected) -> std::fmt::Result {
+    writeln!(out, "{}", now.object)?;
+    writeln!(out, "  expected: {}", expected.word())?;
+    write!(out, "       got: {}", now.standing)?;
+    match later {
+        Some(later) if later.standing != now.standing => {
+            write!(
+                out,
+                "\n            and the control plane has more to do, after which it is {}: call settle() first",
+                later.standing
+            )?;
+            later.write_details(out)
+        }
+        _ => now.write_details(out),
+    }
+}
+
+/// The world after all that the control plane would do now. `None` where that is nothing.
+fn ahead(server: &ApiServer, plane: &Plane) -> Option<(ApiServer, Plane)> {
+    if plane.is_idle_at(server) {
+        return None;
+    }
+    let (mut server, mut plane) = (server.clone(), plane.clone());
+    for _ in 0..TURNS_MAX {
+        if plane.turn(&mut server).1.is_some() {
+            break;
+        }
+    }
+    Some((server, plane))
+}

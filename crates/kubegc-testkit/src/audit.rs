@@ -1,0 +1,370 @@
+//! Decides what is told of each request: who asked for what, when, and what came of it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kubegc_core::{ObjectRef, Timestamp, Uid};
+use serde::Deserialize;
+
+use crate::{
+    fault::is_client,
+    http::{Call, Verb},
+};
+
+/// One request, and its answer.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Its place among all requests, from 1 on.
+    pub number: u64,
+    /// When it was performed, by the cluster's clock.
+    pub at: Timestamp,
+    /// The same, since the cluster's beginning.
+    pub since_start: Duration,
+    /// Who asked: the name given to [`Cluster::client_as`](crate::Cluster::client_as), or the request's `User-Agent`. The control plane's own
+    /// requests are those of `garbage-collector`, `namespace-controller`, `custom-resource-cleaner`, `kubelet` and `finalizer-holder`.
+    pub client: Arc<str>,
+    /// What was asked for.
+    pub verb: Verb,
+    /// API group; empty for the core group and for what is no resource.
+    pub group: Arc<str>,
+    /// Plural name of the resource; the path for what is no resource.
+    pub resource: Arc<str>,
+    /// Namespace; empty for cluster-scoped resources and for requests across namespaces.
+    pub namespace: Arc<str>,
+    /// Name of the object. A creation's is the one that the object was given.
+    pub name: Arc<str>,
+    /// Subresource, such as `status`.
+    pub subresource: Arc<str>,
+    /// Whether nothing was to be stored.
+    pub dry_run: bool,
+    /// The answer's HTTP status; `None` where the client got no answer.
+    pub code: Option<u16>,
+    /// Size of the request's body, in bytes.
+    pub body_bytes: usize,
+    /// The version of the object that a write answered with; empty where it answered with none.
+    pub resource_version: String,
+    /// The uid of the object that a write answered with; empty where it answered with none.
+    pub uid: Uid,
+    /// The fault that was injected, in one word.
+    pub fault: Option<&'static str>,
+    /// Why the control plane made this request.
+    pub reason: Option<Arc<str>>,
+}
+
+impl Entry {
+    /// Whether the request was to change something.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        self.verb.is_write() && !self.dry_run
+    }
+
+    /// Whether the client was told that it was done.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.code.is_some_and(|code| code < 400)
+    }
+
+    /// Whether the request was about this object, by group, plural name, namespace and name.
+    #[must_use]
+    pub fn is_about(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        *self.resource == *resource
+            && *self.group == *group
+            && *self.namespace == *namespace
+            && *self.name == *name
+    }
+
+    /// `resource.group namespace/name/subresource`, as far as there is each.
+    #[must_use]
+    pub fn target(&self) -> String {
+        let mut out = self.resource.to_string();
+        if !self.group.is_empty() {
+            out.push('.');
+            out.push_str(&self.group);
+        }
+        let parts = [&self.namespace, &self.name, &self.subresource];
+        let parts: Vec<&str> = parts
+            .iter()
+            .map(|part| &***part)
+            .filter(|part| !part.is_empty())
+            .collect();
+        if !parts.is_empty() {
+            out.push(' ');
+            out.push_str(&parts.join("/"));
+            if self.name.is_empty() {
+                out.push('/');
+            }
+        }
+        out
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {} {}",
+            Since(self.since_start),
+            self.client,
+            if self.verb == Verb::NonResource {
+                "request"
+            } else {
+                self.verb.as_str()
+            },
+            self.target()
+        )?;
+        if self.dry_run {
+            f.write_str(" (dry run)")?;
+        }
+        match self.code {
+            Some(code) => write!(f, " -> {code}")?,
+            None => f.write_str(" -> no answer")?,
+        }
+        if let Some(fault) = self.fault {
+            write!(f, " (injected: {fault})")?;
+        }
+        match &self.reason {
+            Some(reason) => write!(f, " because {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A time since the beginning, in seconds with as many digits as are needed.
+pub(crate) struct Since(pub(crate) Duration);
+
+impl fmt::Display for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0.as_secs(), self.0.subsec_millis());
+        if millis == 0 {
+            return write!(f, "+{seconds}s");
+        }
+        let fraction = format!("{millis:03}");
+        write!(f, "+{seconds}.{}s", fraction.trim_end_matches('0'))
+    }
+}
+
+/// Requests in the order in which they were performed, a line each. The text is the same in every run of a deterministic test.
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::api::{Api, PostParams};
+/// use kubegc_testkit::Cluster;
+/// let cluster = Cluster::new();
+/// let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
+/// let mut config_map = ConfigMap::default();
+/// config_map.metadata.name = Some("settings".to_owned());
+/// api.create(&PostParams::default(), &config_map).await?;
+/// let audit = cluster.audit();
+/// assert_eq!(audit.by("my-operator").writes().to_string(), "+0s my-operator create configmaps default/settings -> 201\n");
+/// # Ok::<(), kube::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audit(Vec<Arc<Entry>>);
+
+impl Audit {
+    pub(crate) const fn new(entries: Vec<Arc<Entry>>) -> Self {
+        Self(entries)
+    }
+
+    /// The requests.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
+        self.0.iter().map(|entry| &**entry)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that a test chooses.
+    #[must_use]
+    pub fn filter(&self, mut wanted: impl FnMut(&Entry) -> bool) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|entry| wanted(entry))
+                .map(Arc::clone)
+                .collect(),
+        )
+    }
+
+    /// Those that were to change something, dry runs left out.
+    #[must_use]
+    pub fn writes(&self) -> Self {
+        self.filter(Entry::is_write)
+    }
+
+    /// Those of one client. `kubectl` also means `kubectl/v1.30.0`.
+    #[must_use]
+    pub fn by(&self, client: &str) -> Self {
+        self.filter(|entry| is_client(&entry.client, client))
+    }
+
+    /// Those with this verb.
+    #[must_use]
+    pub fn verb(&self, verb: Verb) -> Self {
+        self.filter(|entry| entry.verb == verb)
+    }
+
+    /// Those for this resource, by its plural name.
+    #[must_use]
+    pub fn resource(&self, plural: &str) -> Self {
+        self.filter(|entry| *entry.resource == *plural)
+    }
+
+    /// Those in this namespace.
+    #[must_use]
+    pub fn namespace(&self, namespace: &str) -> Self {
+        self.filter(|entry| *entry.namespace == *namespace)
+    }
+
+    /// Those that name this object.
+    #[must_use]
+    pub fn name(&self, name: &str) -> Self {
+        self.filter(|entry| *entry.name == *name)
+    }
+
+    /// Those after the first so many requests of the cluster, to look at what happened since [`Cluster::audit`](crate::Cluster::audit) was last asked.
+    #[must_use]
+    pub fn after(&self, number: u64) -> Self {
+        self.filter(|entry| entry.number > number)
+    }
+
+    /// The number of the last request; 0 where there is none.
+    #[must_use]
+    pub fn last_number(&self) -> u64 {
+        self.0.last().map_or(0, |entry| entry.number)
+    }
+}
+
+impl fmt::Display for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|entry| writeln!(f, "{entry}"))
+    }
+}
+
+/// What an answer's body says of its object.
+#[derive(Default, Deserialize)]
+struct Answered {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: AnsweredMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AnsweredMeta {
+    name: String,
+    uid: String,
+    resource_version: String,
+}
+
+/// What is known of a request before its answer.
+pub(crate) struct Asked<'a> {
+    pub(crate) client: &'a str,
+    pub(crate) call: &'a Call,
+    pub(crate) body_bytes: usize,
+    pub(crate) at: Timestamp,
+    pub(crate) since_start: Duration,
+    pub(crate) fault: Option<&'static str>,
+}
+
+impl Asked<'_> {
+    /// The entry, with the code and, for writes, the body of the answer.
+    pub(crate) fn answered(self, code: Option<u16>, body: &[u8]) -> Entry {
+        let Asked {
+            client,
+            call,
+            body_bytes,
+            at,
+            since_start,
+            fault,
+        } = self;
+        let answered: Answered = if call.verb.is_write() && call.verb != Verb::DeleteCollection {
+            // What cannot be read says nothing of an object.
+            serde_json::from_slice(body).unwrap_or_default()
+        } else {
+            Answered::default()
+        };
+        let answered = if answered.kind == "Status" {
+            AnsweredMeta::default()
+        } else {
+            answered.metadata
+        };
+        let resource: &str = if call.verb == Verb::NonResource {
+            &call.path
+        } else {
+            &call.resource
+        };
+        let name: &str = if call.name.is_empty() && call.verb == Verb::Create {
+            &answered.name
+        } else {
+            &call.name
+        };
+        // Upstream's requests on a namespace count as requests in it.
+        let namespace: &str = if call.group.is_empty() && call.resource == "namespaces" {
+            ""
+        } else {
+            &call.namespace
+        };
+        Entry {
+            number: 0,
+            at,
+            since_start,
+            client: client.into(),
+            verb: call.verb,
+            group: (&*call.group).into(),
+            resource: resource.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: (&*call.subresource).into(),
+            dry_run: call.dry_run,
+            code,
+            body_bytes,
+            resource_version: answered.resource_version,
+            uid: Uid::new(&answered.uid),
+            fault,
+            reason: None,
+        }
+    }
+}
+
+/// The entry of a request of the control plane.
+pub(crate) fn of_control_plane(
+    client: &str,
+    verb: Verb,
+    resource: &kubegc_core::ApiResource,
+    object: &ObjectRef,
+    code: u16,
+    reason: Arc<str>,
+) -> Entry {
+    Entry {
+        number: 0,
+        at: Timestamp::EPOCH,
+        since_start: Duration::ZERO,
+        client: client.into(),
+        verb,
+        group: Arc::clone(&resource.group),
+        resource: Arc::clone(&resource.resource),
+        namespace: Arc::clone(&object.namespace),
+        name: Arc::clone(&object.name),
+        subresource: "".into(),
+        dry_run: false,
+        code: Some(code),
+        body_bytes: 0,
+        resource_version: String::new(),
+        uid: object.uid.clone(),
+        fault: None,
+        reason: Some(reason),
+    }
+}

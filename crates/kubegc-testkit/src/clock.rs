@@ -1,0 +1,205 @@
+//! Decides what time it is in a cluster: what the test says, or what tokio's clock says.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kubegc_core::{Clock, Timestamp};
+use kubegc_sim::SimClock;
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, time::Instant};
+
+/// The clock of a [`Cluster`](crate::Cluster). Clones show the same time.
+///
+/// It stands still until it is moved by [`Cluster::advance`](crate::Cluster::advance), or it follows tokio's clock: where that was paused when
+/// the cluster was built, or where [`Builder::follow_tokio_clock`](crate::Builder::follow_tokio_clock) asked for it. Then whatever moves one of the two moves both,
+/// tokio's own advancing of a paused clock included.
+#[derive(Clone)]
+pub struct ClusterClock(Source);
+
+#[derive(Clone)]
+enum Source {
+    /// The second shows the same time, and who waits by it is not asked for.
+    Manual(SimClock, SimClock),
+    Tokio(Arc<Followed>),
+}
+
+struct Followed {
+    /// The cluster's time when tokio's clock showed `base`.
+    began: Timestamp,
+    base: Instant,
+    /// The latest time that was shown: the time for those who ask outside of the runtime, where tokio's clock is another.
+    shown: Mutex<Timestamp>,
+}
+
+impl fmt::Debug for ClusterClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let follows = self.follows_tokio();
+        f.debug_struct("ClusterClock")
+            .field("now", &self.now())
+            .field("follows_tokio", &follows)
+            .finish()
+    }
+}
+
+impl ClusterClock {
+    /// A clock that begins at a time, and follows tokio's where that is wanted and there is a runtime.
+    pub(crate) fn new(began: Timestamp, follow: bool) -> Self {
+        if follow && Handle::try_current().is_ok() {
+            return Self(Source::Tokio(Arc::new(Followed {
+                began,
+                base: Instant::now(),
+                shown: Mutex::new(began),
+            })));
+        }
+        Self(Source::Manual(SimClock::new(began), SimClock::new(began)))
+    }
+
+    /// Whether the clock follows tokio's.
+    #[must_use]
+    pub const fn follows_tokio(&self) -> bool {
+        matches!(self.0, Source::Tokio(_))
+    }
+
+    /// The earliest time that somebody waits for by this clock. Always `None` where it follows tokio's, which does not tell.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        match &self.0 {
+            Source::Manual(clock, _) => clock.next_wake(),
+            Source::Tokio(_) => None,
+        }
+    }
+
+    /// Lets time pass: at once, or as tokio's clock does it, stopping at each timer on the way.
+    pub(crate) async fn pass(&self, by: Duration) {
+        match &self.0 {
+            Source::Manual(clock, _) => self.set(clock.now().saturating_add(by)),
+            Source::Tokio(_) => tokio::time::sleep(whole_millis(by)).await,
+        }
+    }
+
+    /// Sets the time, where the clock is moved by hand.
+    pub(crate) fn set(&self, now: Timestamp) {
+        if let Source::Manual(clock, unnoticed) = &self.0 {
+            unnoticed.set(now);
+            clock.set(now);
+        }
+    }
+
+    /// Waits like [`Clock::sleep_until`], and [`next_wake`](Self::next_wake) does not tell of it: for what never comes to an end.
+    pub(crate) async fn sleep_unnoticed_until(&self, until: Timestamp) {
+        match &self.0 {
+            Source::Manual(_, unnoticed) => unnoticed.sleep_until(until).await,
+            Source::Tokio(_) => self.sleep_until(until).await,
+        }
+    }
+}
+
+/// Tokio's timers know milliseconds; a time between two of them would make them late.
+fn whole_millis(by: Duration) -> Duration {
+    let millis = by.as_nanos().div_ceil(1_000_000);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+impl Followed {
+    fn now(&self) -> Timestamp {
+        let mut shown = self.shown.lock();
+        if Handle::try_current().is_ok() {
+            let now = self
+                .began
+                .saturating_add(Instant::now().saturating_duration_since(self.base));
+            *shown = now.max(*shown);
+        }
+        *shown
+    }
+}
+
+#[async_trait]
+impl Clock for ClusterClock {
+    fn now(&self) -> Timestamp {
+        match &self.0 {
+            Source::Manual(clock, _) => clock.now(),
+            Source::Tokio(followed) => followed.now(),
+        }
+    }
+
+    async fn sleep_until(&self, until: Timestamp) {
+        match &self.0 {
+            Source::Manual(clock, _) => clock.sleep_until(until).await,
+            Source::Tokio(followed) => {
+                // A timer may be early by what its resolution cuts off.
+                while let Some(wait) = Some(until.since(followed.now())).filter(|wait| !wait.is_zero()) {
+                    tokio::time::sleep(whole_millis(wait)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether tokio's clock is paused: it stands still while the machine's goes on.
+pub(crate) fn tokio_is_paused() -> bool {
+    if Handle::try_current().is_err() {
+        return false;
+    }
+    let (paused, real) = (Instant::now(), machine_now());
+    // A tick of the machine's clock: well below a microsecond.
+    while machine_now() == real {
+        std::hint::spin_loop();
+    }
+    Instant::now() == paused
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "compared with tokio's clock, to tell whether that one moves; no decision rests on its value"
+)]
+fn machine_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_noticed_and_followed() {
+        assert!(tokio_is_paused());
+        let clock = ClusterClock::new(Timestamp::from_secs(100), true);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(clock.now(), Timestamp::from_secs(105));
+        clock.sleep_until(Timestamp::from_secs(107)).await;
+        assert_eq!(clock.now(), Timestamp::from_secs(107));
+        clock.pass(Duration::from_micros(1)).await;
+        assert_eq!(clock.now().as_nanos(), 107_001_000_000, "whole milliseconds");
+        tokio::time::resume();
+        assert!(!tokio_is_paused());
+    }
+
+    #[tokio::test]
+    async fn a_running_clock_is_left_alone() {
+        assert!(!tokio_is_paused());
+        let clock = ClusterClock::new(Timestamp::EPOCH, false);
+        clock.pass(Duration::from_nanos(1)).await;
+        assert_eq!(clock.now(), Timestamp::from_nanos(1));
+        clock.set(Timestamp::from_secs(3));
+        assert_eq!(clock.now(), Timestamp::from_secs(3));
+    }
+
+    #[test]
+    fn without_a_runtime_a_clock_is_moved_by_hand_or_stands_where_it_was() {
+        assert!(!tokio_is_paused());
+        assert!(!ClusterClock::new(Timestamp::EPOCH, true).follows_tokio());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let clock = runtime.block_on(async {
+            let clock = ClusterClock::new(Timestamp::EPOCH, true);
+            clock.pass(Duration::from_secs(1)).await;
+            clock
+        });
+        assert_eq!(clock.now(), Timestamp::EPOCH, "nobody had asked yet");
+        runtime.block_on(async { assert_eq!(clock.now(), Timestamp::from_secs(1)) });
+        assert_eq!(clock.now(), Timestamp::from_secs(1));
+    }
+}

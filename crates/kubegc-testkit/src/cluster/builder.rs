@@ -1,0 +1,489 @@
+//! Decides what a cluster begins with.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::CustomResourceExt;
+use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
+use kubegc_predict::Assumptions;
+use kubegc_sim::{ApiServer, Manifest, Response, Settings};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Cluster, Plane};
+use crate::clock::{ClusterClock, tokio_is_paused};
+
+/// What a [`Cluster`] begins with. Made by [`Cluster::builder`].
+///
+/// # Examples
+/// ```
+/// use kubegc_core::KubernetesVersion;
+/// use kubegc_testkit::Cluster;
+/// let cluster = Cluster::builder()
+///     .version("1.30.0".parse::<KubernetesVersion>()?)
+///     .namespace("shop")
+///     .yaml("
+/// apiVersion: v1
+/// kind: ConfigMap
+/// metadata: {name: settings, namespace: shop}
+/// ---
+/// apiVersion: v1
+/// kind: Secret
+/// metadata:
+///   name: key
+///   namespace: shop
+///   ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: settings}]
+/// ")
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+#[derive(Clone, Debug)]
+pub struct Builder {
+    version: KubernetesVersion,
+    namespaces: Vec<String>,
+    objects: Vec<Result<Value, BuildError>>,
+    start: Timestamp,
+    settings: Settings,
+    pub(super) collects: bool,
+    pub(super) assumptions: Assumptions,
+    pub(super) calls_max: u64,
+    pub(super) patience: Duration,
+    follow: Option<bool>,
+}
+
+/// Why a cluster cannot begin like that.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A YAML text cannot be read.
+    #[error("the YAML text cannot be read: {message}")]
+    Yaml {
+        /// Where and why.
+        message: String,
+    },
+    /// A value has no form in JSON.
+    #[error("an object cannot be written as JSON: {message}")]
+    Json {
+        /// Why.
+        message: String,
+    },
+    /// An object's metadata do not hold what the API defines.
+    #[error("{object}: {problem}")]
+    Field {
+        /// The object.
+        object: String,
+        /// What is wrong.
+        problem: FieldError,
+    },
+    /// No kind is served under the object's apiVersion and kind.
+    #[error(
+        "{object}: this version of Kubernetes serves no {kind:?} in {api_version:?}, and no definition among the objects does"
+    )]
+    UnknownKind {
+        /// The object.
+        object: String,
+        /// Its apiVersion.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// An owner reference has no uid, and the object that it names is not there.
+    #[error("{object}: its owner reference to {owner} has no uid, and there is no such object before it")]
+    UnknownOwner {
+        /// The object.
+        object: String,
+        /// The owner.
+        owner: String,
+    },
+    /// The API server refuses to create the object.
+    #[error("{object}: the API server refuses it: {code} {message}")]
+    Refused {
+        /// The object.
+        object: String,
+        /// HTTP status.
+        code: u16,
+        /// The server's message.
+        message: String,
+    },
+}
+
+/// 2026-01-01T00:00:00Z: when clusters begin, so that dates in texts are the same in every run.
+const START: Timestamp = Timestamp::from_secs(1_767_225_600);
+
+/// The namespaces that every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            version: KubernetesVersion::LATEST,
+            namespaces: NAMESPACES.map(str::to_owned).into(),
+            objects: Vec::new(),
+            start: START,
+            settings: Settings::default(),
+            collects: true,
+            assumptions: Assumptions::default(),
+            calls_max: 10_000,
+            patience: Duration::from_millis(20),
+            follow: None,
+        }
+    }
+}
+
+impl Builder {
+    /// The release that the API server and the collector behave as. Default: [`KubernetesVersion::LATEST`].
+    pub const fn version(mut self, version: KubernetesVersion) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// One more namespace that exists, beside `default`, `kube-system`, `kube-public` and `kube-node-lease`.
+    pub fn namespace(mut self, name: &str) -> Self {
+        self.namespaces.push(name.to_owned());
+        self
+    }
+
+    /// Serves a custom resource: takes its `CustomResourceDefinition`.
+    pub fn crd(self, definition: impl Serialize) -> Self {
+        self.object(definition)
+    }
+
+    /// Serves a custom resource that `#[derive(CustomResource)]` defines.
+    pub fn custom_resource<K: CustomResourceExt>(self) -> Self {
+        self.object(K::crd())
+    }
+
+    /// An object that exists: anything that has an `apiVersion` and a `kind` in its JSON form.
+    ///
+    /// It is created as a client would create it, in the order in which objects are given, namespaces and definitions first. Beyond that, a uid that it has
+    /// is kept, its status is stored as well, and an owner reference without a uid gets that of the object that it names.
+    pub fn object(mut self, object: impl Serialize) -> Self {
+        let object = serde_json::to_value(object).map_err(|error| BuildError::Json {
+            message: error.to_string(),
+        });
+        self.objects.push(object);
+        self
+    }
+
+    /// Objects that exist, as YAML or JSON documents: see [`object`](Self::object). Empty documents are passed over, `List`s are unfolded.
+    pub fn yaml(mut self, text: &str) -> Self {
+        let documents: Result<Vec<Value>, _> = serde_saphyr::from_str_multiple(text);
+        match documents {
+            Ok(documents) => {
+                let documents = documents.into_iter().filter(|document| !document.is_null());
+                self.objects.extend(documents.map(Ok));
+            }
+            Err(error) => self.objects.push(Err(BuildError::Yaml {
+                message: error.without_snippet().to_string(),
+            })),
+        }
+        self
+    }
+
+    /// The time at the beginning. Default: 2026-01-01T00:00:00Z.
+    pub const fn start_at(mut self, start: Timestamp) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// What uids and generated names are drawn from. Default: 0.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// How many changes of each resource are kept for watches; older versions are answered with 410. Default: all.
+    pub const fn events_max(mut self, events: usize) -> Self {
+        self.settings.events_max = events;
+        self
+    }
+
+    /// Nothing is collected, for another collector to be run against the cluster. Namespaces are still emptied, pods still end.
+    pub const fn without_collector(mut self) -> Self {
+        self.collects = false;
+        self
+    }
+
+    /// Who acts beside the collector. Default: pods end after their grace period, finalizers are held by whoever set them.
+    pub fn assumptions(mut self, assumptions: Assumptions) -> Self {
+        self.assumptions = assumptions;
+        self
+    }
+
+    /// After how many requests [`Cluster::settle`] gives up. Default: 10 000.
+    pub const fn calls_max(mut self, calls: u64) -> Self {
+        self.calls_max = calls;
+        self
+    }
+
+    /// For how long [`Cluster::settle`] waits for requests of tasks that run on other threads or wait for real timers. Real time; not used where tokio's clock is
+    /// paused. Default: 20 ms. Too little ends a settle before a slow task has reacted; each settle takes at least this long.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Whether the cluster's time is tokio's, paused or running. Default: where tokio's clock is paused when the cluster is built.
+    ///
+    /// With a running clock this is a cluster in real time: for work with `kubectl`, together with [`Cluster::run`].
+    pub const fn follow_tokio_clock(mut self, follow: bool) -> Self {
+        self.follow = Some(follow);
+        self
+    }
+
+    /// Builds the cluster.
+    ///
+    /// # Errors
+    /// The first object that cannot be read or created.
+    pub fn build(self) -> Result<Cluster, BuildError> {
+        let mut server = ApiServer::new(self.version, Catalog::builtin(self.version));
+        server = server.with_settings(self.settings.clone());
+        server.set_now(self.start);
+        for name in &self.namespaces {
+            add(
+                &mut server,
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            )?;
+        }
+        let plane = Plane::new(&server, self.collects, &self.assumptions);
+        let mut objects = Vec::new();
+        for object in &self.objects {
+            unfold(object.clone()?, &mut objects);
+        }
+        objects.sort_by_key(|object| match object["kind"].as_str() {
+            Some("Namespace") => 0,
+            Some("CustomResourceDefinition") => 1,
+            _ => 2,
+        });
+        for object in objects {
+            let namespace = object["kind"] == "Namespace";
+            if namespace
+                && self
+                    .namespaces
+                    .iter()
+                    .any(|known| object["metadata"]["name"] == **known)
+            {
+                continue;
+            }
+            add(&mut server, object)?;
+        }
+        let follow = self.follow.unwrap_or_else(tokio_is_paused);
+        let clock = ClusterClock::new(self.start, follow);
+        Ok(Cluster::start(server, plane, clock, self.start, &self))
+    }
+}
+
+/// Takes the objects out of a list.
+fn unfold(object: Value, out: &mut Vec<Value>) {
+    match object {
+        Value::Object(mut fields) if fields.get("kind").is_some_and(|kind| kind == "List") => {
+            if let Some(Value::Array(items)) = fields.remove("items") {
+                out.extend(items);
+            }
+        }
+        other => out.push(other),
+    }
+}
+
+/// Creates an object, with its status.
+fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
+    let shown = shown(&object);
+    let field = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let (api_version, kind_name) = (field("apiVersion"), field("kind"));
+    let kind = server
+        .catalog()
+        .mapping(&api_version, &kind_name)
+        .ok_or_else(|| BuildError::UnknownKind {
+            object: shown.clone(),
+            api_version,
+            kind: kind_name,
+        })?;
+    let namespaced = server.catalog()[kind].is_namespaced();
+    let namespace = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) if namespaced => namespace.to_owned(),
+        None if namespaced => "default".to_owned(),
+        _ => String::new(),
+    };
+    name_owners(server, &mut object, &namespace, &shown)?;
+    let status = object.get("status").filter(|status| !status.is_null()).cloned();
+    let read = |object: Value| {
+        Manifest::read(object).map_err(|problem| BuildError::Field {
+            object: shown.clone(),
+            problem,
+        })
+    };
+    let mut wanted = read(object)?.object;
+    let uid = std::mem::replace(&mut wanted.meta.uid, Uid::new(""));
+    // Versions are the server's to give.
+    wanted.meta.resource_version = kubegc_core::ResourceVersion::new("");
+    let answer = if uid.is_empty() {
+        server.create(kind, &namespace, wanted)
+    } else {
+        server.create_with_uid(kind, &namespace, wanted, uid)
+    };
+    let created = accepted(answer, &shown)?;
+    let (Some(status), Some(mut stored)) = (status, created) else {
+        return Ok(());
+    };
+    if has_status(server, kind) {
+        let mut body = stored.body.as_deref().cloned().unwrap_or_else(Map::new);
+        body.insert("status".to_owned(), status);
+        stored.body = Some(Arc::new(body));
+        let name = Arc::clone(&stored.meta.name);
+        accepted(server.update_status(kind, &namespace, &name, stored), &shown)?;
+    }
+    Ok(())
+}
+
+/// A definition's status is the server's own.
+fn has_status(server: &ApiServer, kind: KindId) -> bool {
+    *server.catalog()[kind].kind != *"CustomResourceDefinition"
+}
+
+fn accepted(answer: Response, object: &str) -> Result<Option<kubegc_sim::StoredObject>, BuildError> {
+    if let Some(status) = answer.status().filter(|_| !answer.is_success()) {
+        return Err(BuildError::Refused {
+            object: object.to_owned(),
+            code: answer.code,
+            message: status.message.clone(),
+        });
+    }
+    Ok(answer
+        .object()
+        .map(|object| kubegc_sim::StoredObject::clone(object)))
+}
+
+/// Gives owner references without a uid that of the object that they name.
+fn name_owners(
+    server: &ApiServer,
+    object: &mut Value,
+    namespace: &str,
+    shown: &str,
+) -> Result<(), BuildError> {
+    let Some(references) = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("ownerReferences"))
+        .and_then(Value::as_array_mut)
+    else {
+        return Ok(());
+    };
+    for reference in references.iter_mut().filter(|reference| reference.is_object()) {
+        if reference["uid"].as_str().is_some_and(|uid| !uid.is_empty()) {
+            continue;
+        }
+        let text = |key: &str| reference[key].as_str().unwrap_or_default();
+        let (kind, name) = (text("kind"), text("name"));
+        let owner = server
+            .catalog()
+            .mapping(text("apiVersion"), kind)
+            .and_then(|kind| {
+                let namespaced = server.catalog()[kind].is_namespaced();
+                server.object(kind, if namespaced { namespace } else { "" }, name)
+            });
+        let Some(owner) = owner else {
+            return Err(BuildError::UnknownOwner {
+                object: shown.to_owned(),
+                owner: format!("{kind}/{name}"),
+            });
+        };
+        reference["uid"] = owner.meta.uid.to_string().into();
+    }
+    Ok(())
+}
+
+/// An object as errors name it.
+fn shown(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    let parts = [
+        text(&metadata["namespace"]),
+        text(&object["kind"]),
+        text(&metadata["name"]),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        "an object without kind and name".to_owned()
+    } else {
+        parts.join("/")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_begin_is_named() {
+        let rows = [
+            ("kind: [", "the YAML text cannot be read: "),
+            (
+                "{a: 1}",
+                "an object without kind and name: this version of Kubernetes serves no \"\" in \"\"",
+            ),
+            ("3", "an object without kind and name: this version"),
+            (
+                "{apiVersion: shop/v1, kind: Cart, metadata: {name: c}}",
+                "Cart/c: this version of Kubernetes serves no \"Cart\" in \"shop/v1\", and no definition among the objects does",
+            ),
+            (
+                "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: gone}}",
+                "gone/Secret/s: the API server refuses it: 404 namespaces \"gone\" not found",
+            ),
+            (
+                "{apiVersion: v1, kind: Secret, metadata: {name: s, finalizers: hold}}",
+                "Secret/s: metadata.finalizers: Invalid value",
+            ),
+            (
+                "{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: v1, kind: Pod, name: p}]}}",
+                "Secret/s: its owner reference to Pod/p has no uid, and there is no such object before it",
+            ),
+        ];
+        for (yaml, expected) in rows {
+            let error = Cluster::builder().yaml(yaml).build().unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{yaml}: {error}");
+        }
+    }
+
+    #[test]
+    fn objects_begin_with_the_uid_status_and_owner_that_they_are_given() {
+        let cluster = Cluster::builder()
+            .yaml(
+                "
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: p, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a}]}
+  status: {phase: Running}
+- {apiVersion: v1, kind: Namespace, metadata: {name: default}}
+---
+",
+            )
+            .yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, uid: u-1}}")
+            .build();
+        assert_eq!(
+            cluster.unwrap_err().to_string(),
+            "Pod/p: its owner reference to ConfigMap/a has no uid, and there is no such object before it"
+        );
+        let cluster = Cluster::builder()
+            .yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, uid: u-1}}")
+            .yaml(
+                "
+apiVersion: v1
+kind: Pod
+metadata: {name: p, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a}]}
+status: {phase: Running}
+",
+            )
+            .build()
+            .unwrap();
+        let pod: k8s_openapi::api::core::v1::Pod = cluster.find("default", "p").unwrap();
+        assert_eq!(pod.metadata.owner_references.unwrap()[0].uid, "u-1");
+        assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
+        assert_eq!(
+            pod.metadata.creation_timestamp.unwrap().0.to_string(),
+            "2026-01-01T00:00:00Z"
+        );
+    }
+}

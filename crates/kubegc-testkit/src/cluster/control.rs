@@ -1,0 +1,236 @@
+//! Decides how the control plane takes its turns, and what audits tell of them.
+
+use std::sync::Arc;
+
+use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
+use kubegc_objects::call::{Answer, Ask, Request};
+use kubegc_predict::{Act, Actor, Assumptions, ControlPlane, Fact, Step, Turn};
+use kubegc_sim::ApiServer;
+
+use super::{Cluster, Inner};
+use crate::{
+    audit::{self, Entry},
+    http::Verb,
+};
+
+/// The control plane, and how far it has come.
+#[derive(Clone)]
+pub(crate) struct Plane {
+    pub(crate) control: ControlPlane,
+    pub(crate) collects: bool,
+    /// How many of its steps are in the audit.
+    told: usize,
+    /// Where it last had nothing to do: the server's revision and time.
+    idle_at: Option<(u64, Timestamp)>,
+}
+
+/// What a turn of the control plane came to.
+pub(crate) enum Turned {
+    /// A request was made.
+    Called(Arc<Entry>),
+    /// Something was seen or thought about.
+    Worked,
+    /// There is nothing to do.
+    Idle(Idle),
+}
+
+/// With nothing to do: until when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    pub(crate) revision: u64,
+    pub(crate) certain_at: Option<Timestamp>,
+    pub(crate) retry_at: Option<Timestamp>,
+}
+
+impl Plane {
+    pub(crate) fn new(server: &ApiServer, collects: bool, assumptions: &Assumptions) -> Self {
+        let assumptions = assumptions.clone();
+        Self {
+            control: if collects {
+                ControlPlane::new(server, assumptions)
+            } else {
+                ControlPlane::without_collector(server, assumptions)
+            },
+            collects,
+            told: 0,
+            idle_at: None,
+        }
+    }
+
+    /// Whether it has seen and done all that there is to do now.
+    pub(crate) fn is_idle_at(&self, server: &ApiServer) -> bool {
+        self.idle_at == Some((server.revision(), server.now()))
+    }
+
+    /// One turn. The entries that it is worth, in order: at most one of the collector, or the writes of the others.
+    pub(crate) fn turn(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
+        let turn = self.control.step(server);
+        self.idle_at = None;
+        let mut entries = Vec::new();
+        match turn {
+            Turn::Called { ask, answer } => {
+                let step = self.control.steps().get(self.told);
+                let code = step.map_or_else(|| code(&answer), |step| step.code);
+                let catalog = Arc::clone(self.control.collector().catalog());
+                entries.push(audit::of_control_plane(
+                    "garbage-collector",
+                    verb(&ask),
+                    &catalog[ask.kind],
+                    &ask.target,
+                    code,
+                    ask.reason.to_string().into(),
+                ));
+            }
+            Turn::Idle { certain_at, retry_at } => {
+                let revision = server.revision();
+                self.idle_at = Some((revision, server.now()));
+                self.told = self.control.steps().len();
+                return (
+                    entries,
+                    Some(Idle {
+                        revision,
+                        certain_at,
+                        retry_at,
+                    }),
+                );
+            }
+            _ => {
+                let steps = self.control.steps().get(self.told..).unwrap_or_default();
+                entries.extend(steps.iter().filter_map(|step| told(server, step)));
+            }
+        }
+        self.told = self.control.steps().len();
+        (entries, None)
+    }
+}
+
+fn verb(ask: &Ask) -> Verb {
+    match ask.request {
+        Request::Get => Verb::Get,
+        Request::Delete { .. } => Verb::Delete,
+        Request::Patch { .. } => Verb::Patch,
+        Request::Put { .. } => Verb::Update,
+    }
+}
+
+/// The code of an answer, as far as its class tells it.
+const fn code(answer: &Answer) -> u16 {
+    match answer {
+        Answer::Found(_) | Answer::Applied(_) => 200,
+        Answer::NotFound | Answer::NoMapping | Answer::Unlisted => 404,
+        Answer::Conflict => 409,
+        Answer::UnsupportedMediaType => 415,
+        Answer::Invalid => 422,
+        Answer::Refused { .. } => 400,
+        _ => 500,
+    }
+}
+
+/// A write of somebody beside the collector.
+fn told(server: &ApiServer, step: &Step) -> Option<Entry> {
+    let client = match step.actor {
+        Actor::NamespaceController => "namespace-controller",
+        Actor::CustomResourceCleaner => "custom-resource-cleaner",
+        Actor::Kubelet => "kubelet",
+        Actor::FinalizerHolder => "finalizer-holder",
+        _ => "control-plane",
+    };
+    let verb = match step.act {
+        Act::Delete { .. } => Verb::Delete,
+        Act::DeleteCollection => Verb::DeleteCollection,
+        Act::Patch { .. } => Verb::Patch,
+        _ => Verb::Update,
+    };
+    let catalog = server.catalog();
+    let kind = catalog.mapping(&step.object.api_version, &step.object.kind)?;
+    let reason = reason(step);
+    Some(audit::of_control_plane(
+        client,
+        verb,
+        &catalog[kind],
+        &step.object,
+        step.code,
+        reason,
+    ))
+}
+
+fn reason(step: &Step) -> Arc<str> {
+    let step = Box::new(step.clone());
+    Fact::Step { index: 0, step }.to_string().into()
+}
+
+/// The identity of an object.
+pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef {
+    ObjectRef {
+        kind: Arc::clone(&resource.kind),
+        api_version: resource.api_version().into(),
+        namespace: Arc::clone(&meta.namespace),
+        name: Arc::clone(&meta.name),
+        uid: meta.uid.clone(),
+    }
+}
+
+impl Inner {
+    /// Lets the control plane take one turn.
+    pub(crate) fn turn(&self) -> Turned {
+        self.shared.with(|server| {
+            let mut state = self.state.lock();
+            let (entries, idle) = state.plane.turn(server);
+            let now = server.now();
+            let mut last = None;
+            for mut entry in entries {
+                entry.at = now;
+                entry.since_start = now.since(self.began);
+                last = Some(self.note(&mut state, entry));
+            }
+            match (last, idle) {
+                (Some(entry), _) => Turned::Called(entry),
+                (None, Some(idle)) => Turned::Idle(idle),
+                (None, None) => Turned::Worked,
+            }
+        })
+    }
+
+    /// Starts another control plane in the place of the one that is there.
+    fn replace(&self, collects: bool) {
+        self.shared.with(|server| {
+            self.state.lock().plane = Plane::new(server, collects, &self.assumptions);
+        });
+        self.pulse.beat();
+    }
+}
+
+impl Cluster {
+    /// Stops the collector, wherever it is in its work, and starts another one that knows nothing yet: what it is shown first is what is there
+    /// when it takes its first turn, as after the restart of a controller manager.
+    pub fn restart_collector(&self) {
+        self.inner.replace(true);
+    }
+
+    /// Stops the collector, wherever it is in its work. Namespaces are still emptied, pods still end.
+    pub fn stop_collector(&self) {
+        self.inner.replace(false);
+    }
+
+    /// Whether a collector runs.
+    #[must_use]
+    pub fn has_collector(&self) -> bool {
+        self.inner.state.lock().plane.collects
+    }
+
+    /// Lets the tasks of the runtime come to rest, and then the control plane make one request. Answers with that request, or with `None` where the control plane
+    /// has nothing to do before somebody writes or time passes.
+    ///
+    /// A test that steps through a collection can act between any two requests of the collector.
+    pub async fn step(&self) -> Option<Arc<Entry>> {
+        self.inner.quieten().await;
+        // Tasks get no turn in here, so that it comes to an end.
+        loop {
+            match self.inner.turn() {
+                Turned::Called(entry) => return Some(entry),
+                Turned::Worked => {}
+                Turned::Idle(_) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Decides when a cluster does not come to rest, and shows who keeps it from that.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use super::Inner;
+use crate::audit::{Audit, Entry, Since};
+
+/// How many requests a hot loop is looked for in.
+const BUSY_WINDOW: usize = 1_000;
+/// How many of them, and of the busiest, are shown.
+const SHOWN: usize = 12;
+
+/// A cluster did not come to rest within its bound of requests.
+///
+/// Most often two controllers undo each other's work, or one its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Told(self))]
+#[non_exhaustive]
+pub struct NotSettled {
+    /// How many requests were made.
+    pub calls: u64,
+    /// Who asked for what most often among the last thousand, with how often.
+    pub busiest: Vec<(String, usize)>,
+    /// The last requests.
+    pub last: Audit,
+}
+
+impl Inner {
+    /// Waits until more requests were made than one settle may make, beginning now.
+    pub(super) async fn hot_loop(&self) -> Box<NotSettled> {
+        let before = self.calls();
+        loop {
+            let seen = self.pulse.count();
+            if let Err(hot) = self.check_bound(before) {
+                return hot;
+            }
+            self.pulse.after(seen).await;
+        }
+    }
+
+    pub(super) fn check_bound(&self, calls_before: u64) -> Result<(), Box<NotSettled>> {
+        let calls = self.calls() - calls_before;
+        if calls <= self.calls_max {
+            return Ok(());
+        }
+        let audit = &self.state.lock().audit;
+        let window = &audit[audit.len().saturating_sub(BUSY_WINDOW)..];
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for entry in window {
+            *counts.entry(signature(entry)).or_default() += 1;
+        }
+        let mut busiest: Vec<(String, usize)> = counts.into_iter().collect();
+        busiest.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        busiest.truncate(SHOWN);
+        Err(Box::new(NotSettled {
+            calls,
+            busiest,
+            last: Audit::new(audit[audit.len().saturating_sub(SHOWN)..].to_vec()),
+        }))
+    }
+}
+
+/// What a request asks for, without its time and answer.
+fn signature(entry: &Entry) -> String {
+    let mut out = format!("{} {} {}", entry.client, entry.verb, entry.target());
+    if let Some(reason) = &entry.reason {
+        out.push_str(" because ");
+        out.push_str(reason);
+    }
+    out
+}
+
+struct Told<'a>(&'a NotSettled);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotSettled { calls, busiest, last } = self.0;
+        writeln!(f, "the cluster is not at rest after {calls} requests")?;
+        writeln!(f, "most often, of the last {BUSY_WINDOW}:")?;
+        for (what, times) in busiest {
+            writeln!(f, "  {times} times: {what}")?;
+        }
+        writeln!(f, "the last requests:")?;
+        for entry in last.entries() {
+            writeln!(f, "  {entry}")?;
+        }
+        let span = last
+            .entries()
+            .next_back()
+            .map_or(Duration::ZERO, |entry| entry.since_start);
+        write!(f, "at {}", Since(span))
+    }
+}

@@ -1,0 +1,339 @@
+//! Decides what a cluster in a test is: a server, a clock, a control plane, and clients that talk to it without sockets.
+
+mod builder;
+mod control;
+mod hot;
+mod name;
+mod pulse;
+mod quiet;
+mod rest;
+mod run;
+mod settle;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kube::{Client, Resource};
+use kubegc_core::{Clock, KubernetesVersion, Timestamp};
+use kubegc_predict::Assumptions;
+use kubegc_sim::{ApiServer, SharedApiServer};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+pub use builder::{BuildError, Builder};
+pub use hot::NotSettled;
+pub use name::Name;
+pub use rest::Rest;
+pub use run::Running;
+pub use settle::Settled;
+
+use crate::{
+    ClusterClock,
+    audit::{Audit, Entry},
+    fault::{Fault, Rule, Script},
+    service::ClientService,
+};
+pub(crate) use control::{Plane, object_ref};
+use pulse::Pulse;
+
+/// A Kubernetes cluster in memory. Clones are the same cluster.
+///
+/// See the [crate's page](crate) for a first example.
+///
+/// # Guarantees
+/// Requests are performed one after another, each at once when its future is first polled. Given a paused tokio clock and tasks that are deterministic
+/// themselves, everything here is: order of requests, uids, generated names, dates, texts.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("clock", &self.inner.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What clones of a cluster share. Where both locks are taken, the server's comes first.
+pub(crate) struct Inner {
+    pub(crate) shared: SharedApiServer,
+    pub(crate) clock: ClusterClock,
+    pub(crate) began: Timestamp,
+    pub(crate) state: Mutex<State>,
+    pub(crate) pulse: Pulse,
+    assumptions: Assumptions,
+    calls_max: u64,
+    patience: Duration,
+}
+
+/// What changes while a cluster runs, beside what the server stores.
+pub(crate) struct State {
+    pub(crate) plane: Plane,
+    pub(crate) audit: Vec<Arc<Entry>>,
+    pub(crate) faults: Script,
+    /// Requests that have begun, each with the time until which a fault holds it back.
+    pub(crate) requests: BTreeMap<u64, Option<Timestamp>>,
+    pub(crate) watches: BTreeMap<u64, OpenWatch>,
+    /// The last number given to a request or watch.
+    pub(crate) numbers: u64,
+}
+
+/// A watch that a client has not dropped.
+pub(crate) struct OpenWatch {
+    /// What it watches, and for whom.
+    pub(crate) what: Arc<str>,
+    /// The server's revision when it last had nothing more to tell.
+    pub(crate) caught_up_at: Option<u64>,
+}
+
+impl Inner {
+    /// Notes a request.
+    pub(crate) fn note(&self, state: &mut State, mut entry: Entry) -> Arc<Entry> {
+        entry.number = state.audit.len() as u64 + 1;
+        let entry = Arc::new(entry);
+        state.audit.push(Arc::clone(&entry));
+        self.pulse.beat();
+        entry
+    }
+}
+
+impl State {
+    /// A number that no request and no watch has had.
+    pub(crate) const fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cluster {
+    /// A cluster of the latest release, with the namespaces that every cluster has and nothing else.
+    ///
+    /// # Panics
+    /// Never: the objects that it begins with are always accepted.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder()
+            .build()
+            .expect("a server without objects takes the namespaces that every cluster has")
+    }
+
+    /// Says what a cluster begins with.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    fn start(
+        server: ApiServer,
+        plane: Plane,
+        clock: ClusterClock,
+        began: Timestamp,
+        builder: &Builder,
+    ) -> Self {
+        let shared = SharedApiServer::with_clock(server, Arc::new(clock.clone()));
+        Self {
+            inner: Arc::new(Inner {
+                shared,
+                clock,
+                began,
+                state: Mutex::new(State {
+                    plane,
+                    audit: Vec::new(),
+                    faults: Script::default(),
+                    requests: BTreeMap::new(),
+                    watches: BTreeMap::new(),
+                    numbers: 0,
+                }),
+                pulse: Pulse::default(),
+                assumptions: builder.assumptions.clone(),
+                calls_max: builder.calls_max,
+                patience: builder.patience,
+            }),
+        }
+    }
+
+    /// A client of this cluster, in namespace `default`. No sockets: requests are performed in memory.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client_in("default")
+    }
+
+    /// A client whose default namespace is this one.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    #[must_use]
+    pub fn client_in(&self, namespace: &str) -> Client {
+        Client::new(ClientService::new(self, None), namespace)
+    }
+
+    /// A client that audits and faults know by this name.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    #[must_use]
+    pub fn client_as(&self, name: &str) -> Client {
+        Client::new(ClientService::new(self, Some(name.into())), "default")
+    }
+
+    /// The release that the cluster behaves as.
+    #[must_use]
+    pub fn version(&self) -> KubernetesVersion {
+        self.inner.shared.with(|server| server.version())
+    }
+
+    /// The cluster's time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    /// The cluster's clock, for tasks that are to wait by it.
+    #[must_use]
+    pub fn clock(&self) -> ClusterClock {
+        self.inner.clock.clone()
+    }
+
+    /// Lets time pass and does nothing else: the control plane acts in [`settle`](Self::settle), not here.
+    ///
+    /// Where the cluster follows tokio's clock, that is what passes, in whole milliseconds and from timer to timer, so that tasks act at their times.
+    /// Otherwise it is the cluster's time alone, at once.
+    ///
+    /// # Panics
+    /// A task makes request after request without waiting for time, so that tokio's clock never gets to move. The message shows its requests, as that of
+    /// [`NotSettled`] does.
+    pub async fn advance(&self, by: Duration) {
+        let stuck = tokio::select! {
+            biased;
+            stuck = self.inner.hot_loop() => stuck,
+            () = self.inner.clock.pass(by) => return,
+        };
+        panic!("{stuck}");
+    }
+
+    /// The server itself, as an `ObjectStore`, and for reading and writing without requests. What is done here is in no audit and meets no fault.
+    #[must_use]
+    pub fn server(&self) -> SharedApiServer {
+        self.inner.shared.clone()
+    }
+
+    /// An object as it is stored, read without a request. The namespace is empty for cluster-scoped kinds. `None` where there is none, or where
+    /// what is stored does not fit the type.
+    #[must_use]
+    pub fn find<K>(&self, namespace: &str, name: &str) -> Option<K>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        self.inner.shared.with(|server| {
+            let kind = server.catalog().mapping(&K::api_version(&()), &K::kind(&()))?;
+            let object = server.object(kind, namespace, name)?;
+            serde_json::from_value(object.to_json(&server.catalog()[kind])).ok()
+        })
+    }
+
+    /// All objects of a kind, ordered by namespace and name, read without a request. What does not fit the type is left out.
+    #[must_use]
+    pub fn find_all<K>(&self) -> Vec<K>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        self.inner.shared.with(|server| {
+            let Some(kind) = server.catalog().mapping(&K::api_version(&()), &K::kind(&())) else {
+                return Vec::new();
+            };
+            let objects = server.objects(kind, None);
+            let values = objects
+                .iter()
+                .map(|object| object.to_json(&server.catalog()[kind]));
+            values
+                .filter_map(|value| serde_json::from_value(value).ok())
+                .collect()
+        })
+    }
+
+    /// Names the object of a kind with this namespace (empty for cluster-scoped kinds) and name, with the uid that it has now.
+    ///
+    /// Where there is none, the name stands for whatever has it at the time of an assertion.
+    #[must_use]
+    pub fn object<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) -> Name {
+        let mut named = Name::of::<K>(namespace, name);
+        named.uid = self.inner.shared.with(|server| {
+            let kind = server.catalog().mapping(&named.api_version, &named.kind)?;
+            server
+                .object(kind, namespace, name)
+                .map(|object| object.meta.uid.clone())
+        });
+        named
+    }
+
+    /// The requests so far: those of clients and those of the control plane.
+    #[must_use]
+    pub fn audit(&self) -> Audit {
+        Audit::new(self.inner.state.lock().audit.clone())
+    }
+
+    /// What goes wrong with clients' requests.
+    #[must_use]
+    pub fn faults(&self) -> Faults<'_> {
+        Faults { cluster: self }
+    }
+}
+
+/// What goes wrong with clients' requests. Made by [`Cluster::faults`].
+///
+/// # Examples
+/// ```
+/// use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
+/// let cluster = Cluster::new();
+/// cluster.faults().add(Rule::new(Fault::LoseAnswer).on(Verb::Create).resource("configmaps"));
+/// cluster.faults().draw(7, 50, vec![Fault::status(500), Fault::Disconnect]);
+/// assert_eq!(cluster.faults().injected(), 0);
+/// cluster.faults().clear();
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Faults<'a> {
+    cluster: &'a Cluster,
+}
+
+impl Faults<'_> {
+    /// Adds a rule. Rules are looked at in the order in which they were added; the first that applies counts.
+    pub fn add(&self, rule: Rule) {
+        self.cluster.inner.state.lock().faults.add(rule);
+    }
+
+    /// Where no rule applies, so many requests of a thousand meet one of these faults, by a draw that depends on the seed alone.
+    pub fn draw(&self, seed: u64, per_mille: u16, faults: Vec<Fault>) {
+        self.cluster
+            .inner
+            .state
+            .lock()
+            .faults
+            .draw(seed, per_mille, faults);
+    }
+
+    /// Forgets all rules and draws. What was injected stays counted.
+    pub fn clear(&self) {
+        self.cluster.inner.state.lock().faults.clear();
+    }
+
+    /// How many requests met a fault so far.
+    #[must_use]
+    pub fn injected(&self) -> u64 {
+        self.counts().values().sum()
+    }
+
+    /// The same, by the fault's [word](Fault::word).
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.cluster.inner.state.lock().faults.injected().clone()
+    }
+}

@@ -1,0 +1,145 @@
+//! Decides which object is meant: by what a typed object says of itself, or by kind, namespace and name.
+
+use std::{fmt, sync::Arc};
+
+use kube::{Resource, core::DynamicObject};
+use kubegc_core::{ObjectRef, Uid};
+
+/// An object as tests name it: kind, namespace and name, and the uid where it is known.
+///
+/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_dynamic`]. Where the uid is known, another object
+/// under the same name is not the one that is meant.
+///
+/// # Examples
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kubegc_testkit::Name;
+/// let mut config_map = ConfigMap::default();
+/// config_map.metadata.name = Some("settings".to_owned());
+/// config_map.metadata.namespace = Some("shop".to_owned());
+/// assert_eq!(Name::from(&config_map), Name::of::<ConfigMap>("shop", "settings"));
+/// assert_eq!(Name::from(&config_map).to_string(), "shop/ConfigMap/settings");
+/// ```
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Uid, where it is known.
+    pub uid: Option<Uid>,
+}
+
+impl Name {
+    /// The object of a kind with this namespace (empty for cluster-scoped kinds) and name.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        Self {
+            api_version: (&*K::api_version(&())).into(),
+            kind: (&*K::kind(&())).into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: None,
+        }
+    }
+
+    /// What a dynamic object says of itself. Where it carries no types, no object is meant.
+    #[must_use]
+    pub fn of_dynamic(object: &DynamicObject) -> Self {
+        let (api_version, kind) = object
+            .types
+            .as_ref()
+            .map(|types| (&*types.api_version, &*types.kind))
+            .unwrap_or_default();
+        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            namespace: text(&object.metadata.namespace),
+            name: text(&object.metadata.name),
+            uid: object.metadata.uid.as_deref().map(Uid::new),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> From<&K> for Name {
+    fn from(object: &K) -> Self {
+        let meta = object.meta();
+        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
+        Self {
+            api_version: (&*K::api_version(&())).into(),
+            kind: (&*K::kind(&())).into(),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            uid: meta.uid.as_deref().map(Uid::new),
+        }
+    }
+}
+
+impl From<ObjectRef> for Name {
+    fn from(object: ObjectRef) -> Self {
+        let ObjectRef {
+            kind,
+            api_version,
+            namespace,
+            name,
+            uid,
+        } = object;
+        Self {
+            api_version,
+            kind,
+            namespace,
+            name,
+            uid: (!uid.is_empty()).then_some(uid),
+        }
+    }
+}
+
+impl From<&Self> for Name {
+    fn from(name: &Self) -> Self {
+        name.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_of_naming_means_the_same_object() {
+        let object: DynamicObject = serde_json::from_value(serde_json::json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
+        }))
+        .unwrap();
+        let typed: k8s_openapi::api::apps::v1::Deployment =
+            serde_json::from_value(serde_json::to_value(&object).unwrap()).unwrap();
+        let name = Name::of_dynamic(&object);
+        assert_eq!(name, Name::from(&typed));
+        assert_eq!(
+            name,
+            Name::from(ObjectRef::new("apps/v1", "Deployment", "shop", "web", "u-1"))
+        );
+        assert_eq!(name, Name::from(&name));
+        let by_name = Name::of::<k8s_openapi::api::apps::v1::Deployment>("shop", "web");
+        assert_eq!(by_name, Name { uid: None, ..name });
+        let no_uid = Name::from(ObjectRef::new("v1", "Namespace", "", "shop", ""));
+        assert_eq!(
+            (no_uid.to_string(), no_uid.uid),
+            ("Namespace/shop".to_owned(), None)
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Decides when the tasks of the runtime are at rest: nobody asks for anything, nobody has anything to read.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Inner, NotSettled};
+use crate::clock::tokio_is_paused;
+
+/// Turns that tasks get without asking for anything before they count as at rest. Each hop between tasks takes one: from the watch's body to the
+/// reflector, to the reconciler, to the client's queue.
+const TURNS: u32 = 64;
+/// The same after a step of the control plane, which need not wait for everybody.
+pub(super) const TURNS_BETWEEN: u32 = 8;
+/// How much longer to wait where something is known to be under way.
+const LONGER: u32 = 10;
+
+/// How tasks came to rest.
+pub(super) struct Stillness {
+    /// What had happened by then.
+    pub(super) seen: u64,
+    /// Who does not read.
+    pub(super) unread: Vec<Arc<str>>,
+}
+
+impl Inner {
+    /// Gives tasks some turns, as long as they ask for something.
+    pub(super) async fn give_turns(&self, turns: u32) {
+        let mut seen = self.pulse.count();
+        let mut still = 0;
+        for _ in 0..turns * LONGER {
+            tokio::task::yield_now().await;
+            let now = self.pulse.count();
+            still = if now == seen { still + 1 } else { 0 };
+            seen = now;
+            if still == turns {
+                return;
+            }
+        }
+    }
+
+    /// Lets tasks work until they are at rest, or have made as many requests as one settle may.
+    pub(super) async fn quieten(&self) {
+        // A hot loop is settle's to tell of.
+        let _rest = self.quieten_within(self.calls()).await;
+    }
+
+    pub(super) async fn quieten_within(&self, calls_before: u64) -> Result<Stillness, Box<NotSettled>> {
+        self.quieten_until(|| self.check_bound(calls_before)).await
+    }
+
+    async fn quieten_until(
+        &self,
+        mut check: impl FnMut() -> Result<(), Box<NotSettled>>,
+    ) -> Result<Stillness, Box<NotSettled>> {
+        // Tasks on other threads, and timers of a clock that runs, need real time.
+        let pauses = match tokio::runtime::Handle::try_current() {
+            Ok(_) if !tokio_is_paused() => u32::try_from(self.patience.as_millis()).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let mut seen = self.pulse.count();
+        let (mut turns, mut paused) = (0, 0);
+        loop {
+            if turns < TURNS {
+                tokio::task::yield_now().await;
+                turns += 1;
+            } else {
+                pause().await;
+                paused += 1;
+            }
+            let now = self.pulse.count();
+            if now != seen {
+                check()?;
+                seen = now;
+                (turns, paused) = (0, 0);
+                continue;
+            }
+            if turns < TURNS || paused < pauses {
+                continue;
+            }
+            let unread = self.unread();
+            if unread.is_empty() || self.is_hopeless(&mut turns, &mut paused, pauses).await {
+                return Ok(Stillness { seen, unread });
+            }
+        }
+    }
+
+    /// Whether those who do not read have had enough time for it. Gives them that time, until somebody does something.
+    async fn is_hopeless(&self, turns: &mut u32, paused: &mut u32, pauses: u32) -> bool {
+        let seen = self.pulse.count();
+        for round in 0..(TURNS + pauses) * LONGER {
+            if self.pulse.count() != seen || self.unread().is_empty() {
+                (*turns, *paused) = (0, 0);
+                return false;
+            }
+            if round < TURNS * LONGER {
+                tokio::task::yield_now().await;
+            } else {
+                pause().await;
+            }
+        }
+        true
+    }
+
+    /// Requests that have begun and are not held back, and watches with something to read.
+    fn unread(&self) -> Vec<Arc<str>> {
+        self.shared.with(|server| {
+            let state = self.state.lock();
+            let waiting = state.requests.values().filter(|held| held.is_none());
+            let behind = state.watches.values();
+            let behind = behind.filter(|watch| watch.caught_up_at != Some(server.revision()));
+            let requests = waiting.map(|_| Arc::from("a request"));
+            requests
+                .chain(behind.map(|watch| Arc::clone(&watch.what)))
+                .collect()
+        })
+    }
+}
+
+/// A short real time. Needs no timers, which a runtime may lack.
+async fn pause() {
+    let slept = tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1)));
+    // It cannot panic; where the runtime shuts down, nobody waits any longer.
+    let _done = slept.await;
+}

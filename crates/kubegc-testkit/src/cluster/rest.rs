@@ -1,0 +1,117 @@
+//! Decides what is left to wait for when everybody is at rest.
+
+use std::{collections::BTreeSet, fmt};
+
+use kubegc_core::{ObjectRef, Timestamp, Uid};
+use kubegc_sim::ApiServer;
+
+use super::{Inner, State, control::Idle};
+
+/// What is left to wait for when a cluster is at rest.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Rest {
+    /// Nothing: it stays as it is until somebody writes.
+    Quiet,
+    /// Something happens for sure when time passes.
+    Waiting {
+        /// When.
+        until: Timestamp,
+        /// What, or who.
+        who: Vec<String>,
+    },
+    /// The control plane only tries again what did not work.
+    Retrying {
+        /// When next.
+        at: Timestamp,
+        /// The objects that the collector tries again.
+        objects: Vec<ObjectRef>,
+    },
+}
+
+impl Inner {
+    /// What is left to wait for.
+    pub(super) fn rest(&self, idle: Idle) -> Rest {
+        self.shared.with(|server| {
+            let state = self.state.lock();
+            let held = state.requests.values().flatten().min().copied();
+            let asleep = self.clock.next_wake();
+            let certain = [idle.certain_at, held, asleep].into_iter().flatten().min();
+            if let Some(until) = certain {
+                let mut who = Vec::new();
+                if idle.certain_at == Some(until) {
+                    who.extend(ending(server, until));
+                }
+                if held == Some(until) {
+                    who.push("a request that is held back".to_owned());
+                }
+                if asleep == Some(until) && held != Some(until) {
+                    who.push("a task that sleeps by the cluster's clock".to_owned());
+                }
+                return Rest::Waiting { until, who };
+            }
+            match idle.retry_at {
+                Some(at) => Rest::Retrying {
+                    at,
+                    objects: retried(server, &state),
+                },
+                None => Rest::Quiet,
+            }
+        })
+    }
+}
+
+/// Pods whose grace is over then, or the namespace controller.
+fn ending(server: &ApiServer, at: Timestamp) -> Vec<String> {
+    let Some(pods) = server.catalog().mapping("v1", "Pod") else {
+        return Vec::new();
+    };
+    let pods = server.objects(pods, None).into_iter();
+    let ending = pods.filter(|pod| pod.meta.deletion_timestamp == Some(at));
+    let names: Vec<String> = ending
+        .map(|pod| format!("the end of {}/Pod/{}", pod.meta.namespace, pod.meta.name))
+        .collect();
+    if names.is_empty() {
+        vec!["the control plane".to_owned()]
+    } else {
+        names
+    }
+}
+
+/// The objects that the collector will look at again, and the owners that objects name.
+fn retried(server: &ApiServer, state: &State) -> Vec<ObjectRef> {
+    let collector = state.plane.control.collector();
+    let mut objects = BTreeSet::new();
+    let mut look_at = |uid: &Uid| {
+        let known = collector.explain(uid);
+        if known.retry_at.is_some() {
+            objects.extend(known.identity);
+        }
+    };
+    let kinds = server.catalog().iter().filter(|(_, resource)| resource.preferred);
+    for (kind, _) in kinds {
+        for object in server.objects(kind, None) {
+            look_at(&object.meta.uid);
+            object
+                .meta
+                .owner_references
+                .iter()
+                .for_each(|owner| look_at(&owner.uid));
+        }
+    }
+    objects.into_iter().collect()
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quiet => f.write_str("quiet"),
+            Self::Waiting { until, who } => write!(f, "waiting until {until} for {}", who.join(", ")),
+            Self::Retrying { at, objects } if objects.is_empty() => write!(f, "trying again at {at}"),
+            Self::Retrying { at, objects } => {
+                let names: Vec<String> = objects.iter().map(ObjectRef::short).collect();
+                write!(f, "trying again at {at}: {}", names.join(", "))
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Decides how the control plane works by itself, for tests that cannot call [`Cluster::settle`]: other processes, other collectors.
+
+use super::{Cluster, Inner, control::Turned};
+
+/// A control plane that works by itself, until this is dropped. Made by [`Cluster::run`].
+#[derive(Debug)]
+#[must_use = "the control plane stops when this is dropped"]
+pub struct Running {
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Cluster {
+    /// Lets the control plane work by itself: as soon as somebody writes, and when something is due by the cluster's clock.
+    ///
+    /// It uses no time of its own and does not poll. [`settle`](Self::settle) may be used beside it.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kubegc_testkit::Cluster;
+    /// let cluster = Cluster::builder()
+    ///     .yaml("{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: gone}]}}")
+    ///     .build()?;
+    /// let running = cluster.run();
+    /// while cluster.find::<Secret>("default", "s").is_some() {
+    ///     tokio::task::yield_now().await;
+    /// }
+    /// drop(running);
+    /// # Ok::<(), kubegc_testkit::BuildError>(()) }).unwrap();
+    /// ```
+    pub fn run(&self) -> Running {
+        let cluster = self.clone();
+        let task = tokio::spawn(async move { cluster.inner.work().await });
+        Running { task }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Inner {
+    /// Works for ever.
+    async fn work(&self) {
+        loop {
+            let seen = self.pulse.count();
+            let idle = match self.turn() {
+                Turned::Idle(idle) => idle,
+                Turned::Called(_) | Turned::Worked => {
+                    // Others get their turn between any two steps.
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+            };
+            let due = idle.certain_at.into_iter().chain(idle.retry_at).min();
+            let time = async {
+                match due {
+                    Some(due) => self.clock.sleep_unnoticed_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.shared.changed(idle.revision) => {}
+                () = self.pulse.after(seen) => {}
+                () = time => {}
+            }
+        }
+    }
+}

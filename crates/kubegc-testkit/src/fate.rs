@@ -1,0 +1,490 @@
+//! Decides what has become of an object, and tells why: what it is, what holds it, who did what, what would free it.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::{
+    KindId, ObjectRef, OwnerReference, Timestamp,
+    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+};
+use kubegc_sim::{ApiServer, StoredObject};
+
+use crate::{
+    Cluster, Name,
+    audit::{Audit, Entry},
+    cluster::{Plane, State, object_ref},
+};
+
+/// What has become of an object, and what is known about it. Made by [`Cluster::fate`]; its text is what failing assertions show.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// The object.
+    pub object: Name,
+    /// What has become of it.
+    pub standing: Standing,
+    /// Its owners as it last named them, and what has become of each.
+    pub owners: Vec<Owner>,
+    /// Its dependents, as the collector knows them.
+    pub dependents: Vec<ObjectRef>,
+    /// When the collector looks at it again, and how often that failed so far.
+    pub retry: Option<(Timestamp, u32)>,
+    /// What the collector warned of: see its Event `OwnerRefInvalidNamespace`.
+    pub warnings: Vec<String>,
+    /// The last requests that changed it, and those that deleted its owners.
+    pub requests: Audit,
+    /// What would make it go, where it is there.
+    pub goes_once: Vec<String>,
+}
+
+/// What has become of an object.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// No such object was ever there.
+    NeverThere {
+        /// Objects of its kind with other names in its namespace, for finding a slip: the first ten.
+        others: Vec<Arc<str>>,
+    },
+    /// It is gone.
+    Gone {
+        /// Whether another object has its name now.
+        replaced: bool,
+    },
+    /// It is there, and nobody deletes it.
+    Alive,
+    /// It is being deleted and still there.
+    Terminating {
+        /// The finalizers that hold it; a namespace's own among them.
+        finalizers: Vec<Arc<str>>,
+        /// The dependents that hold it up, where it waits for its dependents; what is left in it, where it is a namespace. The first ten.
+        blocked_by: Vec<ObjectRef>,
+        /// When its grace period is over, where it waits for nothing else.
+        in_grace_until: Option<Timestamp>,
+    },
+}
+
+/// An owner that an object names.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The reference.
+    pub reference: OwnerReference,
+    /// What has become of it.
+    pub state: OwnerState,
+    /// When the collector looks for it again, and how often it failed to decide about it so far.
+    pub retry: Option<(Timestamp, u32)>,
+}
+
+/// What has become of an owner.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OwnerState {
+    /// It is there.
+    There,
+    /// It is being deleted.
+    Terminating,
+    /// It is being deleted and waits for its dependents.
+    WaitsForDependents,
+    /// There is none.
+    Gone,
+    /// The name has another uid than the reference says.
+    Replaced,
+    /// No such kind is served: the collector never decides about its dependents.
+    KindNotServed,
+    /// It lives in a namespace and its dependent does not: the collector never decides about the dependent.
+    OutOfReach,
+}
+
+impl fmt::Display for OwnerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::There => "is there",
+            Self::Terminating => "is being deleted",
+            Self::WaitsForDependents => "is being deleted and waits for its dependents",
+            Self::Gone => "is gone",
+            Self::Replaced => "is gone, and another object has its name",
+            Self::KindNotServed => "is of a kind that is not served: nothing is ever decided",
+            Self::OutOfReach => {
+                "lives in a namespace, out of reach of an object that does not: nothing is ever decided"
+            }
+        })
+    }
+}
+
+/// How many objects and requests are told of.
+const SHOWN: usize = 10;
+
+impl Cluster {
+    /// What has become of an object, with all that is known about it.
+    ///
+    /// # Complexity
+    /// Linear in the number of changes and requests so far.
+    #[must_use]
+    pub fn fate(&self, object: impl Into<Name>) -> Fate {
+        let object = object.into();
+        self.inner.shared.with(|server| {
+            let state = self.inner.state.lock();
+            fate(server, &state, &state.plane, &object)
+        })
+    }
+}
+
+/// What has become of an object on a server.
+pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
+    let kind = server.catalog().mapping(&object.api_version, &object.kind);
+    let found = kind.and_then(|kind| server.object(kind, &object.namespace, &object.name));
+    let is_meant = |stored: &StoredObject| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
+    let last = kind.and_then(|kind| last_seen(server, kind, object));
+    let (stored, standing) = match found {
+        Some(stored) if is_meant(stored) => (Some(Arc::clone(stored)), standing(server, plane, kind, stored)),
+        other => match last {
+            Some(last) => (
+                Some(last),
+                Standing::Gone {
+                    replaced: other.is_some(),
+                },
+            ),
+            None => (
+                None,
+                Standing::NeverThere {
+                    others: kind.map(|kind| others(server, kind, object)).unwrap_or_default(),
+                },
+            ),
+        },
+    };
+    let mut fate = Fate {
+        object: object.clone(),
+        standing,
+        owners: Vec::new(),
+        dependents: Vec::new(),
+        retry: None,
+        warnings: Vec::new(),
+        requests: Audit::default(),
+        goes_once: Vec::new(),
+    };
+    let (Some(kind), Some(stored)) = (kind, stored) else {
+        return fate;
+    };
+    fate.object.uid = Some(stored.meta.uid.clone());
+    fate.owners = stored
+        .meta
+        .owner_references
+        .iter()
+        .map(|reference| owner(server, kind, &stored, reference))
+        .collect();
+    if plane.collects {
+        let collector = plane.control.collector();
+        let known = collector.explain(&stored.meta.uid);
+        fate.retry = known.retry_at.map(|at| (at, known.failures));
+        for owner in &mut fate.owners {
+            let known = collector.explain(&owner.reference.uid);
+            owner.retry = known.retry_at.map(|at| (at, known.failures));
+        }
+        fate.dependents = known.dependents;
+        let warnings = plane.control.warnings().iter();
+        let about_it = warnings.filter(|warning| warning.dependent.uid == stored.meta.uid);
+        fate.warnings = about_it.map(|warning| warning.to_string()).collect();
+    }
+    fate.requests = requests(server, &state.audit, kind, &stored);
+    fate.goes_once = goes_once(plane, &fate);
+    fate
+}
+
+/// The last state that watchers saw of an object.
+fn last_seen(server: &ApiServer, kind: KindId, object: &Name) -> Option<Arc<StoredObject>> {
+    let resource = &server.catalog()[kind].resource;
+    let seen = server.changes_since(0).filter(|change| {
+        let meta = &change.event.object.meta;
+        server.catalog()[change.kind].resource == *resource
+            && meta.name == object.name
+            && meta.namespace == object.namespace
+            && object.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
+    });
+    seen.last().map(|change| Arc::clone(&change.event.object))
+}
+
+fn others(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Arc<str>> {
+    let namespace = Some(&*object.namespace).filter(|_| server.catalog()[kind].is_namespaced());
+    let objects = server.objects(kind, namespace);
+    objects
+        .iter()
+        .take(SHOWN)
+        .map(|object| Arc::clone(&object.meta.name))
+        .collect()
+}
+
+fn standing(server: &ApiServer, plane: &Plane, kind: Option<KindId>, stored: &StoredObject) -> Standing {
+    let Some(deletion) = stored.meta.deletion_timestamp else {
+        return Standing::Alive;
+    };
+    let mut finalizers = stored.meta.finalizers.clone();
+    let mut blocked_by = Vec::new();
+    if stored.meta.has_finalizer(FINALIZER_FOREGROUND) {
+        blocked_by = plane.control.collector().explain(&stored.meta.uid).blocking;
+    }
+    let resource = kind.map(|kind| &server.catalog()[kind]);
+    if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {
+        if let Some(own) = stored
+            .at(&["spec", "finalizers"])
+            .and_then(serde_json::Value::as_array)
+        {
+            finalizers.extend(own.iter().filter_map(serde_json::Value::as_str).map(Arc::from));
+        }
+        blocked_by.extend(content(server, &stored.meta.name));
+    }
+    blocked_by.truncate(SHOWN);
+    Standing::Terminating {
+        in_grace_until: finalizers.is_empty().then_some(deletion),
+        finalizers,
+        blocked_by,
+    }
+}
+
+/// What is left in a namespace.
+fn content(server: &ApiServer, namespace: &str) -> Vec<ObjectRef> {
+    let kinds = server
+        .catalog()
+        .iter()
+        .filter(|(_, resource)| resource.preferred && resource.is_namespaced());
+    let objects = kinds.flat_map(|(kind, resource)| {
+        let objects = server.objects(kind, Some(namespace)).into_iter();
+        objects.map(|object| object_ref(resource, &object.meta))
+    });
+    objects.take(SHOWN).collect()
+}
+
+fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: &OwnerReference) -> Owner {
+    let state = match server.catalog().mapping(&reference.api_version, &reference.kind) {
+        None => OwnerState::KindNotServed,
+        Some(owner) if !server.serves(owner) => OwnerState::KindNotServed,
+        Some(owner) => {
+            let namespaced = server.catalog()[owner].is_namespaced();
+            if namespaced && !server.catalog()[kind].is_namespaced() {
+                OwnerState::OutOfReach
+            } else {
+                let namespace = if namespaced {
+                    &*dependent.meta.namespace
+                } else {
+                    ""
+                };
+                match server.object(owner, namespace, &reference.name) {
+                    None => OwnerState::Gone,
+                    Some(found) if found.meta.uid != reference.uid => OwnerState::Replaced,
+                    Some(found) if !found.meta.is_deleting() => OwnerState::There,
+                    Some(found) if found.meta.has_finalizer(FINALIZER_FOREGROUND) => {
+                        OwnerState::WaitsForDependents
+                    }
+                    Some(_) => OwnerState::Terminating,
+                }
+            }
+        }
+    };
+    Owner {
+        reference: reference.clone(),
+        state,
+        retry: None,
+    }
+}
+
+/// The last writes of an object, and the deletions of its owners.
+fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &StoredObject) -> Audit {
+    let resource = &server.catalog()[kind];
+    let owners: Vec<(&OwnerReference, KindId)> = stored
+        .meta
+        .owner_references
+        .iter()
+        .filter_map(|reference| {
+            let kind = server
+                .catalog()
+                .mapping(&reference.api_version, &reference.kind)?;
+            Some((reference, kind))
+        })
+        .collect();
+    let wanted = |entry: &Entry| {
+        if !entry.is_write() {
+            return false;
+        }
+        let in_its_namespace = *entry.namespace == *stored.meta.namespace;
+        let same_resource = entry.resource == resource.resource && in_its_namespace;
+        let about_it = same_resource && (entry.name == stored.meta.name || entry.name.is_empty());
+        about_it
+            || owners.iter().any(|(reference, kind)| {
+                let resource = &server.catalog()[*kind];
+                matches!(entry.verb, crate::http::Verb::Delete)
+                    && entry.resource == resource.resource
+                    && entry.name == reference.name
+                    && (in_its_namespace || !resource.is_namespaced())
+            })
+    };
+    let mut entries: Vec<Arc<Entry>> = audit
+        .iter()
+        .filter(|entry| wanted(entry))
+        .map(Arc::clone)
+        .collect();
+    let first = entries.len().saturating_sub(SHOWN);
+    Audit::new(entries.split_off(first))
+}
+
+/// What has to happen before it goes.
+fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
+    let mut out = Vec::new();
+    match &fate.standing {
+        Standing::Alive if fate.owners.is_empty() => {
+            out.push("somebody deletes it: it has no owner".to_owned())
+        }
+        Standing::Alive => {
+            for owner in &fate.owners {
+                let OwnerReference { kind, name, .. } = &owner.reference;
+                out.push(match owner.state {
+                    OwnerState::There => format!("its owner {kind}/{name} is deleted"),
+                    OwnerState::Terminating | OwnerState::WaitsForDependents => {
+                        format!("its owner {kind}/{name} is gone, or waits for it alone")
+                    }
+                    OwnerState::KindNotServed => format!("the kind of its owner {kind}/{name} is served"),
+                    OwnerState::OutOfReach => format!("its reference to {kind}/{name} is removed"),
+                    OwnerState::Gone | OwnerState::Replaced => continue,
+                });
+            }
+            if out.is_empty() {
+                out.push(acts(plane, "the collector sees that no owner is left"));
+            }
+        }
+        Standing::Terminating {
+            finalizers,
+            blocked_by,
+            in_grace_until,
+        } => {
+            if let Some(until) = in_grace_until {
+                out.push(format!("its grace period is over, at {until}"));
+            }
+            for finalizer in finalizers {
+                out.push(match &**finalizer {
+                    FINALIZER_FOREGROUND if blocked_by.is_empty() => {
+                        acts(plane, "the collector removes foregroundDeletion")
+                    }
+                    FINALIZER_FOREGROUND => format!("these dependents are gone: {}", names(blocked_by)),
+                    FINALIZER_ORPHAN => acts(
+                        plane,
+                        "the collector has released its dependents and removes orphan",
+                    ),
+                    "kubernetes" if !blocked_by.is_empty() => format!("it is empty of {}", names(blocked_by)),
+                    finalizer => format!("finalizer {finalizer} is removed by whoever set it"),
+                });
+            }
+        }
+        Standing::NeverThere { .. } | Standing::Gone { .. } => {}
+    }
+    out
+}
+
+fn acts(plane: &Plane, what: &str) -> String {
+    if plane.collects {
+        what.to_owned()
+    } else {
+        format!("{what}; this cluster runs none")
+    }
+}
+
+pub(crate) fn names(objects: &[ObjectRef]) -> String {
+    objects
+        .iter()
+        .map(ObjectRef::short)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl Fate {
+    /// Whether it was there and is gone.
+    #[must_use]
+    pub const fn is_collected(&self) -> bool {
+        matches!(self.standing, Standing::Gone { .. })
+    }
+
+    /// Whether it is there and nobody deletes it.
+    #[must_use]
+    pub const fn survives(&self) -> bool {
+        matches!(self.standing, Standing::Alive)
+    }
+
+    /// Whether it is being deleted and something else than time holds it.
+    #[must_use]
+    pub const fn is_stuck(&self) -> bool {
+        matches!(
+            self.standing,
+            Standing::Terminating {
+                in_grace_until: None,
+                ..
+            }
+        )
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverThere { others } if others.is_empty() => {
+                f.write_str("never there, nor any other of its kind")
+            }
+            Self::NeverThere { others } => write!(f, "never there; there is {}", others.join(", ")),
+            Self::Gone { replaced: false } => f.write_str("gone"),
+            Self::Gone { replaced: true } => f.write_str("gone, and another object has its name"),
+            Self::Alive => f.write_str("there, and nobody deletes it"),
+            Self::Terminating {
+                in_grace_until: Some(_),
+                ..
+            } => f.write_str("being deleted, within its grace period"),
+            Self::Terminating { finalizers, .. } => {
+                write!(f, "being deleted, held by {}", finalizers.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.object, self.standing)?;
+        self.write_details(f)
+    }
+}
+
+impl Fate {
+    /// All but the first line, each line begun anew.
+    pub(crate) fn write_details(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        for owner in &self.owners {
+            let OwnerReference { kind, name, .. } = &owner.reference;
+            write!(f, "\n  its owner {kind}/{name} {}", owner.state)?;
+            if let Some((at, failures)) = owner.retry {
+                write!(
+                    f,
+                    "; the collector looks for it again at {at}, after {failures} failures"
+                )?;
+            }
+        }
+        if !self.dependents.is_empty() {
+            let shown = &self.dependents[..self.dependents.len().min(SHOWN)];
+            write!(f, "\n  its dependents: {}", names(shown))?;
+            if self.dependents.len() > SHOWN {
+                write!(f, " and {} more", self.dependents.len() - SHOWN)?;
+            }
+        }
+        for warning in &self.warnings {
+            write!(f, "\n  the collector warns: {warning}")?;
+        }
+        if let Some((at, failures)) = self.retry {
+            write!(
+                f,
+                "\n  the collector looks at it again at {at}, after {failures} failures"
+            )?;
+        }
+        if !self.requests.is_empty() {
+            write!(f, "\n  requests:")?;
+            for entry in self.requests.entries() {
+                write!(f, "\n    {entry}")?;
+            }
+        }
+        if !self.goes_once.is_empty() {
+            write!(f, "\n  it goes once {}", self.goes_once.join(", and "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! Decides what a request asks for: the verb, the resource, the object, as authorization and audit name them upstream.
+//!
+//! # Upstream
+//! `RequestInfoFactory.NewRequestInfo` in `apiserver/pkg/endpoints/request/requestinfo.go`, 1.20.2.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::{Method, header::USER_AGENT};
+use kubegc_core::KindId;
+use kubegc_sim::ApiServer;
+
+use super::{
+    deletion,
+    query::{self, Query},
+};
+
+/// What is done to a resource, in the words of RBAC rules.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// Reads one object.
+    Get,
+    /// Reads a collection.
+    List,
+    /// Follows a collection.
+    Watch,
+    /// Creates an object, or something at a subresource.
+    Create,
+    /// Replaces an object.
+    Update,
+    /// Changes a part of an object.
+    Patch,
+    /// Deletes one object.
+    Delete,
+    /// Deletes a collection.
+    DeleteCollection,
+    /// A method that no resource takes.
+    Unknown,
+    /// The path names no resource: discovery, health, version, or nothing.
+    NonResource,
+}
+
+impl Verb {
+    /// The verb as upstream writes it; empty where it has no word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Unknown | Self::NonResource => "",
+        }
+    }
+
+    /// Whether the request may change something.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        matches!(
+            self,
+            Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection
+        )
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a request asks for.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// What is to be done.
+    pub verb: Verb,
+    /// The kind that the path addresses, where the server serves it.
+    pub kind: Option<KindId>,
+    /// API group; empty for the core group and for paths that name no resource.
+    pub group: String,
+    /// Version in the group.
+    pub version: String,
+    /// Plural name of the resource.
+    pub resource: String,
+    /// Namespace; empty where the path names none.
+    pub namespace: String,
+    /// Name of the object; of a list or watch, the name that its field selector asks for.
+    pub name: String,
+    /// Part of the object, such as `status`; empty for the object itself.
+    pub subresource: String,
+    /// Whether nothing is to be stored.
+    pub dry_run: bool,
+    /// Who writes: the parameter `fieldManager`, else the user agent up to its first slash.
+    pub field_manager: String,
+    /// The header `User-Agent`.
+    pub user_agent: String,
+    /// The decoded path.
+    pub path: String,
+}
+
+impl Call {
+    /// The resource, with its subresource after a slash: how RBAC rules name it.
+    #[must_use]
+    pub fn qualified_resource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    /// `delete apps/v1 deployments shop/web (dry run)`, or method and path where no resource is named.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.verb == Verb::NonResource {
+            return write!(f, "request {}", self.path);
+        }
+        let verb = if self.verb == Verb::Unknown {
+            "unknown"
+        } else {
+            self.verb.as_str()
+        };
+        let version = kubegc_core::identity::join_api_version(&self.group, &self.version);
+        write!(f, "{verb} {version} {}", self.qualified_resource())?;
+        match (&*self.namespace, &*self.name) {
+            ("", "") => {}
+            ("", name) => write!(f, " {name}")?,
+            (namespace, name) => write!(f, " {namespace}/{name}")?,
+        }
+        if self.dry_run {
+            f.write_str(" (dry run)")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads what a request asks for. Any request has an answer: what names no resource is [`Verb::NonResource`].
+///
+/// # Complexity
+/// Linear in the length of the path, the query, and the body of a DELETE.
+#[must_use]
+pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
+    let text_of = |name| {
+        let value = request.headers().get(name);
+        value.map_or_else(String::new, |value| {
+            String::from_utf8_lossy(value.as_bytes()).into_owned()
+        })
+    };
+    let query = Query::read(request.uri().query());
+    let user_agent = text_of(USER_AGENT);
+    let field_manager = match query.text("fieldManager") {
+        "" => user_agent.split('/').next().unwrap_or_default().to_owned(),
+        named => named.to_owned(),
+    };
+    let raw_path = request.uri().path();
+    let mut call = Call {
+        verb: Verb::NonResource,
+        kind: None,
+        group: String::new(),
+        version: String::new(),
+        resource: String::new(),
+        namespace: String::new(),
+        name: String::new(),
+        subresource: String::new(),
+        dry_run: false,
+        field_manager,
+        user_agent,
+        path: query::decode(raw_path, false).unwrap_or_else(|| raw_path.to_owned()),
+    };
+    if let Some(target) = Target::read(&call.path) {
+        call.group = target.group;
+        call.version = target.version;
+        call.resource = target.resource;
+        call.namespace = target.namespace;
+        call.name = target.name;
+        call.subresource = target.subresource;
+        call.verb = verb(request.method(), &query, call.name.is_empty());
+        call.kind = server.resolve(&call.group, &call.version, &call.resource).ok();
+        call.dry_run = call.verb.is_write() && deletion::asks_for_dry_run(call.verb, &query, request);
+        if matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+            && let Some(name) = single_name(query.text("fieldSelector"))
+        {
+            call.name = name;
+        }
+    }
+    call
+}
+
+/// What a path addresses.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    group: String,
+    version: String,
+    resource: String,
+    namespace: String,
+    name: String,
+    subresource: String,
+}
+
+impl Target {
+    /// `None` where the path does not lead to a resource.
+    fn read(path: &str) -> Option<Self> {
+        let mut parts = segments(path);
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let version = parts.next()?;
+        let rest: Vec<&str> = parts.collect();
+        let (namespace, rest) = match rest.as_slice() {
+            // The namespace itself, or a part of it.
+            ["namespaces", name] | ["namespaces", name, "status" | "finalize"] => (*name, &rest[..]),
+            ["namespaces", name, ..] => (*name, &rest[2..]),
+            _ => ("", &rest[..]),
+        };
+        let at = |index: usize| rest.get(index).copied().unwrap_or_default();
+        // Deeper paths belong to the subresource (`proxy/…`), of which none is served.
+        let subresource = rest.get(2..).unwrap_or_default().join("/");
+        (!rest.is_empty()).then(|| Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: at(0).to_owned(),
+            namespace: namespace.to_owned(),
+            name: at(1).to_owned(),
+            subresource,
+        })
+    }
+}
+
+/// The parts of a path. Slashes at either end do not count; an empty part in between does.
+pub(super) fn segments(path: &str) -> impl Iterator<Item = &str> {
+    let trimmed = path.trim_matches('/');
+    trimmed.split('/').filter(move |_| !trimmed.is_empty())
+}
+
+fn verb(method: &Method, query: &Query, is_collection: bool) -> Verb {
+    match *method {
+        Method::POST => Verb::Create,
+        Method::GET | Method::HEAD if !is_collection => Verb::Get,
+        Method::GET | Method::HEAD if query.flag("watch") == Some(true) => Verb::Watch,
+        Method::GET | Method::HEAD => Verb::List,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE if is_collection => Verb::DeleteCollection,
+        Method::DELETE => Verb::Delete,
+        _ => Verb::Unknown,
+    }
+}
+
+/// The name that a field selector asks for, if it asks for one by equality.
+fn single_name(selector: &str) -> Option<String> {
+    let mut terms = selector
+        .split(',')
+        .filter_map(|term| term.strip_prefix("metadata.name="));
+    let name = terms.next()?.trim_start_matches('=');
+    // A name holds nothing that would be escaped here.
+    (!name.is_empty() && !name.contains(['\\', '/', '%'])).then(|| name.to_owned())
+}

@@ -1,0 +1,98 @@
+//! Decides what a DELETE asks for: its options, from the body or from the query.
+
+use bytes::Bytes;
+use kubegc_core::{Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
+use serde_json::Value;
+
+use super::{
+    body,
+    call::Verb,
+    problem::{self, Refusal},
+    query::Query,
+};
+
+/// Whether a write is to store nothing. A deletion says so in its body, or, without a body, in the query.
+pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Request<Bytes>) -> bool {
+    match verb {
+        Verb::Delete | Verb::DeleteCollection => {
+            body::within_bounds(request).is_ok()
+                && options(query, request).is_ok_and(|options| !options.dry_run.is_empty())
+        }
+        _ => query.all("dryRun").next().is_some(),
+    }
+}
+
+/// The options of a deletion: from the body where there is one, else from the query. They are not checked yet.
+///
+/// # Errors
+/// 400 or 415 where the body is nothing of the kind.
+///
+/// # Upstream
+/// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`, 1.20.2.
+pub(super) fn options(query: &Query, request: &http::Request<Bytes>) -> Result<DeleteOptionsSpec, Refusal> {
+    if request.body().is_empty() {
+        let grace = query.number("gracePeriodSeconds").map_err(|text| {
+            problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        })?;
+        return Ok(DeleteOptionsSpec {
+            propagation_policy: query.first("propagationPolicy").map(str::to_owned),
+            orphan_dependents: query.flag("orphanDependents"),
+            preconditions: None,
+            grace_period_seconds: grace,
+            dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        });
+    }
+    let body = body::object(request, "DeleteOptions")?;
+    read(&body).map_err(|field| {
+        problem::bad_request(match field {
+            "kind" => "decoded object cannot be converted to DeleteOptions".to_owned(),
+            field => format!("the object provided is unrecognized (must be of type DeleteOptions): {field}"),
+        })
+    })
+}
+
+/// Names the field that does not hold what it should.
+fn read(body: &Value) -> Result<DeleteOptionsSpec, &'static str> {
+    if !body.is_object() {
+        return Err("kind");
+    }
+    let at = |value: &Value, key: &str| value.get(key).cloned().unwrap_or(Value::Null);
+    let text = |value: Value, field: &'static str| match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        _ => Err(field),
+    };
+    if text(at(body, "kind"), "kind")?.is_some_and(|kind| !matches!(&*kind, "" | "DeleteOptions")) {
+        return Err("kind");
+    }
+    let preconditions = match at(body, "preconditions") {
+        Value::Null => None,
+        object @ Value::Object(_) => Some(Preconditions {
+            uid: text(at(&object, "uid"), "preconditions.uid")?.map(|uid| Uid::new(&uid)),
+            resource_version: text(at(&object, "resourceVersion"), "preconditions.resourceVersion")?
+                .map(|version| ResourceVersion::new(&version)),
+        }),
+        _ => return Err("preconditions"),
+    };
+    Ok(DeleteOptionsSpec {
+        propagation_policy: text(at(body, "propagationPolicy"), "propagationPolicy")?,
+        orphan_dependents: match at(body, "orphanDependents") {
+            Value::Null => None,
+            Value::Bool(flag) => Some(flag),
+            _ => return Err("orphanDependents"),
+        },
+        preconditions,
+        grace_period_seconds: match at(body, "gracePeriodSeconds") {
+            Value::Null => None,
+            number => Some(number.as_i64().ok_or("gracePeriodSeconds")?),
+        },
+        dry_run: match at(body, "dryRun") {
+            Value::Null => Vec::new(),
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| text(item, "dryRun")?.ok_or("dryRun"))
+                .collect::<Result<_, _>>()?,
+            _ => return Err("dryRun"),
+        },
+    })
+}

@@ -1,0 +1,308 @@
+//! Decides what discovery tells: which groups, versions and resources there are, in both of its forms.
+
+use http::HeaderMap;
+use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version};
+use kubegc_sim::{ApiServer, Subresource, api_server::version_priority};
+use serde_json::{Map, Value, json};
+
+use super::{
+    accept::{self, Aggregated},
+    names::{self, Names},
+    parts,
+    problem::Refusal,
+    reply::Reply,
+};
+
+/// Everything about all groups in one answer.
+const AGGREGATED_V2BETA1: Behavior = Behavior::since(27, 0, "AggregatedDiscoveryEndpoint, beta");
+const AGGREGATED_V2: Behavior = Behavior::since(30, 0, "AggregatedDiscoveryEndpoint, stable");
+
+/// One group with its versions, best first.
+struct Group<'a> {
+    name: &'a str,
+    versions: Vec<&'a str>,
+}
+
+/// Answers `/api` and `/apis`.
+pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Result<Reply, Refusal> {
+    let Some(form) = accept::discovery(headers, newest_aggregated(server.version()))? else {
+        let body = if core { core_versions() } else { group_list(server) };
+        return Ok(Reply::json(200, &body));
+    };
+    let (version, content_type) = match form {
+        Aggregated::V2 => (
+            "apidiscovery.k8s.io/v2",
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        ),
+        Aggregated::V2Beta1 => (
+            "apidiscovery.k8s.io/v2beta1",
+            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        ),
+    };
+    let groups = groups(server);
+    let groups = groups.iter().filter(|group| group.name.is_empty() == core);
+    let body = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": version,
+        "metadata": {},
+        "items": groups.map(|group| aggregated_group(server, group)).collect::<Vec<_>>(),
+    });
+    Ok(Reply::json(200, &body).with_content_type(content_type))
+}
+
+/// Answers `/apis/{group}`.
+pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
+    let groups = groups(server);
+    let group = groups
+        .iter()
+        .find(|group| group.name == name && !name.is_empty())?;
+    let mut body = group_json(group);
+    body["kind"] = "APIGroup".into();
+    body["apiVersion"] = "v1".into();
+    Some(Reply::json(200, &body))
+}
+
+/// Answers `/api/v1` and `/apis/{group}/{version}`.
+pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Option<Reply> {
+    let mut entries = Vec::new();
+    for (kind, resource) in served(server) {
+        if *resource.group == *group && *resource.version == *version {
+            let names = names::of(server, resource);
+            entries.push(resource_json(resource, &names));
+            entries.extend(
+                server
+                    .subresources(kind)
+                    .iter()
+                    .map(|part| part_json(resource, part)),
+            );
+        }
+    }
+    entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    (!entries.is_empty()).then(|| {
+        let body = json!({
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": join_api_version(group, version),
+            "resources": entries,
+        });
+        Reply::json(200, &body)
+    })
+}
+
+/// Whether a group and version belong to the release, not to a CustomResourceDefinition.
+pub(super) fn is_builtin(server: &ApiServer, group: &str, version: &str) -> bool {
+    served(server)
+        .any(|(_, resource)| !resource.custom && *resource.group == *group && *resource.version == *version)
+}
+
+/// The verbs of a resource, as discovery lists them.
+pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
+    let verbs = resource.verbs;
+    if !verbs.list {
+        // Reviews and bindings are only sent; the dummy of `extensions` not even that.
+        let dummy = &*resource.kind == "ReplicationControllerDummy";
+        return if dummy { Vec::new() } else { vec!["create"] };
+    }
+    // Component statuses are only read.
+    let writes = verbs.delete;
+    [
+        ("create", writes),
+        ("delete", verbs.delete),
+        ("deletecollection", verbs.delete_collection),
+        ("get", true),
+        ("list", true),
+        ("patch", writes),
+        ("update", writes),
+        ("watch", verbs.watch),
+    ]
+    .into_iter()
+    .filter_map(|(verb, answered)| answered.then_some(verb))
+    .collect()
+}
+
+const fn newest_aggregated(version: KubernetesVersion) -> Option<Aggregated> {
+    if version.has(AGGREGATED_V2) {
+        Some(Aggregated::V2)
+    } else if version.has(AGGREGATED_V2BETA1) {
+        Some(Aggregated::V2Beta1)
+    } else {
+        None
+    }
+}
+
+fn served(server: &ApiServer) -> impl Iterator<Item = (KindId, &ApiResource)> {
+    server.catalog().iter().filter(|(kind, _)| server.serves(*kind))
+}
+
+/// The groups in upstream's order.
+fn groups(server: &ApiServer) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut custom: Vec<&str> = Vec::new();
+    for (_, resource) in served(server) {
+        let (name, version) = (&*resource.group, &*resource.version);
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) if group.versions.contains(&version) => {}
+            Some(group) => group.versions.push(version),
+            None => groups.push(Group {
+                name,
+                versions: vec![version],
+            }),
+        }
+        if resource.custom && !custom.contains(&name) {
+            custom.push(name);
+        }
+    }
+    for group in &mut groups {
+        // The catalog has the versions of built-in groups in order; those of definitions come as they were written.
+        if custom.contains(&group.name) {
+            group
+                .versions
+                .sort_by(|a, b| version_priority(b).cmp(&version_priority(a)));
+        }
+    }
+    groups.sort_by_key(|group| (custom.contains(&group.name), rank(group.name), group.name));
+    groups
+}
+
+/// The place of a group in lists: the first one that knows a name is the one that `kubectl` takes.
+///
+/// # Upstream
+/// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Groups that came later follow by name.
+fn rank(group: &str) -> usize {
+    const ORDER: [&str; 21] = [
+        "",
+        "apiregistration.k8s.io",
+        "apps",
+        "events.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "autoscaling",
+        "batch",
+        "certificates.k8s.io",
+        "networking.k8s.io",
+        "extensions",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "storage.k8s.io",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "scheduling.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "discovery.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+    ];
+    ORDER
+        .iter()
+        .position(|name| *name == group)
+        .unwrap_or(ORDER.len())
+}
+
+fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "localhost"}],
+    })
+}
+
+fn group_list(server: &ApiServer) -> Value {
+    let groups = groups(server);
+    let groups = groups.iter().filter(|group| !group.name.is_empty());
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.map(group_json).collect::<Vec<_>>()})
+}
+
+fn group_json(group: &Group<'_>) -> Value {
+    let version = |version: &&str| {
+        json!({
+            "groupVersion": join_api_version(group.name, version),
+            "version": version,
+        })
+    };
+    let versions: Vec<Value> = group.versions.iter().map(version).collect();
+    // A group is made with its first version.
+    let preferred = versions.first().cloned().unwrap_or_default();
+    json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
+}
+
+fn resource_json(resource: &ApiResource, names: &Names) -> Value {
+    let mut entry = json!({
+        "name": &*resource.resource,
+        "singularName": names.singular,
+        "namespaced": resource.is_namespaced(),
+        "kind": &*resource.kind,
+        "verbs": verbs(resource),
+    });
+    put_names(&mut entry, names);
+    entry
+}
+
+fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
+    let mut entry = json!({
+        "name": format!("{}/{}", resource.resource, part.name),
+        "singularName": "",
+        "namespaced": resource.is_namespaced(),
+        "kind": &*resource.kind,
+        "verbs": part.verbs,
+    });
+    if let Some((group, version)) = parts::group_version(part) {
+        entry["group"] = group.into();
+        entry["version"] = version.into();
+        entry["kind"] = part.kind.into();
+    }
+    entry
+}
+
+fn put_names(entry: &mut Value, names: &Names) {
+    if !names.short.is_empty() {
+        entry["shortNames"] = names.short.as_slice().into();
+    }
+    if !names.categories.is_empty() {
+        entry["categories"] = names.categories.as_slice().into();
+    }
+}
+
+fn aggregated_group(server: &ApiServer, group: &Group<'_>) -> Value {
+    let versions = group.versions.iter().map(|version| {
+        let resources = served(server)
+            .filter(|(_, resource)| *resource.group == *group.name && *resource.version == **version);
+        let mut resources: Vec<Value> = resources
+            .map(|(kind, resource)| aggregated_resource(server, kind, resource))
+            .collect();
+        resources.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    });
+    let mut metadata = Map::new();
+    if !group.name.is_empty() {
+        metadata.insert("name".to_owned(), group.name.into());
+    }
+    json!({"metadata": metadata, "versions": versions.collect::<Vec<_>>()})
+}
+
+fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource) -> Value {
+    let own = json!({"group": &*resource.group, "version": &*resource.version, "kind": &*resource.kind});
+    let names = names::of(server, resource);
+    let mut entry = json!({
+        "resource": &*resource.resource,
+        "responseKind": own,
+        "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
+        "singularResource": names.singular,
+        "verbs": verbs(resource),
+    });
+    put_names(&mut entry, &names);
+    let parts: Vec<Value> = server
+        .subresources(kind)
+        .iter()
+        .map(|part| {
+            let kind = match parts::group_version(part) {
+                Some((group, version)) => json!({"group": group, "version": version, "kind": part.kind}),
+                None => own.clone(),
+            };
+            json!({"subresource": part.name, "responseKind": kind, "verbs": part.verbs})
+        })
+        .collect();
+    if !parts.is_empty() {
+        entry["subresources"] = parts.into();
+    }
+    entry
+}

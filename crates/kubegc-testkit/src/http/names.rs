@@ -1,0 +1,144 @@
+//! Decides what else a resource is called: singular, short names, categories, the kind of its lists.
+
+use kubegc_core::{ApiResource, Behavior};
+use kubegc_sim::{ApiServer, StoredObject};
+use serde_json::Value;
+
+/// Discovery tells singular names of built-in resources.
+const SINGULAR_NAMES_ARE_TOLD: Behavior = Behavior::since(27, 0, "kubernetes #116866");
+
+/// The names of a resource beside its plural.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    /// Empty where discovery does not tell it.
+    pub(super) singular: String,
+    pub(super) short: Vec<String>,
+    pub(super) categories: Vec<String>,
+    /// Kind of a list of these objects.
+    pub(super) list_kind: String,
+}
+
+/// The names of a resource. Those of a custom resource stand in its definition, where that is stored.
+pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
+    let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
+    if let Some(definition) = definition {
+        let text = |key: &str| definition.text_at(&["spec", "names", key]).to_owned();
+        let texts = |key: &str| texts_at(&definition, &["spec", "names", key]);
+        let or = |text: String, otherwise: String| if text.is_empty() { otherwise } else { text };
+        return Names {
+            singular: or(text("singular"), resource.kind.to_lowercase()),
+            short: texts("shortNames"),
+            categories: texts("categories"),
+            list_kind: or(text("listKind"), format!("{}List", resource.kind)),
+        };
+    }
+    let told = resource.custom || server.version().has(SINGULAR_NAMES_ARE_TOLD);
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Names {
+        singular: if told {
+            resource.kind.to_lowercase()
+        } else {
+            String::new()
+        },
+        short: owned(if resource.custom {
+            &[]
+        } else {
+            short_names(resource)
+        }),
+        categories: owned(if resource.custom {
+            &[]
+        } else {
+            categories(resource)
+        }),
+        list_kind: format!("{}List", resource.kind),
+    }
+}
+
+/// The stored CustomResourceDefinition of a resource.
+pub(super) fn definition_of(
+    server: &ApiServer,
+    resource: &ApiResource,
+) -> Option<std::sync::Arc<StoredObject>> {
+    const GROUP: &str = "apiextensions.k8s.io";
+    let definitions = ["v1", "v1beta1"]
+        .into_iter()
+        .find_map(|version| server.resolve(GROUP, version, "customresourcedefinitions").ok())?;
+    let name = format!("{}.{}", resource.resource, resource.group);
+    server.object(definitions, "", &name).cloned()
+}
+
+fn texts_at(object: &StoredObject, path: &[&str]) -> Vec<String> {
+    let texts = items_at(object, path).iter().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
+
+/// # Upstream
+/// `ShortNames` of the storages in `pkg/registry`, 1.20.2, and of those that came later.
+fn short_names(resource: &ApiResource) -> &'static [&'static str] {
+    match &*resource.resource {
+        "certificatesigningrequests" => &["csr"],
+        "componentstatuses" => &["cs"],
+        "configmaps" => &["cm"],
+        "cronjobs" => &["cj"],
+        "customresourcedefinitions" => &["crd", "crds"],
+        "daemonsets" => &["ds"],
+        "deployments" => &["deploy"],
+        "endpoints" => &["ep"],
+        "events" => &["ev"],
+        "horizontalpodautoscalers" => &["hpa"],
+        "ingresses" => &["ing"],
+        "ipaddresses" => &["ip"],
+        "limitranges" => &["limits"],
+        "namespaces" => &["ns"],
+        "networkpolicies" => &["netpol"],
+        "nodes" => &["no"],
+        "persistentvolumeclaims" => &["pvc"],
+        "persistentvolumes" => &["pv"],
+        "poddisruptionbudgets" => &["pdb"],
+        "pods" => &["po"],
+        "podsecuritypolicies" => &["psp"],
+        "priorityclasses" => &["pc"],
+        "replicasets" => &["rs"],
+        "replicationcontrollers" => &["rc"],
+        "resourcequotas" => &["quota"],
+        "serviceaccounts" => &["sa"],
+        "services" => &["svc"],
+        "statefulsets" => &["sts"],
+        "storageclasses" => &["sc"],
+        "volumeattributesclasses" => &["vac"],
+        _ => &[],
+    }
+}
+
+/// # Upstream
+/// `Categories` of the storages in `pkg/registry`, 1.20.2; `api-extensions` came in 1.14.
+fn categories(resource: &ApiResource) -> &'static [&'static str] {
+    match &*resource.resource {
+        "cronjobs"
+        | "daemonsets"
+        | "deployments"
+        | "horizontalpodautoscalers"
+        | "jobs"
+        | "pods"
+        | "replicasets"
+        | "replicationcontrollers"
+        | "services"
+        | "statefulsets" => &["all"],
+        "apiservices"
+        | "customresourcedefinitions"
+        | "mutatingadmissionpolicies"
+        | "mutatingadmissionpolicybindings"
+        | "mutatingwebhookconfigurations"
+        | "validatingadmissionpolicies"
+        | "validatingadmissionpolicybindings"
+        | "validatingwebhookconfigurations" => &["api-extensions"],
+        _ => &[],
+    }
+}
+
+fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
+    object
+        .at(path)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,269 @@
+//! Decides what the parameters of a request mean, and which combinations of them the API server refuses.
+
+use std::time::Duration;
+
+use kubegc_core::{Behavior, FieldError, KubernetesVersion};
+use kubegc_sim::Filter;
+
+use super::{
+    call::Verb,
+    problem::{self, Cause, Refusal},
+    query::Query,
+};
+
+/// `resourceVersionMatch` is read.
+const VERSION_MATCH_IS_READ: Behavior = Behavior::since(19, 0, "kubernetes #91505");
+/// A watch may begin with a list.
+const WATCH_LIST: Behavior = Behavior::since_about(32, "WatchList is on by default");
+/// `fieldValidation` is read.
+const FIELD_VALIDATION_IS_READ: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
+
+/// How a watch goes on where the client does not say for how long.
+///
+/// # Upstream
+/// `--min-request-timeout`, 1800 s. The real server adds a random part of up to as much again.
+const WATCH_DEFAULT: Duration = Duration::from_secs(1800);
+
+/// What a list or a watch is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListOptions {
+    pub(super) filter: Filter,
+    /// 0: everything at once.
+    pub(super) limit: usize,
+    pub(super) continue_token: String,
+    pub(super) resource_version: Wanted,
+    pub(super) version_match: VersionMatch,
+    pub(super) bookmarks: bool,
+    pub(super) timeout: Duration,
+    pub(super) send_initial_events: Option<bool>,
+}
+
+/// Which version of the data is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Nothing was said: the present.
+    Latest,
+    /// 0: whatever is at hand. Here that is the present.
+    Any,
+    /// A version.
+    At(u64),
+}
+
+/// How the version is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionMatch {
+    Unset,
+    NotOlderThan,
+    Exact,
+}
+
+impl Wanted {
+    /// Reads `resourceVersion`.
+    ///
+    /// # Errors
+    /// 400 where it is no number.
+    pub(super) fn read(text: &str) -> Result<Self, Refusal> {
+        match text {
+            "" => Ok(Self::Latest),
+            "0" => Ok(Self::Any),
+            _ => text.parse().map(Self::At).map_err(|_| {
+                problem::bad_request(format!(
+                    "invalid resource version: resourceVersion: Invalid value: {text:?}: must be a whole number"
+                ))
+            }),
+        }
+    }
+
+    /// Refuses a version that is not reached yet. The real server waits for it a few seconds first.
+    pub(super) fn reached(self, current: u64) -> Result<Self, Refusal> {
+        match self {
+            Self::At(wanted) if wanted > current => Err(problem::too_large_resource_version(wanted, current)),
+            other => Ok(other),
+        }
+    }
+}
+
+impl ListOptions {
+    /// Reads the options of a list, a watch, or the deletion of a collection.
+    ///
+    /// # Errors
+    /// 400 for what cannot be read, 422 for what does not fit together.
+    pub(super) fn read(query: &Query, verb: Verb, version: KubernetesVersion) -> Result<Self, Refusal> {
+        let number = |key: &str| {
+            query.number(key).map_err(|text| {
+                problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            })
+        };
+        let limit = number("limit")?.unwrap_or(0);
+        let timeout_s = number("timeoutSeconds")?.unwrap_or(0);
+        let unreadable = |error: FieldError| problem::bad_request(error.to_string());
+        let filter = Filter {
+            labels: query.text("labelSelector").parse().map_err(unreadable)?,
+            fields: query.text("fieldSelector").parse().map_err(unreadable)?,
+        };
+        let is_watch = verb == Verb::Watch;
+        let causes = unfit(query, is_watch, version);
+        if !causes.is_empty() {
+            return Err(problem::invalid_options("ListOptions", &causes));
+        }
+        Ok(Self {
+            filter,
+            limit: usize::try_from(limit).unwrap_or(0),
+            continue_token: query.text("continue").to_owned(),
+            resource_version: Wanted::read(query.text("resourceVersion"))?,
+            version_match: match query.text("resourceVersionMatch") {
+                _ if !version.has(VERSION_MATCH_IS_READ) => VersionMatch::Unset,
+                "Exact" => VersionMatch::Exact,
+                "NotOlderThan" => VersionMatch::NotOlderThan,
+                _ => VersionMatch::Unset,
+            },
+            bookmarks: query.flag("allowWatchBookmarks") == Some(true),
+            timeout: match u64::try_from(timeout_s) {
+                Ok(seconds @ 1..) => Duration::from_secs(seconds),
+                _ => WATCH_DEFAULT,
+            },
+            send_initial_events: query
+                .flag("sendInitialEvents")
+                .filter(|_| is_watch && version.has(WATCH_LIST)),
+        })
+    }
+}
+
+/// What does not fit together in the options of a list or a watch.
+///
+/// # Upstream
+/// `ValidateListOptions` in `apimachinery/pkg/apis/internalversion/validation`; read in 1.20.2 for lists, in 1.32 for watches.
+fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause> {
+    const FIELD: &str = "resourceVersionMatch";
+    let mut causes = Vec::new();
+    let wanted = query.text(FIELD);
+    let (at, continues) = (query.text("resourceVersion"), !query.text("continue").is_empty());
+    let initial = query.first("sendInitialEvents").is_some();
+    if !version.has(VERSION_MATCH_IS_READ) {
+        return causes;
+    }
+    let mut forbid = |field, why: &str| causes.push(Cause::forbidden(field, why));
+    if is_watch {
+        if initial && wanted != "NotOlderThan" {
+            forbid(
+                FIELD,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
+        }
+        if initial && !version.has(WATCH_LIST) {
+            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            forbid("sendInitialEvents", why);
+        }
+        if !wanted.is_empty() {
+            if !initial {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                forbid(FIELD, why);
+            }
+            if continues {
+                forbid(
+                    FIELD,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                );
+            }
+            if wanted != "NotOlderThan" {
+                causes.push(Cause::not_supported(
+                    FIELD,
+                    &format!("{wanted:?}"),
+                    &["NotOlderThan"],
+                ));
+            }
+        }
+        return causes;
+    }
+    if !wanted.is_empty() {
+        if at.is_empty() {
+            forbid(
+                FIELD,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            );
+        }
+        if continues {
+            forbid(
+                FIELD,
+                "resourceVersionMatch is forbidden when continue is provided",
+            );
+        }
+        if wanted == "Exact" && at == "0" {
+            forbid(
+                FIELD,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            );
+        }
+        if !matches!(wanted, "Exact" | "NotOlderThan") {
+            let supported = ["Exact", "NotOlderThan", ""];
+            causes.push(Cause::not_supported(FIELD, &format!("{wanted:?}"), &supported));
+        }
+    }
+    if initial && version.has(WATCH_LIST) {
+        causes.push(Cause::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
+    }
+    causes
+}
+
+/// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so on.
+///
+/// # Errors
+/// 422 with each problem.
+///
+/// # Upstream
+/// `ValidateCreateOptions` and its siblings in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
+pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersion) -> Result<(), Refusal> {
+    let mut causes = Vec::new();
+    let dry_run: Vec<&str> = query.all("dryRun").collect();
+    if dry_run.iter().any(|value| *value != "All") {
+        let shown: Vec<String> = dry_run.iter().map(|value| format!("{value:?}")).collect();
+        let shown = format!("[]string{{{}}}", shown.join(", "));
+        causes.push(Cause::not_supported("dryRun", &shown, &["All"]));
+    }
+    let manager = query.text("fieldManager");
+    if manager.len() > FIELD_MANAGER_MAX {
+        let why = format!("may not be longer than {FIELD_MANAGER_MAX}");
+        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &why));
+    }
+    if manager.chars().any(char::is_control) {
+        let why = "should only contain printable characters";
+        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), why));
+    }
+    let validation = query.text("fieldValidation");
+    if version.has(FIELD_VALIDATION_IS_READ) && !matches!(validation, "" | "Ignore" | "Warn" | "Strict") {
+        let supported = ["", "Ignore", "Strict", "Warn"];
+        causes.push(Cause::not_supported(
+            "fieldValidation",
+            &format!("{validation:?}"),
+            &supported,
+        ));
+    }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(problem::invalid_options(kind, &causes))
+    }
+}
+
+const FIELD_MANAGER_MAX: usize = 128;
+
+/// Checks the options of a server-side apply, and of a patch that is none.
+///
+/// # Errors
+/// 422 with each problem.
+///
+/// # Upstream
+/// `ValidatePatchOptions` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
+pub(super) fn apply_options(query: &Query, is_apply: bool) -> Result<(), Refusal> {
+    let cause = if is_apply && query.text("fieldManager").is_empty() {
+        Cause::required("fieldManager", "is required for apply patch")
+    } else if !is_apply && query.first("force").is_some() {
+        Cause::forbidden("force", "may not be specified for non-apply patch")
+    } else {
+        return Ok(());
+    };
+    Err(problem::invalid_options("PatchOptions", &[cause]))
+}

@@ -1,0 +1,182 @@
+//! Decides which part of a list is answered, and how the client asks for the next.
+//!
+//! Pages of one list are cut from one revision: what changes in between is undone as long as the server keeps its changes.
+//!
+//! # Upstream
+//! `GetList` in `apiserver/pkg/storage/etcd3/store.go` and `continue.go` beside it, 1.20.2.
+
+use std::{fmt::Write, sync::Arc};
+
+use kubegc_core::KindId;
+use kubegc_sim::{ApiServer, Filter, StoredObject};
+use serde_json::{Value, json};
+
+use super::{
+    options::{ListOptions, VersionMatch, Wanted},
+    past::{self, page_key},
+    problem::{self, Refusal},
+    query,
+    render::ListMeta,
+};
+
+const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
+const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. \
+     You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of \
+     the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted \
+     between the time the first chunk was returned and now may show up in the list.";
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) items: Vec<Arc<StoredObject>>,
+    pub(super) meta: ListMeta,
+}
+
+/// Cuts the page that is asked for.
+///
+/// # Errors
+/// 400 for a token that is none, 410 where what it continues is forgotten, 504 where the version is not reached.
+pub(super) fn of(
+    server: &ApiServer,
+    kind: KindId,
+    namespace: Option<&str>,
+    options: &ListOptions,
+) -> Result<Page, Refusal> {
+    let token = Token::read(&options.continue_token)?;
+    if token.is_some() && matches!(options.resource_version, Wanted::At(_)) {
+        let why = "specifying resource version is not allowed when using continue";
+        return Err(problem::bad_request(why));
+    }
+    let wanted = options.resource_version.reached(server.revision())?;
+    let exact = match (options.version_match, wanted) {
+        (VersionMatch::Exact, Wanted::At(revision)) => Some(revision),
+        // Without a word about it, a version means itself in a list that is cut into pages, and a minimum elsewhere.
+        (VersionMatch::Unset, Wanted::At(revision)) if options.limit > 0 => Some(revision),
+        _ => token.as_ref().and_then(|token| token.revision),
+    };
+    let revision = exact.unwrap_or(server.revision());
+    let mut items =
+        past::objects_at(server, kind, namespace, revision).map_err(|past::Forgotten| match &token {
+            Some(token) => problem::expired(TOKEN_EXPIRED, Some(token.loose().write())),
+            None => problem::expired(LIST_EXPIRED, None),
+        })?;
+    items.retain(|object| server.matches(kind, &options.filter, object));
+    if let Some(token) = &token {
+        let start = items.partition_point(|object| page_key(object) <= (&*token.namespace, &*token.name));
+        items.drain(..start);
+    }
+    let mut meta = ListMeta {
+        resource_version: revision,
+        ..ListMeta::default()
+    };
+    // Version 0 is answered from memory upstream, whole.
+    let limit = if wanted == Wanted::Any && token.is_none() {
+        0
+    } else {
+        options.limit
+    };
+    if limit > 0 && items.len() > limit {
+        let everything = options.filter == Filter::default();
+        meta.remaining = everything.then_some(items.len() - limit);
+        items.truncate(limit);
+        meta.continue_token = items.last().map(|last| Token::after(last, revision).write());
+    }
+    Ok(Page { items, meta })
+}
+
+/// Where a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Token {
+    /// What the list began at; `None` goes on with the present.
+    revision: Option<u64>,
+    namespace: String,
+    name: String,
+}
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+impl Token {
+    fn after(object: &StoredObject, revision: u64) -> Self {
+        Self {
+            revision: Some(revision),
+            namespace: object.meta.namespace.to_string(),
+            name: object.meta.name.to_string(),
+        }
+    }
+
+    /// The same place, in the present.
+    fn loose(&self) -> Self {
+        Self {
+            revision: None,
+            ..self.clone()
+        }
+    }
+
+    /// `None` for an empty text.
+    fn read(text: &str) -> Result<Option<Self>, Refusal> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let read = || {
+            let bytes: Option<Vec<u8>> = text
+                .as_bytes()
+                .chunks(2)
+                .map(|pair| match pair {
+                    [high, low] => Some(query::nibble(*high)? << 4 | query::nibble(*low)?),
+                    _ => None,
+                })
+                .collect();
+            let fields: Value = serde_json::from_slice(&bytes?).ok()?;
+            let text = |key: &str| Some(fields.get(key)?.as_str()?.to_owned());
+            if text("v")? != VERSION {
+                return None;
+            }
+            let revision = match fields.get("rv")?.as_i64()? {
+                -1 => None,
+                revision => Some(u64::try_from(revision).ok().filter(|revision| *revision > 0)?),
+            };
+            Some(Self {
+                revision,
+                namespace: text("namespace")?,
+                name: text("name")?,
+            })
+        };
+        match read() {
+            Some(token) => Ok(Some(token)),
+            None => Err(problem::bad_request(
+                "continue key is not valid: it was not made by this server",
+            )),
+        }
+    }
+
+    fn write(&self) -> String {
+        let revision = self.revision.map_or_else(|| json!(-1), Value::from);
+        let fields = json!({"v": VERSION, "rv": revision, "namespace": self.namespace, "name": self.name});
+        fields.to_string().bytes().fold(String::new(), |mut text, byte| {
+            // Writing to a String does not fail.
+            let _infallible = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_a_round_trip_and_others_are_refused() {
+        let token = Token {
+            revision: Some(7),
+            namespace: "shop".to_owned(),
+            name: "a/b\"".to_owned(),
+        };
+        for token in [token.clone(), token.loose()] {
+            assert_eq!(Token::read(&token.write()).expect("made here"), Some(token));
+        }
+        assert_eq!(Token::read("").expect("nothing is no token"), None);
+        for bad in ["a", "zz", "7b7d", "é", "00", &"7b".repeat(500)] {
+            assert!(Token::read(bad).is_err(), "{bad}");
+        }
+    }
+}

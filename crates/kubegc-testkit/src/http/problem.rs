@@ -1,0 +1,217 @@
+//! Decides how this layer's own refusals read, in the API server's words.
+//!
+//! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media types, query parameters,
+//! bodies that cannot be read.
+
+use kubegc_sim::Response;
+use serde_json::{Map, Value, json};
+
+/// A refusal on its way to the client.
+pub(super) type Refusal = Box<Problem>;
+
+/// What an answer of the kind `Status` says about a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) code: u16,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) details: Option<Value>,
+    /// Where a client may go on with a list that it cannot finish as it began.
+    pub(super) continue_token: Option<String>,
+}
+
+/// One problem of a request's options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) reason: &'static str,
+    pub(super) field: &'static str,
+    pub(super) message: String,
+}
+
+impl Problem {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Refusal {
+        Box::new(Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        })
+    }
+
+    /// The answer in its JSON form.
+    pub(super) fn to_json(&self) -> Value {
+        let mut metadata = Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".to_owned(), token.as_str().into());
+        }
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+}
+
+impl Cause {
+    pub(super) fn forbidden(field: &'static str, why: &str) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            field,
+            message: format!("Forbidden: {why}"),
+        }
+    }
+
+    pub(super) fn invalid(field: &'static str, shown: &str, why: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid",
+            field,
+            message: format!("Invalid value: {shown}: {why}"),
+        }
+    }
+
+    pub(super) fn required(field: &'static str, why: &str) -> Self {
+        Self {
+            reason: "FieldValueRequired",
+            field,
+            message: format!("Required value: {why}"),
+        }
+    }
+
+    /// `shown` is the value as the server prints it.
+    pub(super) fn not_supported(field: &'static str, shown: &str, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
+        Self {
+            reason: "FieldValueNotSupported",
+            field,
+            message: format!(
+                "Unsupported value: {shown}: supported values: {}",
+                supported.join(", ")
+            ),
+        }
+    }
+}
+
+/// A refusal of the simulated server.
+pub(super) fn of_answer(answer: &Response) -> Refusal {
+    let Some(status) = answer.status() else {
+        // Refusals are statuses.
+        return Problem::new(answer.code, "", "");
+    };
+    let mut problem = Problem::new(status.code, status.reason, &*status.message);
+    problem.details = status.to_json().get("details").cloned();
+    problem
+}
+
+/// The request makes no sense.
+pub(super) fn bad_request(message: impl Into<String>) -> Refusal {
+    Problem::new(400, "BadRequest", message)
+}
+
+/// A built-in group and version has no such resource.
+pub(super) fn not_found() -> Refusal {
+    let mut problem = Problem::new(
+        404,
+        "NotFound",
+        "the server could not find the requested resource",
+    );
+    problem.details = Some(json!({}));
+    problem
+}
+
+/// A built-in resource does not take this method.
+pub(super) fn method_not_allowed() -> Refusal {
+    let message = "the server does not allow this method on the requested resource";
+    let mut problem = Problem::new(405, "MethodNotAllowed", message);
+    problem.details = Some(json!({}));
+    problem
+}
+
+/// A custom resource does not take this verb.
+pub(super) fn verb_not_supported(verb: &str, group: &str, resource: &str) -> Refusal {
+    let message = format!("{verb} is not supported on resources of kind \"{resource}.{group}\"");
+    let mut problem = Problem::new(405, "MethodNotAllowed", message);
+    problem.details = Some(json!({"group": group, "kind": resource}));
+    problem
+}
+
+/// The client accepts nothing that is served here.
+pub(super) fn not_acceptable(accepted: &[&str]) -> Refusal {
+    let message = format!(
+        "only the following media types are accepted: {}",
+        accepted.join(", ")
+    );
+    Problem::new(406, "NotAcceptable", message)
+}
+
+/// The form asked for does not fit the answer: a list, or a single object.
+pub(super) fn form_does_not_fit(message: String) -> Refusal {
+    Problem::new(406, "NotAcceptable", message)
+}
+
+/// The body is of a type that is not read here.
+pub(super) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    Problem::new(415, "UnsupportedMediaType", message)
+}
+
+/// The body is larger than the server reads.
+pub(super) fn too_large(bytes_max: usize) -> Refusal {
+    let message = format!("Request entity too large: limit is {bytes_max}");
+    Problem::new(413, "RequestEntityTooLarge", message)
+}
+
+/// A list cannot be gone on with: `continue_token` leads to the rest as it is now.
+pub(super) fn expired(message: &str, continue_token: Option<String>) -> Refusal {
+    let mut problem = Problem::new(410, "Expired", message);
+    problem.continue_token = continue_token;
+    problem
+}
+
+/// The version asked for is not reached yet.
+///
+/// # Upstream
+/// `NewTooLargeResourceVersionError` in `apiserver/pkg/storage/errors.go`, 1.20.2.
+pub(super) fn too_large_resource_version(wanted: u64, current: u64) -> Refusal {
+    let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+    let mut problem = Problem::new(504, "Timeout", message);
+    problem.details = Some(json!({
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }));
+    problem
+}
+
+/// The options of a request do not hold together.
+pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Refusal {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in causes {
+        let text = format!("{}: {}", cause.field, cause.message);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let problems = match texts.as_slice() {
+        [only] => only.clone(),
+        _ => format!("[{}]", texts.join(", ")),
+    };
+    let message = format!("{kind}.meta.k8s.io \"\" is invalid: {problems}");
+    let mut problem = Problem::new(422, "Invalid", message);
+    let causes: Vec<Value> = causes
+        .iter()
+        .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
+        .collect();
+    problem.details = Some(json!({"group": "meta.k8s.io", "kind": kind, "causes": causes}));
+    problem
+}

@@ -1,0 +1,58 @@
+//! Decides what reads answer: one object, a page of a list, or a watch.
+
+use kubegc_core::KindId;
+use kubegc_sim::ApiServer;
+
+use super::{
+    Call, Verb, Watch,
+    options::{ListOptions, Wanted},
+    page,
+    problem::{self, Refusal},
+    query::Query,
+    render::View,
+    reply::{Outcome, Reply},
+    write::respond,
+};
+
+/// Answers a GET.
+///
+/// # Errors
+/// The refusal of options, versions and forms.
+pub(super) fn answer(
+    server: &ApiServer,
+    call: &Call,
+    kind: KindId,
+    query: &Query,
+    view: View,
+) -> Result<Outcome, Refusal> {
+    if call.verb == Verb::Get {
+        return one(server, call, kind, query, &view).map(Outcome::Whole);
+    }
+    let options = ListOptions::read(query, call.verb, server.version())?;
+    server
+        .check_filter(kind, &options.filter)
+        .map_err(|answer| problem::of_answer(&answer))?;
+    let namespace = collection_namespace(call);
+    if call.verb == Verb::Watch {
+        view.fits_watch()?;
+        return Watch::begin(server, kind, namespace, options, view).map(Outcome::Stream);
+    }
+    let page = page::of(server, kind, namespace, &options)?;
+    let body = view.list(&page.items, &page.meta, server.now())?;
+    Ok(Outcome::Whole(Reply::json(200, &body)))
+}
+
+/// The namespace that a collection is read from; `None` for all of them.
+pub(super) fn collection_namespace(call: &Call) -> Option<&str> {
+    (!call.namespace.is_empty()).then_some(&*call.namespace)
+}
+
+fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View) -> Result<Reply, Refusal> {
+    Wanted::read(query.text("resourceVersion"))?.reached(server.revision())?;
+    let answer = if call.subresource.is_empty() {
+        server.read(kind, &call.namespace, &call.name)
+    } else {
+        server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
+    };
+    respond(view, answer, server.now())
+}

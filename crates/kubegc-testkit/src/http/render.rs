@@ -1,0 +1,190 @@
+//! Decides how objects look in an answer: the version that was asked for, in the form that was asked for.
+
+use std::sync::Arc;
+
+use kubegc_core::{ApiResource, Timestamp};
+use kubegc_sim::StoredObject;
+use serde_json::{Map, Value, json};
+
+use super::{
+    accept::{Form, MetaVersion},
+    problem::{self, Refusal},
+    query::Query,
+    table::{self, Rows},
+};
+
+/// How one request wants its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    pub(super) form: Form,
+    pub(super) resource: ApiResource,
+    /// The kind of a list.
+    pub(super) list_kind: String,
+    /// What each row of a table holds beside its cells.
+    pub(super) rows: Rows,
+}
+
+/// What a list says beside its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListMeta {
+    pub(super) resource_version: u64,
+    pub(super) continue_token: Option<String>,
+    pub(super) remaining: Option<usize>,
+}
+
+impl View {
+    pub(super) fn new(form: Form, resource: ApiResource, list_kind: String, query: &Query) -> Self {
+        let rows = match query.text("includeObject") {
+            "None" => Rows::CellsOnly,
+            "Object" => Rows::Objects,
+            _ => Rows::Metadata,
+        };
+        Self {
+            form,
+            resource,
+            list_kind,
+            rows,
+        }
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// 406 where a list of metadata was asked for.
+    pub(super) fn object(&self, object: &StoredObject, now: Timestamp) -> Result<Value, Refusal> {
+        Ok(match self.form {
+            Form::Object => object.to_json(&self.resource),
+            Form::Partial(version) => partial(object, &self.resource, version),
+            Form::PartialList(_) => {
+                return Err(problem::form_does_not_fit(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                    self.resource.kind
+                )));
+            }
+            Form::Table(version) => {
+                let meta = json!({"resourceVersion": object.meta.resource_version.as_str()});
+                table::of(self, version, meta, std::slice::from_ref(object), now)
+            }
+        })
+    }
+
+    /// A list.
+    ///
+    /// # Errors
+    /// 406 where the metadata of one object was asked for.
+    pub(super) fn list(
+        &self,
+        items: &[Arc<StoredObject>],
+        meta: &ListMeta,
+        now: Timestamp,
+    ) -> Result<Value, Refusal> {
+        let metadata = meta.to_json();
+        Ok(match self.form {
+            Form::Object => {
+                let items: Vec<Value> = items.iter().map(|object| self.item(object)).collect();
+                json!({
+                    "kind": self.list_kind,
+                    "apiVersion": self.resource.api_version(),
+                    "metadata": metadata,
+                    "items": items,
+                })
+            }
+            Form::PartialList(version) => {
+                let items = items
+                    .iter()
+                    .map(|object| partial(object, &self.resource, version));
+                json!({
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": version.api_version(),
+                    "metadata": metadata,
+                    "items": items.collect::<Vec<_>>(),
+                })
+            }
+            Form::Partial(_) => {
+                return Err(problem::form_does_not_fit(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                    self.list_kind
+                )));
+            }
+            Form::Table(version) => table::of(self, version, metadata, items, now),
+        })
+    }
+
+    /// One object of a watch.
+    pub(super) fn watched(&self, object: &StoredObject, now: Timestamp) -> Value {
+        // No watch begins with the one form that an object cannot take.
+        self.object(object, now).unwrap_or_default()
+    }
+
+    /// Whether objects of a watch can be shown in this form.
+    ///
+    /// # Errors
+    /// 406 where they cannot.
+    pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
+        if let Form::PartialList(_) = self.form {
+            return Err(problem::form_does_not_fit(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                self.resource.kind
+            )));
+        }
+        Ok(())
+    }
+
+    /// An object that says nothing but a version, and whether a list ends here.
+    pub(super) fn bookmark(&self, revision: u64, ends_list: bool) -> Value {
+        let (kind, api_version) = match self.form {
+            Form::Object => (&*self.resource.kind, self.resource.api_version()),
+            Form::Partial(version) | Form::PartialList(version) => {
+                ("PartialObjectMetadata", version.api_version().to_owned())
+            }
+            Form::Table(version) => {
+                let meta = json!({"resourceVersion": revision.to_string()});
+                return table::of::<StoredObject>(self, version, meta, &[], Timestamp::EPOCH);
+            }
+        };
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if ends_list {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        json!({"kind": kind, "apiVersion": api_version, "metadata": metadata})
+    }
+
+    /// An object in a list: lists of built-in kinds do not repeat the kind in each item.
+    fn item(&self, object: &StoredObject) -> Value {
+        let mut item = object.to_json(&self.resource);
+        if !self.resource.custom
+            && let Value::Object(fields) = &mut item
+        {
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        item
+    }
+}
+
+impl ListMeta {
+    fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert(
+            "resourceVersion".to_owned(),
+            self.resource_version.to_string().into(),
+        );
+        if let Some(token) = &self.continue_token {
+            fields.insert("continue".to_owned(), token.as_str().into());
+        }
+        if let Some(remaining) = self.remaining {
+            fields.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+        Value::Object(fields)
+    }
+}
+
+/// The metadata of an object, as an object of its own.
+pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: MetaVersion) -> Value {
+    let mut whole = object.to_json(resource);
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": version.api_version(),
+        "metadata": whole["metadata"].take(),
+    })
+}

@@ -1,0 +1,118 @@
+//! Decides what an answer is in HTTP: code, headers, body.
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderValue,
+    header::{CONTENT_TYPE, RETRY_AFTER, WARNING},
+};
+use serde_json::Value;
+
+use super::{Watch, problem::Refusal};
+
+/// An answer before it is HTTP.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    pub(super) code: u16,
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+    pub(super) warnings: Vec<String>,
+    pub(super) retry_after_s: Option<u64>,
+}
+
+/// What a request leads to.
+pub(super) enum Outcome {
+    Whole(Reply),
+    Stream(Watch),
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        Self::Whole(reply)
+    }
+}
+
+pub(super) const JSON: &str = "application/json";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+impl Reply {
+    pub(super) fn json(code: u16, body: &Value) -> Self {
+        // A value has text keys and finite numbers only: it can be written.
+        let mut bytes = serde_json::to_vec(body).unwrap_or_default();
+        bytes.push(b'\n');
+        let retry_after_s = body["details"]["retryAfterSeconds"].as_u64();
+        Self {
+            code,
+            content_type: JSON,
+            body: bytes.into(),
+            warnings: Vec::new(),
+            retry_after_s: retry_after_s.filter(|_| code >= 400),
+        }
+    }
+
+    pub(super) fn plain(code: u16, text: &'static str) -> Self {
+        Self::bytes(PLAIN, text.as_bytes()).with_code(code)
+    }
+
+    pub(super) fn bytes(content_type: &'static str, body: &'static [u8]) -> Self {
+        Self {
+            code: 200,
+            content_type,
+            body: Bytes::from_static(body),
+            warnings: Vec::new(),
+            retry_after_s: None,
+        }
+    }
+
+    pub(super) fn with_code(mut self, code: u16) -> Self {
+        self.code = code;
+        self
+    }
+
+    pub(super) fn with_content_type(mut self, content_type: &'static str) -> Self {
+        self.content_type = content_type;
+        self
+    }
+
+    pub(super) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+
+    /// The path is none that anything is served at.
+    pub(super) fn page_not_found() -> Self {
+        Self::plain(404, "404 page not found\n")
+    }
+
+    pub(super) fn into_http(self) -> http::Response<Bytes> {
+        let mut response = http::Response::new(self.body);
+        // Codes come from the server's own table of answers: all lie between 200 and 599.
+        *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        put_warnings(headers, &self.warnings);
+        response
+    }
+}
+
+impl From<Refusal> for Reply {
+    fn from(problem: Refusal) -> Self {
+        Self::json(problem.code, &problem.to_json())
+    }
+}
+
+/// Adds `Warning: 299 - "text"` for each text that a header can carry.
+fn put_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    for text in warnings {
+        let quoted: String = text
+            .chars()
+            .filter(|c| !c.is_control())
+            .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
+            .collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            headers.append(WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Decides what is answered at paths that name no resource: discovery, version, health, schemas.
+
+use bytes::Bytes;
+use http::{Method, header::ACCEPT};
+use kubegc_core::KubernetesVersion;
+use kubegc_sim::ApiServer;
+use serde_json::{Value, json};
+
+use super::{
+    accept,
+    call::segments,
+    discovery,
+    problem::{self, Refusal},
+    reply::Reply,
+};
+
+/// How clients ask for the schema.
+const SCHEMA_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// How it is answered: `@` is not allowed in media types, and newer clients refuse to read it.
+const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// Answers a request whose path names no resource.
+///
+/// # Errors
+/// 405 for anything but reading, 406 for a client that takes no JSON.
+pub(super) fn answer(
+    server: &ApiServer,
+    path: &str,
+    request: &http::Request<Bytes>,
+) -> Result<Reply, Refusal> {
+    let parts: Vec<&str> = segments(path).collect();
+    let found = match parts.as_slice() {
+        ["healthz" | "livez" | "readyz"] => Some(Reply::plain(200, "ok")),
+        ["api"] => Some(discovery::root(server, true, request.headers())?),
+        ["apis"] => Some(discovery::root(server, false, request.headers())?),
+        ["api", version] => json_only(request, discovery::resources(server, "", version))?,
+        ["apis", group] => json_only(request, discovery::group(server, group))?,
+        ["apis", group, version] => json_only(request, discovery::resources(server, group, version))?,
+        ["version"] => Some(Reply::json(200, &version(server.version()))),
+        ["openapi", "v2"] => Some(schema(request)),
+        [] => Some(Reply::json(200, &json!({"paths": PATHS}))),
+        _ => None,
+    };
+    match found {
+        Some(_) if !matches!(*request.method(), Method::GET | Method::HEAD) => {
+            Err(problem::method_not_allowed())
+        }
+        Some(reply) => Ok(reply),
+        None => Ok(Reply::page_not_found()),
+    }
+}
+
+const PATHS: [&str; 8] = [
+    "/api",
+    "/api/v1",
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/openapi/v2",
+    "/readyz",
+    "/version",
+];
+
+fn json_only(request: &http::Request<Bytes>, reply: Option<Reply>) -> Result<Option<Reply>, Refusal> {
+    if reply.is_some() {
+        accept::plain(request.headers())?;
+    }
+    Ok(reply)
+}
+
+fn version(version: KubernetesVersion) -> Value {
+    json!({
+        "major": "1",
+        "minor": version.minor().to_string(),
+        "gitVersion": format!("v{version}"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "linux/amd64",
+    })
+}
+
+/// A schema that defines nothing: clients then skip the validation that they would do themselves.
+fn schema(request: &http::Request<Bytes>) -> Reply {
+    // `openapi.v2.Document`: swagger "2.0", an info with title and version, no paths.
+    const EMPTY: &[u8] = b"\x0a\x032.0\x12\x10\x0a\x0aKubernetes\x12\x02v1\x42\x00";
+    let accepted = request.headers().get(ACCEPT);
+    let wants_protobuf = accepted
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|text| text.contains(SCHEMA_ASKED));
+    if wants_protobuf {
+        return Reply::bytes(SCHEMA_ANSWERED, EMPTY);
+    }
+    Reply::json(
+        200,
+        &json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1"}, "paths": {}}),
+    )
+}

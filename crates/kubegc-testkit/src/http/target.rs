@@ -1,0 +1,92 @@
+//! Decides whether there is anything at a path, and whether it takes the method.
+//!
+//! # Upstream
+//! The routes of `apiserver/pkg/endpoints/installer.go`, and `crdHandler` in
+//! `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`, 1.20.2.
+
+use http::Method;
+use kubegc_core::{ApiResource, KindId};
+use kubegc_sim::ApiServer;
+
+use super::{
+    Call, Verb,
+    call::segments,
+    discovery, parts,
+    problem::{self, Refusal},
+    reply::Reply,
+};
+
+/// What a request that can be carried out addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) kind: KindId,
+    pub(super) resource: ApiResource,
+}
+
+/// Finds the target of a call.
+///
+/// # Errors
+/// The whole answer, where there is no such target: not found, or the method is not allowed.
+pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<Target, Box<Reply>> {
+    let missing = || {
+        Err(Box::new(
+            if discovery::is_builtin(server, &call.group, &call.version) {
+                problem::not_found().into()
+            } else {
+                Reply::page_not_found()
+            },
+        ))
+    };
+    let served = call.kind.filter(|kind| server.serves(*kind));
+    let Some(kind) = served.filter(|_| segments(&call.path).all(|part| !part.is_empty())) else {
+        return missing();
+    };
+    let resource = server.catalog()[kind].clone();
+    let collection = is_collection(call);
+    let in_namespace = !call.namespace.is_empty() && &*resource.resource != "namespaces";
+    let refuse = |refusal: Refusal| Err(Box::new(Reply::from(refusal)));
+    if resource.is_namespaced() != in_namespace {
+        // Only reads go across all namespaces.
+        return match call.verb {
+            Verb::List | Verb::Watch if resource.is_namespaced() => Ok(Target { kind, resource }),
+            _ if resource.is_namespaced() && collection => refuse(unsupported(call, &resource)),
+            _ => missing(),
+        };
+    }
+    let taken = if call.subresource.is_empty() {
+        fits(call, collection) && discovery::verbs(&resource).contains(&call.verb.as_str())
+    } else {
+        match parts::find(server, kind, &call.subresource) {
+            Some(part) => parts::takes(&part, call.verb),
+            None => return missing(),
+        }
+    };
+    if taken && *method != Method::HEAD {
+        Ok(Target { kind, resource })
+    } else {
+        refuse(unsupported(call, &resource))
+    }
+}
+
+/// Whether the path names no single object.
+fn is_collection(call: &Call) -> bool {
+    // The name of a list or watch comes from its selector.
+    call.name.is_empty() || matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+}
+
+/// Whether the verb is one for objects where an object is named, and one for collections where none is.
+const fn fits(call: &Call, collection: bool) -> bool {
+    match call.verb {
+        Verb::Create | Verb::List | Verb::Watch | Verb::DeleteCollection => collection,
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => !collection,
+        Verb::Unknown | Verb::NonResource => false,
+    }
+}
+
+fn unsupported(call: &Call, resource: &ApiResource) -> Refusal {
+    if resource.custom {
+        problem::verb_not_supported(call.verb.as_str(), &resource.group, &resource.resource)
+    } else {
+        problem::method_not_allowed()
+    }
+}

@@ -1,0 +1,269 @@
+//! Decides what a watch sees: what is there, what changes, what enters or leaves its selection, and when it ends.
+//!
+//! # Upstream
+//! `Cacher` and `cacheWatcher` in `apiserver/pkg/storage/cacher`, 1.20.2; the initial list in the stream as of 1.32.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use kubegc_core::{KindId, Timestamp};
+use kubegc_sim::{ApiServer, Event, EventType, Filter, StoredObject};
+use serde_json::{Value, json};
+
+use super::{
+    options::{ListOptions, Wanted},
+    problem::Refusal,
+    render::View,
+};
+
+/// How often a watch that asked for bookmarks gets one.
+///
+/// # Upstream
+/// `bookmarkFrequency` in `apiserver/pkg/storage/cacher/cacher.go`, 1.20.2.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// How many events are told in one step, so that a step stays short.
+const BATCH: usize = 256;
+
+/// A watch, as far as it has been read.
+///
+/// It holds no server: [`poll`](Self::poll) is given one each time, and takes the time from it.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    kind: KindId,
+    view: Arc<View>,
+    namespace: Option<Arc<str>>,
+    filter: Filter,
+    /// Every change up to this revision is told.
+    cursor: u64,
+    /// What is there already and still to be told.
+    initial: VecDeque<Arc<StoredObject>>,
+    state: State,
+    /// Whether a bookmark is owed when what was there is told.
+    marks_end_of_list: bool,
+    /// When the next bookmark is due, for a watch that asked for them.
+    bookmark_at: Option<Timestamp>,
+    ends_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The next step says that the version is too old, and ends.
+    Expiring,
+    Over,
+}
+
+/// What a watch does next.
+#[expect(clippy::exhaustive_enums, reason = "whoever drives a watch must handle each")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchStep {
+    /// Sends these lines, and is to be polled again.
+    Lines(Bytes),
+    /// Has nothing to say before the server changes, or before this time. Polling earlier does no harm.
+    Wait {
+        /// When it has something to say even if nothing changes.
+        until: Option<Timestamp>,
+    },
+    /// Ends the stream. Every later step is the same.
+    End,
+}
+
+impl Watch {
+    /// Begins a watch.
+    ///
+    /// # Errors
+    /// 504 where the stream should begin with a list of a version that is not reached.
+    pub(super) fn begin(
+        server: &ApiServer,
+        kind: KindId,
+        namespace: Option<&str>,
+        options: ListOptions,
+        view: View,
+    ) -> Result<Self, Refusal> {
+        let lists = options.send_initial_events;
+        let wanted = match lists {
+            Some(true) => options.resource_version.reached(server.revision())?,
+            _ => options.resource_version,
+        };
+        let begins_with_list = lists.unwrap_or(!matches!(wanted, Wanted::At(_)));
+        let mut watch = Self {
+            kind,
+            view: Arc::new(view),
+            namespace: namespace.map(Arc::from),
+            filter: options.filter,
+            cursor: match wanted {
+                Wanted::At(revision) if !begins_with_list => revision,
+                _ => server.revision(),
+            },
+            initial: VecDeque::new(),
+            state: State::Open,
+            marks_end_of_list: lists == Some(true) && options.bookmarks,
+            bookmark_at: options
+                .bookmarks
+                .then(|| server.now().saturating_add(BOOKMARK_EVERY)),
+            ends_at: server.now().saturating_add(options.timeout),
+        };
+        if begins_with_list {
+            let objects = server.objects(kind, namespace).into_iter();
+            watch.initial = objects.filter(|object| watch.selects(server, object)).collect();
+        }
+        Ok(watch)
+    }
+
+    /// Goes one step further.
+    ///
+    /// # Complexity
+    /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred selected ones.
+    pub fn poll(&mut self, server: &ApiServer) -> WatchStep {
+        match self.state {
+            State::Open => {}
+            State::Expiring => return self.expired(server),
+            State::Over => return WatchStep::End,
+        }
+        let now = server.now();
+        let mut lines = Lines::default();
+        if !self.initial.is_empty() {
+            let count = self.initial.len().min(BATCH);
+            for object in self.initial.drain(..count) {
+                lines.push("ADDED", self.view.watched(&object, now));
+            }
+            return lines.into_step();
+        }
+        if std::mem::take(&mut self.marks_end_of_list) {
+            lines.push("BOOKMARK", self.view.bookmark(self.cursor, true));
+            return lines.into_step();
+        }
+        match server.events_since(self.kind, self.cursor) {
+            Ok(events) => {
+                for event in events {
+                    self.cursor = event.revision;
+                    if let Some((event_type, object)) = self.seen(server, event) {
+                        lines.push(event_type, self.view.watched(&object, now));
+                        if lines.count == BATCH {
+                            break;
+                        }
+                    }
+                }
+            }
+            Err(answer) if answer.code == 410 => return self.expired(server),
+            // The kind is no longer served.
+            Err(_) => return self.end(),
+        }
+        if lines.count > 0 {
+            return lines.into_step();
+        }
+        self.idle(server)
+    }
+
+    /// Makes the next step say that the watch began too far back, as a server does that has forgotten what comes next.
+    pub fn expire(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Expiring;
+        }
+    }
+
+    /// The revision up to which every change is told.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.cursor
+    }
+
+    /// What is to be done while nothing changes.
+    fn idle(&mut self, server: &ApiServer) -> WatchStep {
+        let now = server.now();
+        let is_over = now >= self.ends_at;
+        if let Some(due) = self.bookmark_at
+            && (is_over || now >= due)
+        {
+            self.bookmark_at = (!is_over).then(|| now.saturating_add(BOOKMARK_EVERY));
+            let mut lines = Lines::default();
+            let revision = self.cursor.max(server.revision());
+            lines.push("BOOKMARK", self.view.bookmark(revision, false));
+            return lines.into_step();
+        }
+        if is_over {
+            return self.end();
+        }
+        let until = self.bookmark_at.map_or(self.ends_at, |due| due.min(self.ends_at));
+        WatchStep::Wait { until: Some(until) }
+    }
+
+    const fn end(&mut self) -> WatchStep {
+        self.state = State::Over;
+        WatchStep::End
+    }
+
+    fn expired(&mut self, server: &ApiServer) -> WatchStep {
+        self.state = State::Over;
+        let oldest = self.cursor.saturating_add(1);
+        let known = server.events_since(self.kind, self.cursor).err();
+        let status = known
+            .and_then(|answer| Some(answer.status()?.to_json()))
+            .unwrap_or_else(|| {
+                json!({
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "metadata": {},
+                    "status": "Failure",
+                    "message": format!("too old resource version: {} ({oldest})", self.cursor),
+                    "reason": "Expired",
+                    "code": 410,
+                })
+            });
+        let mut lines = Lines::default();
+        lines.push("ERROR", status);
+        lines.into_step()
+    }
+
+    /// What the watcher sees of a change: nothing, the change, or that an object entered or left the selection.
+    fn seen(&self, server: &ApiServer, event: &Event) -> Option<(&'static str, Arc<StoredObject>)> {
+        let before = event
+            .previous
+            .as_ref()
+            .filter(|object| self.selects(server, object));
+        let after = (event.event_type != EventType::Deleted && self.selects(server, &event.object))
+            .then_some(&event.object);
+        match (before, after) {
+            (None, None) => None,
+            (None, Some(after)) => Some(("ADDED", Arc::clone(after))),
+            (Some(_), Some(after)) => Some(("MODIFIED", Arc::clone(after))),
+            // The last state that was selected, at the revision of the change.
+            (Some(_), None) if event.event_type == EventType::Deleted => {
+                Some(("DELETED", Arc::clone(&event.object)))
+            }
+            (Some(before), None) => {
+                let mut last = StoredObject::clone(before);
+                last.meta.resource_version = event.object.meta.resource_version.clone();
+                Some(("DELETED", Arc::new(last)))
+            }
+        }
+    }
+
+    fn selects(&self, server: &ApiServer, object: &StoredObject) -> bool {
+        let namespace = &object.meta.namespace;
+        self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
+            && server.matches(self.kind, &self.filter, object)
+    }
+}
+
+/// Events in their form on the wire: one JSON document a line.
+#[derive(Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Lines {
+    fn push(&mut self, event_type: &str, object: Value) {
+        let line = json!({"type": event_type, "object": object});
+        // A value has text keys and finite numbers only: it can be written.
+        self.bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
+        self.bytes.push(b'\n');
+        self.count += 1;
+    }
+
+    fn into_step(self) -> WatchStep {
+        WatchStep::Lines(self.bytes.into())
+    }
+}

@@ -1,0 +1,208 @@
+//! Decides what writes do: which request to the simulated server they are, and on which world it is carried out.
+//!
+//! A dry run is carried out on a copy of the server, which is dropped.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kubegc_core::{KindId, ResourceVersion, Timestamp};
+use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
+use serde_json::Value;
+
+use super::{
+    Call, Verb, body, deletion,
+    options::{self, ListOptions},
+    problem::{self, Refusal},
+    query::Query,
+    read::collection_namespace,
+    render::{ListMeta, View},
+    reply::Reply,
+    review,
+};
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// Answers a write.
+///
+/// # Errors
+/// The refusal of options, bodies and forms.
+pub(super) fn answer(
+    server: &mut ApiServer,
+    call: &Call,
+    kind: KindId,
+    query: &Query,
+    request: &http::Request<Bytes>,
+    view: &View,
+) -> Result<Reply, Refusal> {
+    server.set_field_manager(match &*call.field_manager {
+        "" => "unknown",
+        named => named,
+    });
+    let answer = match call.verb {
+        Verb::Create => {
+            options::write_options(query, "CreateOptions", server.version())?;
+            let body = body::object(request, expected_kind(call, view))?;
+            if review::is_review(&view.resource) {
+                return review::answer(&view.resource, body);
+            }
+            store(server, call, kind, |server| create(server, call, kind, body))
+        }
+        Verb::Update => {
+            options::write_options(query, "UpdateOptions", server.version())?;
+            let body = body::object(request, expected_kind(call, view))?;
+            store(server, call, kind, |server| update(server, call, kind, body))
+        }
+        Verb::Patch => {
+            options::write_options(query, "PatchOptions", server.version())?;
+            let work = patch(call, kind, query, request)?;
+            store(server, call, kind, work)
+        }
+        // The server itself knows the dry run of a deletion.
+        Verb::Delete => {
+            let options = deletion::options(query, request)?;
+            server.delete(kind, &call.namespace, &call.name, &options)
+        }
+        Verb::DeleteCollection => delete_collection(server, call, kind, query, request)?,
+        Verb::Get | Verb::List | Verb::Watch | Verb::Unknown | Verb::NonResource => {
+            return Err(problem::method_not_allowed());
+        }
+    };
+    respond(view, answer, server.now())
+}
+
+/// An answer of the simulated server, in the form that was asked for.
+///
+/// # Errors
+/// 406 where it does not take that form.
+pub(super) fn respond(view: &View, answer: Response, now: Timestamp) -> Result<Reply, Refusal> {
+    let body = match &answer.body {
+        ResponseBody::Object(object) => view.object(object, now)?,
+        ResponseBody::Status(status) => status.to_json(),
+        ResponseBody::Virtual(object) => Value::clone(object),
+        ResponseBody::List(list) => {
+            let meta = ListMeta {
+                resource_version: list.revision,
+                ..ListMeta::default()
+            };
+            view.list(&list.items, &meta, now)?
+        }
+    };
+    Ok(Reply::json(answer.code, &body).with_warnings(answer.warnings))
+}
+
+/// Carries a write out, or, in a dry run, tells what it would answer.
+fn store(
+    server: &mut ApiServer,
+    call: &Call,
+    kind: KindId,
+    work: impl FnOnce(&mut ApiServer) -> Response,
+) -> Response {
+    if !call.dry_run {
+        return work(server);
+    }
+    let stored = server.object(kind, &call.namespace, &call.name);
+    let version = stored.map(|object| object.meta.resource_version.clone());
+    unversioned(work(&mut server.clone()), version.unwrap_or_default())
+}
+
+/// The answer of a dry run: no revision was made, so the object shows the version that it has.
+fn unversioned(mut answer: Response, version: ResourceVersion) -> Response {
+    match &mut answer.body {
+        ResponseBody::Object(object) if object.meta.resource_version != version => {
+            let mut shown = StoredObject::clone(object);
+            shown.meta.resource_version = version;
+            *object = Arc::new(shown);
+        }
+        ResponseBody::Virtual(object) => {
+            if let Some(shown) = object.pointer_mut("/metadata/resourceVersion") {
+                *shown = version.as_str().into();
+            }
+        }
+        ResponseBody::Object(_) | ResponseBody::Status(_) | ResponseBody::List(_) => {}
+    }
+    answer
+}
+
+/// What the body of a request should be, for messages.
+fn expected_kind<'a>(call: &Call, view: &'a View) -> &'a str {
+    match &*call.subresource {
+        "scale" => "Scale",
+        "eviction" => "Eviction",
+        "binding" => "Binding",
+        _ => &view.resource.kind,
+    }
+}
+
+fn create(server: &mut ApiServer, call: &Call, kind: KindId, body: Value) -> Response {
+    let resource = &server.catalog()[kind];
+    if resource.group.is_empty() && &*resource.resource == "bindings" {
+        // The old way to bind a pod: the binding has the pod's name.
+        let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        return match server.resolve("", "v1", "pods") {
+            Ok(pods) => server.create_subresource(pods, &call.namespace, &name, "binding", body),
+            Err(answer) => answer,
+        };
+    }
+    if call.subresource.is_empty() {
+        server.create_json(kind, &call.namespace, body)
+    } else {
+        server.create_subresource(kind, &call.namespace, &call.name, &call.subresource, body)
+    }
+}
+
+fn update(server: &mut ApiServer, call: &Call, kind: KindId, body: Value) -> Response {
+    if call.subresource.is_empty() {
+        server.update_json(kind, &call.namespace, &call.name, body)
+    } else {
+        server.update_subresource(kind, &call.namespace, &call.name, &call.subresource, body)
+    }
+}
+
+/// The patch of a request, to be carried out on a server.
+fn patch<'a>(
+    call: &'a Call,
+    kind: KindId,
+    query: &Query,
+    request: &'a http::Request<Bytes>,
+) -> Result<impl FnOnce(&mut ApiServer) -> Response + 'a, Refusal> {
+    let content_type = body::content_type(request);
+    let applied = if content_type == APPLY {
+        options::apply_options(query, true)?;
+        Some(
+            body::yaml(request.body())
+                .map_err(|why| problem::bad_request(format!("error decoding YAML: {why}")))?,
+        )
+    } else {
+        options::apply_options(query, false)?;
+        None
+    };
+    let options = ApplyOptions {
+        field_manager: query.text("fieldManager").to_owned(),
+        force: query.flag("force") == Some(true),
+    };
+    Ok(move |server: &mut ApiServer| {
+        let (namespace, name, part) = (&*call.namespace, &*call.name, &*call.subresource);
+        match applied {
+            Some(applied) => {
+                let part = (!part.is_empty()).then_some(part);
+                server.apply(kind, namespace, name, part, applied, &options)
+            }
+            None if part.is_empty() => server.patch(kind, namespace, name, content_type, request.body()),
+            None => server.patch_subresource(kind, namespace, name, part, content_type, request.body()),
+        }
+    })
+}
+
+/// Deletes what a list with the same selectors shows.
+fn delete_collection(
+    server: &mut ApiServer,
+    call: &Call,
+    kind: KindId,
+    query: &Query,
+    request: &http::Request<Bytes>,
+) -> Result<Response, Refusal> {
+    let options = deletion::options(query, request)?;
+    let list = ListOptions::read(query, call.verb, server.version())?;
+    let namespace = collection_namespace(call);
+    Ok(server.delete_collection_filtered(kind, namespace, &list.filter, &options))
+}

@@ -1,0 +1,237 @@
+//! Decides how the cluster is served on a socket: HTTP/1.1 on 127.0.0.1, for `kubectl` and clients in other languages.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    net::SocketAddr,
+    path::Path,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+use crate::{
+    Cluster,
+    body::ResponseBody,
+    service::{BoxError, ClientService},
+};
+
+/// A cluster that is served on a loopback socket, until this is dropped. Made by [`Cluster::serve`].
+///
+/// There is no TLS and no authentication: whoever can reach the machine's loopback device can use it.
+#[must_use = "the server stops when this is dropped"]
+pub struct Loopback {
+    address: SocketAddr,
+    url: String,
+    stop: watch::Sender<bool>,
+    accepting: tokio::task::JoinHandle<()>,
+}
+
+impl fmt::Debug for Loopback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loopback")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Serves the cluster on a free port of 127.0.0.1.
+    ///
+    /// Other processes wait in real time: run tokio's clock unpaused, let the cluster [follow it](crate::Builder::follow_tokio_clock), and let the control plane
+    /// [work by itself](Cluster::run).
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+    /// use kubegc_testkit::Cluster;
+    /// let cluster = Cluster::builder().follow_tokio_clock(true).build()?;
+    /// let (loopback, running) = (cluster.serve().await?, cluster.run());
+    /// loopback.write_kubeconfig("kubeconfig".as_ref())?;
+    /// // KUBECONFIG=kubeconfig kubectl get namespaces
+    /// # drop((loopback, running)); Ok(()) }
+    /// ```
+    pub async fn serve(&self) -> io::Result<Loopback> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let service = ClientService::new(self, None);
+        let accepting = tokio::spawn(accept(listener, service, stopped));
+        Ok(Loopback {
+            address,
+            url: format!("http://{address}"),
+            stop,
+            accepting,
+        })
+    }
+}
+
+impl Loopback {
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as a URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A kubeconfig for this server, as YAML.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        let url = &self.url;
+        format!(
+            "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: testkit
+  cluster:
+    server: {url}
+contexts:
+- name: testkit
+  context:
+    cluster: testkit
+    namespace: default
+    user: testkit
+current-context: testkit
+users:
+- name: testkit
+  user: {{}}
+"
+        )
+    }
+
+    /// Writes the kubeconfig to a file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
+        std::fs::write(path, self.kubeconfig())
+    }
+
+    /// Stops serving: answers that are under way are finished, watches end, connections close.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        // The task ends by itself; that it panicked is no reason to panic here.
+        let _ended = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Loopback {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// Accepts connections until it is told to stop, and then waits for those that are open.
+async fn accept(listener: TcpListener, service: ClientService, stopped: watch::Receiver<bool>) {
+    let mut connections = tokio::task::JoinSet::new();
+    let mut stop = stopped.clone();
+    loop {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => break,
+            accepted = listener.accept() => {
+                // A connection that broke before it began concerns nobody else.
+                if let Ok((stream, _)) = accepted {
+                    connections.spawn(talk(stream, service.clone(), stopped.clone()));
+                }
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn talk(stream: TcpStream, service: ClientService, mut stop: watch::Receiver<bool>) {
+    let service = Wire {
+        service,
+        stop: stop.clone(),
+    };
+    // Small answers are sent at once. Where the socket is gone already, the connection says so.
+    let _immediate = stream.set_nodelay(true);
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // A client that breaks off is no failure of the server.
+        _ended = connection.as_mut() => return,
+        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ended = connection.await;
+}
+
+/// The cluster as hyper calls it.
+struct Wire {
+    service: ClientService,
+    stop: watch::Receiver<bool>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Wire {
+    type Response = Response<UntilStopped>;
+    /// hyper closes the connection on an error: what clients see of an injected one.
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let answer = self.service.begin(request);
+        let mut stop = self.stop.clone();
+        Box::pin(async move {
+            let answer = answer.await?;
+            let stopped = Box::pin(async move {
+                // The sender is gone where the server is: that is a stop as well.
+                let _stopped = stop.wait_for(|stop| *stop).await;
+            });
+            Ok(answer.map(|body| UntilStopped { body, stopped }))
+        })
+    }
+}
+
+/// An answer's body that ends when the server stops: watches would go on for ever.
+pub(crate) struct UntilStopped {
+    body: ResponseBody,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Body for UntilStopped {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            // Whole bodies are never pending.
+            Poll::Pending => self.stopped.as_mut().poll(context).map(|()| None),
+            ready => ready,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

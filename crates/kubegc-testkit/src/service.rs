@@ -1,0 +1,241 @@
+//! Decides how a request of a client becomes an answer: faults first, then the server, then the audit.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kubegc_core::{Clock, Timestamp};
+use kubegc_sim::ApiServer;
+
+use crate::{
+    Cluster,
+    audit::Asked,
+    body::{ResponseBody, WatchEnd},
+    cluster::Inner,
+    fault::{self, Fault},
+    http::{Answer, Call, answer, read_call},
+};
+
+/// What goes wrong on the way, as HTTP clients take it.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The service behind a `kube::Client`.
+#[derive(Clone)]
+pub(crate) struct ClientService {
+    inner: Arc<Inner>,
+    client: Option<Arc<str>>,
+}
+
+impl ClientService {
+    pub(crate) fn new(cluster: &Cluster, client: Option<Arc<str>>) -> Self {
+        Self {
+            inner: Arc::clone(&cluster.inner),
+            client,
+        }
+    }
+
+    /// Begins a request. It counts as under way until the future is done or dropped.
+    pub(crate) fn begin<B>(
+        &self,
+        request: Request<B>,
+    ) -> impl Future<Output = Result<Response<ResponseBody>, BoxError>> + Send + use<B>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let under_way = UnderWay::begin(&self.inner);
+        let client = self.client.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(Into::into)?.to_bytes();
+            let mut request = Request::from_parts(parts, body);
+            if let Some(client) = &client
+                && let Ok(value) = http::HeaderValue::from_str(client)
+            {
+                let headers = request.headers_mut();
+                headers.entry(http::header::USER_AGENT).or_insert(value);
+            }
+            under_way.perform(client.as_deref(), &request).await
+        }
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for ClientService
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.begin(request))
+    }
+}
+
+/// A request that has begun.
+struct UnderWay {
+    inner: Arc<Inner>,
+    number: u64,
+}
+
+impl UnderWay {
+    fn begin(inner: &Arc<Inner>) -> Self {
+        let number = {
+            let mut state = inner.state.lock();
+            let number = state.number();
+            state.requests.insert(number, None);
+            number
+        };
+        inner.pulse.beat();
+        Self {
+            inner: Arc::clone(inner),
+            number,
+        }
+    }
+
+    fn hold(&self, until: Option<Timestamp>) {
+        self.inner.state.lock().requests.insert(self.number, until);
+        self.inner.pulse.beat();
+    }
+
+    async fn perform(
+        &self,
+        client: Option<&str>,
+        request: &Request<Bytes>,
+    ) -> Result<Response<ResponseBody>, BoxError> {
+        let inner = &self.inner;
+        let met = inner.shared.with(|server| {
+            let call = read_call(server, request);
+            let client = client_name(client, &call);
+            let fault = inner.state.lock().faults.meet(&client, &call);
+            match fault {
+                Some(Fault::Delay(by)) => Met::Late(server.now().saturating_add(by)),
+                fault => Met::Answered(inner.answer(server, &client, &call, request, fault)),
+            }
+        });
+        let until = match met {
+            Met::Answered(answered) => return answered.map_err(Into::into),
+            Met::Late(until) => until,
+        };
+        self.hold(Some(until));
+        inner.clock.sleep_until(until).await;
+        self.hold(None);
+        let answered = inner.shared.with(|server| {
+            let call = read_call(server, request);
+            let client = client_name(client, &call);
+            inner.answer(
+                server,
+                &client,
+                &call,
+                request,
+                Some(Fault::Delay(std::time::Duration::ZERO)),
+            )
+        });
+        answered.map_err(Into::into)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.inner.state.lock().requests.remove(&self.number);
+        self.inner.pulse.beat();
+    }
+}
+
+enum Met {
+    Answered(Result<Response<ResponseBody>, io::Error>),
+    Late(Timestamp),
+}
+
+/// The name that the cluster knows a client by: the one that it was given, or the first word of its user agent.
+fn client_name(given: Option<&str>, call: &Call) -> String {
+    let first_word = || call.user_agent.split_whitespace().next();
+    given.or_else(first_word).unwrap_or("client").to_owned()
+}
+
+/// What a client sees of a broken connection.
+pub(crate) fn broken() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionReset,
+        "connection reset: injected by the test",
+    )
+}
+
+impl Inner {
+    /// Performs a request, or does not, and notes it.
+    fn answer(
+        self: &Arc<Self>,
+        server: &mut ApiServer,
+        client: &str,
+        call: &Call,
+        request: &Request<Bytes>,
+        fault: Option<Fault>,
+    ) -> Result<Response<ResponseBody>, io::Error> {
+        let at = server.now();
+        let asked = Asked {
+            client,
+            call,
+            body_bytes: request.body().len(),
+            at,
+            since_start: at.since(self.began),
+            fault: fault.as_ref().map(Fault::word),
+        };
+        let note = |code, body: &[u8]| {
+            let entry = asked.answered(code, body);
+            self.note(&mut self.state.lock(), entry);
+        };
+        let answered = match &fault {
+            Some(Fault::Disconnect) => {
+                note(None, &[]);
+                return Err(broken());
+            }
+            Some(Fault::Refuse {
+                code,
+                retry_after_seconds,
+            }) => Answer::Whole(fault::refusal(call, *code, *retry_after_seconds)),
+            _ => answer(server, call, request),
+        };
+        match answered {
+            Answer::Whole(response) => {
+                if fault == Some(Fault::LoseAnswer) {
+                    note(None, response.body());
+                    return Err(broken());
+                }
+                note(Some(response.status().as_u16()), response.body());
+                Ok(response.map(ResponseBody::whole))
+            }
+            Answer::Stream { head, watch } => {
+                if fault == Some(Fault::LoseAnswer) {
+                    note(None, &[]);
+                    return Err(broken());
+                }
+                note(Some(head.status().as_u16()), &[]);
+                let end = WatchEnd::of(fault.as_ref());
+                let what = format!("{client} watching {}", asked_for(call)).into();
+                Ok(head.map(|()| ResponseBody::watch(self, what, watch, end)))
+            }
+        }
+    }
+}
+
+/// What a watch is of, in words.
+fn asked_for(call: &Call) -> String {
+    if call.namespace.is_empty() {
+        call.resource.clone()
+    } else {
+        format!("{} in {}", call.resource, call.namespace)
+    }
+}

@@ -1,0 +1,213 @@
+//! What failing assertions say: what is there, what holds it, who did it, what would make it go.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{Api, api::DeleteParams};
+use kubegc_testkit::{Cluster, Name, Standing};
+
+use crate::support::{blocking_owner, config_map, config_maps, create, delete, owner};
+
+/// The message of an assertion that fails.
+fn message(assertion: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(assertion)).unwrap_err();
+    *panic.downcast::<String>().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lives_is_told_with_its_owners() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    let b = create(&api, &config_map("b", &[], &[])).await;
+    let shared = create(&api, &config_map("shared", &[owner(&a), owner(&b)], &[])).await;
+    delete(&api, "a", &DeleteParams::default()).await;
+    assert_eq!(
+        message(|| cluster.assert_collected(&shared)),
+        "\
+default/ConfigMap/shared
+  expected: gone
+       got: there, and nobody deletes it
+  its owner ConfigMap/a is gone
+  its owner ConfigMap/b is there
+  requests:
+    +0s client create configmaps default/shared -> 201
+    +0s client delete configmaps default/a -> 200
+  it goes once its owner ConfigMap/b is deleted"
+    );
+    cluster.settle().await.unwrap();
+    cluster.assert_survives(&shared);
+    assert_eq!(
+        message(|| cluster.assert_stuck(&b)),
+        "\
+default/ConfigMap/b
+  expected: being deleted and held by something
+       got: there, and nobody deletes it
+  its dependents: default/ConfigMap/shared
+  requests:
+    +0s client create configmaps default/b -> 201
+  it goes once somebody deletes it: it has no owner"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_told_with_who_deleted_it_and_why() {
+    let cluster = Cluster::new();
+    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    let b = create(&api, &config_map("b", &[owner(&a)], &[])).await;
+    delete(&api, "a", &DeleteParams::background()).await;
+    cluster.settle().await.unwrap();
+    cluster.assert_collected(&b);
+    assert_eq!(
+        message(|| cluster.assert_survives(&b)),
+        "\
+default/ConfigMap/b
+  expected: there, and not being deleted
+       got: gone
+  its owner ConfigMap/a is gone
+  requests:
+    +0s my-operator create configmaps default/b -> 201
+    +0s my-operator delete configmaps default/a -> 200
+    +0s garbage-collector delete configmaps default/b -> 200 because no owner of it is left"
+    );
+    // Another object under the name is not the one that was meant, unless only the name was said.
+    create(&api, &config_map("b", &[], &[])).await;
+    cluster.assert_collected(&b);
+    cluster.assert_survives(Name::of::<ConfigMap>("default", "b"));
+    assert_eq!(cluster.fate(&b).standing, Standing::Gone { replaced: true });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_is_told_with_what_holds_it() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    let b = create(&api, &config_map("b", &[blocking_owner(&a)], &["shop/hold"])).await;
+    delete(&api, "a", &DeleteParams::foreground()).await;
+    cluster.settle().await.unwrap();
+    assert_eq!(
+        message(|| cluster.assert_collected(&a)),
+        "\
+default/ConfigMap/a
+  expected: gone
+       got: being deleted, held by foregroundDeletion
+  its dependents: default/ConfigMap/b
+  requests:
+    +0s client create configmaps default/a -> 201
+    +0s client delete configmaps default/a -> 200
+  it goes once these dependents are gone: default/ConfigMap/b"
+    );
+    assert_eq!(
+        cluster.fate(&b).to_string(),
+        "\
+default/ConfigMap/b is being deleted, held by shop/hold
+  its owner ConfigMap/a is being deleted and waits for its dependents
+  requests:
+    +0s client create configmaps default/b -> 201
+    +0s client delete configmaps default/a -> 200
+    +0s garbage-collector delete configmaps default/b -> 200 because an owner waits for it to go, and no other is there
+  it goes once finalizer shop/hold is removed by whoever set it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_never_there_is_told_with_what_is() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    create(&api, &config_map("settings", &[], &[])).await;
+    let slip = Name::of::<ConfigMap>("default", "setings");
+    assert_eq!(
+        message(|| cluster.assert_collected(&slip)),
+        "default/ConfigMap/setings\n  expected: gone\n       got: never there; there is settings"
+    );
+    let nothing = Name::of::<ConfigMap>("kube-public", "x");
+    assert_eq!(
+        message(|| cluster.assert_survives(&nothing)),
+        "kube-public/ConfigMap/x\n  expected: there, and not being deleted\n       got: never there, nor any other of its kind"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_about_to_change_is_not_taken_for_settled() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    let b = create(&api, &config_map("b", &[owner(&a)], &[])).await;
+    delete(&api, "a", &DeleteParams::background()).await;
+    let expected = "and the control plane has more to do, after which it is gone: call settle() first";
+    for message in [
+        message(|| cluster.assert_survives(&b)),
+        message(|| cluster.assert_collected(&b)),
+    ] {
+        assert!(message.contains(expected), "{message}");
+    }
+    // Looking ahead changed nothing.
+    assert!(api.get("b").await.is_ok());
+    assert_eq!(cluster.audit().by("garbage-collector").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_told_with_what_is_left_in_it() {
+    let cluster = Cluster::builder()
+        .namespace("shop")
+        .yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, finalizers: [shop/hold]}}")
+        .build()
+        .unwrap();
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    delete(&namespaces, "shop", &DeleteParams::default()).await;
+    cluster.settle().await.unwrap();
+    let shop = cluster.object::<Namespace>("", "shop");
+    cluster.assert_stuck(&shop);
+    let text = cluster.fate(&shop).to_string();
+    assert!(
+        text.starts_with("Namespace/shop is being deleted, held by kubernetes\n"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("it goes once it is empty of shop/ConfigMap/a"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_out_of_reach_are_told() {
+    let cluster = Cluster::builder()
+        .namespace("shop")
+        .yaml(
+            "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, uid: u-a}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: b, namespace: shop, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: u-a}]}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: u-a}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c, uid: u-c}]}
+",
+        )
+        .build()
+        .unwrap();
+    cluster.settle().await.unwrap();
+    // An owner in another namespace is none: upstream collects, and warns.
+    let b = cluster.fate(Name::of::<ConfigMap>("shop", "b"));
+    assert_eq!(b.standing, Standing::Gone { replaced: false });
+    assert_eq!(b.warnings.len(), 1, "{b}");
+    let volume = Name::of::<k8s_openapi::api::core::v1::PersistentVolume>("", "v");
+    cluster.assert_survives(&volume);
+    let text = cluster.fate(&volume).to_string();
+    assert!(
+        text.contains("its owner ConfigMap/a lives in a namespace, out of reach"),
+        "{text}"
+    );
+    let secret = cluster.fate(Name::of::<k8s_openapi::api::core::v1::Secret>("default", "s"));
+    assert!(secret.owners[0].retry.is_some(), "{secret}");
+    assert_eq!(secret.goes_once, ["the kind of its owner Cart/c is served"]);
+}

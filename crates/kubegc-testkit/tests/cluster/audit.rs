@@ -1,0 +1,68 @@
+//! What audits tell.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use kubegc_testkit::{Cluster, http::Verb};
+
+use crate::support::{config_map, create, delete};
+
+#[tokio::test(start_paused = true)]
+async fn every_request_is_a_line() {
+    let cluster = Cluster::new();
+    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("one/v1"));
+    create(&api, &config_map("a", &[], &[])).await;
+    let mut generated = config_map("", &[], &[]);
+    generated.metadata.name = None;
+    generated.metadata.generate_name = Some("gen-".to_owned());
+    let generated = create(&api, &generated).await.metadata.name.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    api.list(&ListParams::default()).await.unwrap();
+    let everywhere: Api<ConfigMap> = Api::all(cluster.client_as("two"));
+    everywhere.list(&ListParams::default()).await.unwrap();
+    let label = Patch::Merge(serde_json::json!({"metadata": {"labels": {"a": "b"}}}));
+    api.patch("a", &PatchParams::default(), &label).await.unwrap();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    api.create(&dry, &config_map("dry", &[], &[])).await.unwrap();
+    api.get("gone").await.unwrap_err();
+    delete(&api, "a", &DeleteParams::default()).await;
+    cluster.client_as("two").apiserver_version().await.unwrap();
+
+    let audit = cluster.audit();
+    assert_eq!(
+        audit.to_string(),
+        format!(
+            "\
++0s one/v1 create configmaps default/a -> 201
++0s one/v1 create configmaps default/{generated} -> 201
++1.5s one/v1 list configmaps default/ -> 200
++1.5s two list configmaps -> 200
++1.5s one/v1 patch configmaps default/a -> 200
++1.5s one/v1 create configmaps default/dry (dry run) -> 201
++1.5s one/v1 get configmaps default/gone -> 404
++1.5s one/v1 delete configmaps default/a -> 200
++1.5s two request /version -> 200
+"
+        )
+    );
+    assert_eq!((audit.len(), audit.last_number()), (9, 9));
+    assert_eq!(audit.writes().len(), 4);
+    assert_eq!(audit.by("one").len(), 7, "by the name before the slash");
+    assert_eq!(audit.by("on").len(), 0);
+    assert_eq!(audit.verb(Verb::List).by("two").len(), 1);
+    assert_eq!(
+        audit.resource("configmaps").namespace("default").name("a").len(),
+        3
+    );
+    assert_eq!(audit.after(7).len(), 2);
+    let patched = audit.verb(Verb::Patch);
+    let patched = patched.entries().next().unwrap();
+    assert!(patched.is_about("", "configmaps", "default", "a") && patched.is_success());
+    assert_eq!(patched.body_bytes, r#"{"metadata":{"labels":{"a":"b"}}}"#.len());
+    assert!(!patched.resource_version.is_empty() && !patched.uid.is_empty());
+}

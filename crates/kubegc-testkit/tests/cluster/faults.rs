@@ -1,0 +1,210 @@
+//! Faults as clients see them.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
+};
+use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
+
+use crate::support::{config_map, config_maps, create};
+
+#[tokio::test(start_paused = true)]
+async fn refusals_are_statuses_and_leave_nothing_behind() {
+    for (code, reason) in [
+        (400, "BadRequest"),
+        (401, "Unauthorized"),
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (409, "Conflict"),
+        (410, "Expired"),
+        (422, "Invalid"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ] {
+        let cluster = Cluster::new();
+        cluster.faults().add(Rule::new(Fault::status(code)).on_writes());
+        let api = config_maps(&cluster);
+        let error = api
+            .create(&PostParams::default(), &config_map("a", &[], &[]))
+            .await
+            .unwrap_err();
+        let kube::Error::Api(status) = error else {
+            panic!("{error}");
+        };
+        assert_eq!((status.code, &*status.reason), (code, reason));
+        let details = status.details.unwrap();
+        assert_eq!(
+            details.retry_after_seconds,
+            u32::from(matches!(code, 429 | 503)),
+            "{code}"
+        );
+        assert!(cluster.find::<ConfigMap>("default", "a").is_none());
+        // Once, and no more.
+        create(&api, &config_map("a", &[], &[])).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_say_which_requests_and_when() {
+    let cluster = Cluster::new();
+    let faults = cluster.faults();
+    faults.add(
+        Rule::new(Fault::status(500))
+            .on(Verb::Get)
+            .name("a")
+            .skip(1)
+            .times(2),
+    );
+    faults.add(
+        Rule::new(Fault::status(403))
+            .on(Verb::List)
+            .resource("configmaps")
+            .always(),
+    );
+    faults.add(Rule::new(Fault::Disconnect).client("unlucky").times(1));
+    let api = config_maps(&cluster);
+    for name in ["a", "b"] {
+        create(&api, &config_map(name, &[], &[])).await;
+    }
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(api.get("a").await.is_ok());
+        assert!(api.get("b").await.is_ok());
+    }
+    assert_eq!(seen, [true, false, false, true]);
+    for _ in 0..3 {
+        assert!(api.list(&ListParams::default()).await.is_err());
+    }
+    let unlucky: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("unlucky"));
+    assert!(matches!(unlucky.get("b").await, Err(kube::Error::Service(_))));
+    assert!(unlucky.get("b").await.is_ok());
+    assert_eq!(faults.injected(), 6);
+    let counts: Vec<_> = faults.counts().into_iter().collect();
+    assert_eq!(counts, [("disconnected", 1), ("refused", 5)]);
+    faults.clear();
+    assert!(api.list(&ListParams::default()).await.is_ok());
+    assert_eq!(faults.injected(), 6, "what was injected stays counted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_of_a_request_that_was_performed() {
+    let cluster = Cluster::new();
+    cluster.faults().add(Rule::new(Fault::LoseAnswer));
+    let api = config_maps(&cluster);
+    assert!(
+        api.create(&PostParams::default(), &config_map("a", &[], &[]))
+            .await
+            .is_err()
+    );
+    assert!(api.get("a").await.is_ok());
+    assert_eq!(
+        cluster.audit().writes().to_string(),
+        "+0s client create configmaps default/a -> no answer (injected: answer lost)\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_passes_by_the_clusters_clock() {
+    let cluster = Cluster::new();
+    cluster
+        .faults()
+        .add(Rule::new(Fault::Delay(Duration::from_secs(9))));
+    let start = cluster.now();
+    let made = create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
+    assert_eq!(cluster.now().since(start), Duration::from_secs(9));
+    assert_eq!(
+        made.metadata.creation_timestamp.unwrap().0.to_string(),
+        "2026-01-01T00:00:09Z"
+    );
+}
+
+/// What a watch delivers: names, or what ended it.
+async fn watched(api: &Api<ConfigMap>) -> Vec<String> {
+    let mut stream = std::pin::pin!(api.watch(&WatchParams::default(), "0").await.unwrap());
+    let mut out = Vec::new();
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(1), stream.try_next()).await;
+        match next {
+            Err(_) => out.push("open".to_owned()),
+            Ok(Ok(None)) => out.push("end".to_owned()),
+            Ok(Err(error)) => out.push(format!("broken: {}", error.to_string().contains("reset"))),
+            Ok(Ok(Some(WatchEvent::Error(status)))) => {
+                out.push(format!("{} {}", status.code, status.reason));
+                continue;
+            }
+            Ok(Ok(Some(WatchEvent::Added(object)))) => {
+                out.push(object.metadata.name.unwrap());
+                continue;
+            }
+            Ok(Ok(Some(other))) => panic!("{other:?}"),
+        }
+        return out;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_end_break_and_expire_after_so_many_events() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    for name in ["a", "b", "c"] {
+        create(&api, &config_map(name, &[], &[])).await;
+    }
+    let faults = [
+        Fault::EndWatch { after_events: 2 },
+        Fault::BreakWatch { after_events: 1 },
+        Fault::ExpireWatch { after_events: 0 },
+        Fault::EndWatch { after_events: 7 },
+    ];
+    for fault in faults {
+        cluster.faults().add(Rule::new(fault).resource("configmaps"));
+    }
+    // Lists are no watches: the rules wait for one.
+    api.list(&ListParams::default()).await.unwrap();
+    let expected: [&[&str]; 5] = [
+        &["a", "b", "end"],
+        &["a", "broken: true"],
+        &["410 Expired", "end"],
+        &["a", "b", "c", "open"],
+        &["a", "b", "c", "open"],
+    ];
+    for expected in expected {
+        assert_eq!(watched(&api).await, expected);
+    }
+    assert_eq!(cluster.faults().injected(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draws_depend_on_the_seed_alone() {
+    let run = |seed| async move {
+        let cluster = Cluster::new();
+        let api = config_maps(&cluster);
+        create(&api, &config_map("a", &[], &[])).await;
+        cluster
+            .faults()
+            .draw(seed, 300, vec![Fault::status(500), Fault::Disconnect]);
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            seen.push(match api.get("a").await {
+                Ok(_) => 0,
+                Err(kube::Error::Api(_)) => 1,
+                Err(_) => 2,
+            });
+        }
+        assert_eq!(
+            cluster.faults().injected(),
+            seen.iter().filter(|one| **one != 0).count() as u64
+        );
+        seen
+    };
+    let first = run(1).await;
+    assert_eq!(first, run(1).await);
+    assert_ne!(first, run(2).await);
+    let failed = first.iter().filter(|one| **one != 0).count();
+    assert!((15..=45).contains(&failed), "{failed} of 100");
+}

@@ -1,0 +1,13 @@
+//! The cluster as test authors use it: through clients, and by what it says of itself.
+
+mod assertions;
+mod audit;
+mod faults;
+#[cfg(feature = "loopback")]
+mod loopback;
+mod probe;
+mod rest;
+mod soak;
+mod support;
+mod time;
+mod watches;

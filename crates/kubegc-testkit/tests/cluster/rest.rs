@@ -1,0 +1,263 @@
+//! When a cluster is at rest: settle, step, and what keeps it from resting.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use kubegc_testkit::{Cluster, Fault, Rest, Rule, http::Verb};
+
+use crate::support::{config_map, config_maps, create, delete, owner};
+
+/// A task that answers each change of a ConfigMap with a label, once.
+async fn labels_everything(api: Api<ConfigMap>) {
+    let changes = watcher(api.clone(), watcher::Config::default()).applied_objects();
+    let labelled = changes.try_for_each(|object| {
+        let api = api.clone();
+        async move {
+            if object.metadata.labels.is_none() {
+                let label = Patch::Merge(serde_json::json!({"metadata": {"labels": {"seen": "yes"}}}));
+                let name = object.metadata.name.unwrap();
+                api.patch(&name, &PatchParams::default(), &label).await.unwrap();
+            }
+            Ok(())
+        }
+    });
+    labelled.await.unwrap();
+}
+
+async fn tasks_have_reacted_when_it_is_at_rest() {
+    // On a busy machine, other threads may take their time.
+    let cluster = Cluster::builder()
+        .patience(Duration::from_millis(250))
+        .build()
+        .unwrap();
+    let api = config_maps(&cluster);
+    let task = tokio::spawn(labels_everything(Api::default_namespaced(
+        cluster.client_as("labeller"),
+    )));
+    for name in ["a", "b", "c"] {
+        create(&api, &config_map(name, &[], &[])).await;
+    }
+    let settled = cluster.settle().await.unwrap();
+    assert_eq!(settled.rest, Rest::Quiet);
+    assert_eq!(settled.unread, []);
+    let labelled = cluster
+        .find_all::<ConfigMap>()
+        .into_iter()
+        .filter(|one| one.metadata.labels.is_some());
+    assert_eq!(labelled.count(), 3);
+    assert_eq!(cluster.audit().by("labeller").writes().len(), 3);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_have_reacted_with_a_paused_clock() {
+    tasks_have_reacted_when_it_is_at_rest().await;
+}
+
+#[tokio::test]
+async fn tasks_have_reacted_with_a_running_clock() {
+    tasks_have_reacted_when_it_is_at_rest().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_have_reacted_on_other_threads() {
+    tasks_have_reacted_when_it_is_at_rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_are_single_requests_between_which_a_test_can_act() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    let b = create(&api, &config_map("b", &[owner(&a)], &[])).await;
+    delete(&api, "a", &DeleteParams::background()).await;
+    let mut steps = Vec::new();
+    while let Some(step) = cluster.step().await {
+        steps.push(step.to_string());
+    }
+    assert_eq!(
+        steps,
+        [
+            "+0s garbage-collector get configmaps default/b -> 200 because its owners are to be verified",
+            "+0s garbage-collector delete configmaps default/b -> 200 because no owner of it is left",
+        ]
+    );
+    assert_eq!(cluster.step().await, None);
+    cluster.assert_collected(&b);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_is_replaced_in_the_middle_goes_on() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    let b = create(&api, &config_map("b", &[owner(&a)], &[])).await;
+    delete(&api, "a", &DeleteParams::background()).await;
+    assert!(cluster.step().await.is_some());
+    cluster.stop_collector();
+    assert!(!cluster.has_collector());
+    cluster.settle().await.unwrap();
+    cluster.assert_survives(&b);
+    cluster.restart_collector();
+    cluster.settle().await.unwrap();
+    cluster.assert_collected(&b);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_collector_only_garbage_stays() {
+    let cluster = Cluster::builder()
+        .without_collector()
+        .namespace("shop")
+        .yaml(
+            "
+apiVersion: v1
+kind: Secret
+metadata: {name: s, ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: gone}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: t, namespace: shop}
+",
+        )
+        .build()
+        .unwrap();
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.client());
+    delete(&namespaces, "shop", &DeleteParams::default()).await;
+    cluster.settle_within(Duration::from_secs(60)).await.unwrap();
+    cluster.assert_survives(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Secret>(
+        "default", "s",
+    ));
+    cluster.assert_collected(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Secret>(
+        "shop", "t",
+    ));
+    cluster.assert_collected(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Namespace>(
+        "", "shop",
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_loop_with_the_collector_is_shown() {
+    let cluster = Cluster::builder().calls_max(2_000).build().unwrap();
+    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("eager-operator"));
+    // Creates an object whose owner is not there, again and again.
+    let nobody = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        name: "nobody".to_owned(),
+        uid: "u-1".to_owned(),
+        ..Default::default()
+    };
+    let task = tokio::spawn(async move {
+        loop {
+            if api.get_opt("child").await.unwrap().is_none() {
+                create(&api, &config_map("child", std::slice::from_ref(&nobody), &[])).await;
+            }
+            let mut changes = std::pin::pin!(watcher(api.clone(), watcher::Config::default()));
+            loop {
+                if let watcher::Event::Delete(_) = changes.try_next().await.unwrap().unwrap() {
+                    break;
+                }
+            }
+        }
+    });
+    let error = cluster.settle().await.unwrap_err();
+    assert!(error.calls > 2_000);
+    let busiest: Vec<&str> = error.busiest.iter().map(|(what, _)| &**what).collect();
+    for expected in [
+        "eager-operator create configmaps default/child",
+        "garbage-collector delete configmaps default/child because no owner of it is left",
+    ] {
+        assert!(busiest.contains(&expected), "{busiest:?}");
+    }
+    let text = error.to_string();
+    assert!(text.starts_with("the cluster is not at rest after 2"), "{text}");
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_reads_is_told_of_and_keeps_nobody_from_resting() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let mut changes = std::pin::pin!(watcher(
+        Api::<ConfigMap>::default_namespaced(cluster.client_as("sleepy")),
+        watcher::Config::default()
+    ));
+    // Init, and the end of the first list.
+    changes.try_next().await.unwrap();
+    changes.try_next().await.unwrap();
+    let nothing = tokio::time::timeout(Duration::from_secs(1), changes.try_next()).await;
+    assert!(nothing.is_err());
+    create(&api, &config_map("a", &[], &[])).await;
+    let settled = cluster.settle().await.unwrap();
+    assert_eq!(settled.unread, ["sleepy watching configmaps in default".into()]);
+    let change = changes.try_next().await.unwrap().unwrap();
+    assert!(matches!(change, watcher::Event::Apply(_)), "{change:?}");
+    let nothing = tokio::time::timeout(Duration::from_secs(1), changes.try_next()).await;
+    assert!(nothing.is_err());
+    assert_eq!(cluster.settle().await.unwrap().unread, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_held_back_is_waited_for() {
+    let cluster = Cluster::new();
+    cluster
+        .faults()
+        .add(Rule::new(Fault::Delay(Duration::from_secs(5))).on(Verb::Create));
+    let api = config_maps(&cluster);
+    let task = tokio::spawn(async move { create(&api, &config_map("late", &[], &[])).await });
+    let settled = cluster.settle().await.unwrap();
+    assert_eq!(
+        settled.rest.to_string(),
+        "waiting until 2026-01-01T00:00:05Z for a request that is held back"
+    );
+    let settled = cluster.settle_within(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(
+        settled.to_string(),
+        "quiet\n+5s client create configmaps default/late -> 201 (injected: delayed)\n"
+    );
+    task.await.unwrap();
+}
+
+/// A task that writes whenever it sees its own write.
+async fn chases_its_tail(api: Api<ConfigMap>) {
+    let mut changes = std::pin::pin!(watcher(api.clone(), watcher::Config::default()).applied_objects());
+    let mut round = 0;
+    while let Some(object) = changes.try_next().await.unwrap() {
+        round += 1;
+        let touch = Patch::Merge(serde_json::json!({"data": {"round": round.to_string()}}));
+        api.patch(&object.metadata.name.unwrap(), &PatchParams::default(), &touch)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_never_rests_does_not_hang_its_test() {
+    let cluster = Cluster::builder().calls_max(500).build().unwrap();
+    create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
+    let task = tokio::spawn(chases_its_tail(Api::default_namespaced(
+        cluster.client_as("tail-chaser"),
+    )));
+    let error = cluster.settle().await.unwrap_err();
+    assert_eq!(error.busiest[0].0, "tail-chaser patch configmaps default/a");
+    assert_eq!(cluster.step().await, None);
+    let other = cluster.clone();
+    let advancing = tokio::spawn(async move { other.advance(Duration::from_secs(1)).await });
+    let message = advancing
+        .await
+        .unwrap_err()
+        .into_panic()
+        .downcast::<String>()
+        .unwrap();
+    assert!(
+        message.contains("times: tail-chaser patch configmaps default/a"),
+        "{message}"
+    );
+    task.abort();
+}

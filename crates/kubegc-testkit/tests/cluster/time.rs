@@ -1,0 +1,120 @@
+//! Time: the cluster's, tokio's, and what happens when either moves.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::DeleteParams};
+use kubegc_core::{Clock, Timestamp};
+use kubegc_testkit::{Cluster, Rest};
+
+use crate::support::delete;
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {nodeName: n1, terminationGracePeriodSeconds: 30, containers: [{name: c, image: i}]}
+";
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_tokio_clock_and_the_cluster_move_together() {
+    let cluster = Cluster::new();
+    assert!(cluster.clock().follows_tokio());
+    let (start, before) = (cluster.now(), tokio::time::Instant::now());
+    cluster.advance(Duration::from_secs(7)).await;
+    assert_eq!(before.elapsed(), Duration::from_secs(7));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(cluster.now(), start.saturating_add(Duration::from_secs(10)));
+}
+
+#[tokio::test]
+async fn without_a_paused_clock_only_the_cluster_moves() {
+    let cluster = Cluster::new();
+    assert!(!cluster.clock().follows_tokio());
+    assert_eq!(cluster.now().to_string(), "2026-01-01T00:00:00Z");
+    let clock = cluster.clock();
+    let sleeper = tokio::spawn(async move {
+        clock
+            .sleep_until(Timestamp::parse("2026-01-02T00:00:00Z").unwrap())
+            .await
+    });
+    let settled = cluster.settle_within(Duration::from_secs(3600)).await.unwrap();
+    assert_eq!(
+        settled.rest.to_string(),
+        "waiting until 2026-01-02T00:00:00Z for a task that sleeps by the cluster's clock"
+    );
+    cluster.advance(Duration::from_secs(86_400)).await;
+    sleeper.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_ends_when_its_grace_is_over() {
+    let cluster = Cluster::builder().yaml(POD).build().unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    let pod = pods.get("web").await.unwrap();
+    delete(&pods, "web", &DeleteParams::default()).await;
+
+    let settled = cluster.settle().await.unwrap();
+    assert_eq!(settled.time_passed, Duration::ZERO);
+    assert_eq!(
+        settled.rest.to_string(),
+        "waiting until 2026-01-01T00:00:30Z for the end of default/Pod/web"
+    );
+    cluster.advance(Duration::from_secs(29)).await;
+    assert!(
+        !cluster
+            .settle()
+            .await
+            .unwrap()
+            .calls
+            .writes()
+            .entries()
+            .any(|_| true)
+    );
+    let settled = cluster.settle_within(Duration::from_secs(1)).await.unwrap();
+    assert_eq!(settled.time_passed, Duration::from_secs(1));
+    assert_eq!(
+        settled.to_string(),
+        "quiet\n+30s kubelet delete pods default/web -> 200 because default/Pod/web has ended\n"
+    );
+    cluster.assert_collected(&pod);
+}
+
+#[tokio::test]
+async fn time_passes_only_while_something_is_due_where_the_cluster_keeps_it() {
+    let cluster = Cluster::builder().yaml(POD).build().unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    delete(&pods, "web", &DeleteParams::default()).await;
+    let settled = cluster.settle_within(Duration::from_secs(3600)).await.unwrap();
+    assert_eq!(
+        (settled.rest, settled.time_passed),
+        (Rest::Quiet, Duration::from_secs(30))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_decided_is_tried_again_and_said() {
+    let cluster = Cluster::builder()
+        .yaml("{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c, uid: u1}]}}")
+        .build()
+        .unwrap();
+    let settled = cluster.settle().await.unwrap();
+    let Rest::Retrying { objects, .. } = &settled.rest else {
+        panic!("{}", settled.rest);
+    };
+    assert_eq!(objects[0].short(), "default/Cart/c");
+    let later = cluster.settle_within(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(later.time_passed, Duration::from_secs(60));
+    assert!(matches!(later.rest, Rest::Retrying { .. }), "{}", later.rest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_works_by_itself_needs_nobody_to_settle() {
+    let cluster = Cluster::builder().yaml(POD).build().unwrap();
+    let running = cluster.run();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    delete(&pods, "web", &DeleteParams::default()).await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert!(pods.get_opt("web").await.unwrap().is_none());
+    drop(running);
+}

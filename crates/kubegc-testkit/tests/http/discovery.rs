@@ -1,0 +1,218 @@
+//! What discovery tells, in both forms.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, at_version, text, widgets, world};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+
+fn entry(list: &Value, name: &str) -> Value {
+    let entries = list["resources"].as_array().expect("a list of resources");
+    let found = entries.iter().find(|entry| entry["name"] == name);
+    found.cloned().unwrap_or_else(|| panic!("no {name} in {list}"))
+}
+
+#[test]
+fn the_core_group_and_the_others_are_listed_in_upstreams_order() {
+    let mut world = world();
+    world.create(DEFINITIONS, &widgets());
+    assert_eq!(world.get("/api").json()["versions"], json!(["v1"]));
+    let groups = world.get("/apis").json();
+    let names: Vec<String> = groups["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .map(|group| text(&group["name"]))
+        .collect();
+    assert_eq!(names[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
+    assert_eq!(names.last().map(String::as_str), Some("example.com"));
+    let group = world.get("/apis/autoscaling").json();
+    assert_eq!(
+        (&group["kind"], &group["apiVersion"]),
+        (&json!("APIGroup"), &json!("v1"))
+    );
+    assert_eq!(group["preferredVersion"]["groupVersion"], "autoscaling/v2");
+    // Of a definition's versions the stable one is preferred, whatever comes first.
+    let group = world.get("/apis/example.com").json();
+    assert_eq!(group["preferredVersion"]["version"], "v1");
+    assert_eq!(group["versions"][1]["version"], "v1alpha1");
+}
+
+#[test]
+fn resources_tell_names_verbs_and_subresources() {
+    let mut world = world();
+    let core = world.get("/api/v1").json();
+    assert_eq!(
+        (&core["kind"], &core["groupVersion"]),
+        (&json!("APIResourceList"), &json!("v1"))
+    );
+    let pods = entry(&core, "pods");
+    assert_eq!(
+        pods,
+        json!({
+            "name": "pods",
+            "singularName": "pod",
+            "namespaced": true,
+            "kind": "Pod",
+            "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            "shortNames": ["po"],
+            "categories": ["all"],
+        })
+    );
+    let eviction = entry(&core, "pods/eviction");
+    assert_eq!(
+        (&eviction["group"], &eviction["version"]),
+        (&json!("policy"), &json!("v1"))
+    );
+    assert_eq!(
+        (&eviction["kind"], &eviction["verbs"]),
+        (&json!("Eviction"), &json!(["create"]))
+    );
+    assert_eq!(entry(&core, "namespaces/finalize")["verbs"], json!(["update"]));
+    assert_eq!(entry(&core, "pods/status")["kind"], "Pod");
+    assert_eq!(entry(&core, "componentstatuses")["verbs"], json!(["get", "list"]));
+    assert_eq!(entry(&core, "bindings")["verbs"], json!(["create"]));
+    let namespaces = text(&entry(&core, "namespaces")["verbs"].to_string().into());
+    assert!(!namespaces.contains("deletecollection"), "{namespaces}");
+    let apps = world.get("/apis/apps/v1").json();
+    assert_eq!(entry(&apps, "deployments")["shortNames"], json!(["deploy"]));
+    assert_eq!(entry(&apps, "deployments/scale")["kind"], "Scale");
+    let old = at_version("1.20").get("/api/v1").json();
+    assert_eq!(entry(&old, "pods")["singularName"], "");
+    assert_eq!(entry(&old, "pods/eviction")["version"], "v1beta1");
+}
+
+#[test]
+fn each_short_name_leads_to_one_resource_of_the_first_group_that_has_it() {
+    let mut world = world();
+    let all = everything(&mut world);
+    let mut seen = std::collections::BTreeMap::new();
+    for (group, resource) in &all {
+        for short in resource["shortNames"].as_array().into_iter().flatten() {
+            let name = text(&resource["name"]);
+            let first = seen.entry(text(short)).or_insert_with(|| name.clone());
+            assert_eq!(*first, name, "{short} in {group}");
+        }
+    }
+    for (short, resource) in [
+        ("po", "pods"),
+        ("cm", "configmaps"),
+        ("crd", "customresourcedefinitions"),
+        ("ing", "ingresses"),
+    ] {
+        assert_eq!(seen.get(short).map(String::as_str), Some(resource));
+    }
+}
+
+#[test]
+fn a_definition_brings_its_kinds_and_takes_them_away() {
+    let mut world = world();
+    assert_eq!(world.get("/apis/example.com/v1").code, 404);
+    world.create(DEFINITIONS, &widgets());
+    let list = world.get("/apis/example.com/v1").json();
+    let widget = entry(&list, "widgets");
+    assert_eq!(
+        (&widget["singularName"], &widget["shortNames"]),
+        (&json!("widget"), &json!(["wd"]))
+    );
+    assert_eq!(widget["categories"], json!(["all", "example"]));
+    assert_eq!(entry(&list, "widgets/status")["kind"], "Widget");
+    assert_eq!(entry(&list, "widgets/scale")["group"], "autoscaling");
+    let alpha = world.get("/apis/example.com/v1alpha1").json();
+    assert_eq!(alpha["resources"].as_array().map(Vec::len), Some(1));
+
+    let url = format!("{DEFINITIONS}/widgets.example.com");
+    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
+    assert_eq!(world.delete(&url).code, 200);
+    assert_eq!(world.get("/apis/example.com").code, 404);
+    assert_eq!(
+        world.get("/apis/example.com/v1/namespaces/shop/widgets").code,
+        404
+    );
+}
+
+#[test]
+fn aggregated_discovery_says_the_same_as_the_plain_one() {
+    let mut world = world();
+    world.create(DEFINITIONS, &widgets());
+    let plain = everything(&mut world);
+    let mut aggregated = Vec::new();
+    for path in ["/api", "/apis"] {
+        let reply = world.get_as(path, &format!("{V2},{V2BETA1},application/json"));
+        assert_eq!(reply.content_type, V2);
+        let list = reply.json();
+        assert_eq!(list["apiVersion"], "apidiscovery.k8s.io/v2");
+        for group in list["items"].as_array().expect("groups") {
+            for version in group["versions"].as_array().expect("versions") {
+                let name = text(&group["metadata"]["name"]);
+                let group = [&*name, &*text(&version["version"])].join("/");
+                for resource in version["resources"].as_array().expect("resources") {
+                    aggregated.push(flat(&group, "resource", resource));
+                    for part in resource["subresources"].as_array().into_iter().flatten() {
+                        let mut part = flat(&group, "subresource", part);
+                        part.1 = format!("{}/{}", text(&resource["resource"]), part.1);
+                        aggregated.push(part);
+                    }
+                }
+            }
+        }
+    }
+    let plain: Vec<_> = plain
+        .iter()
+        .map(|(group, entry)| flat(group, "name", entry))
+        .collect();
+    let sorted = |mut list: Vec<(String, String, String)>| {
+        list.sort();
+        list
+    };
+    assert_eq!(sorted(aggregated), sorted(plain));
+}
+
+#[test]
+fn aggregated_discovery_begins_with_its_releases() {
+    for (version, accept, content_type) in [
+        (
+            "1.26",
+            format!("{V2},{V2BETA1},application/json"),
+            "application/json",
+        ),
+        ("1.27", format!("{V2},{V2BETA1},application/json"), V2BETA1),
+        ("1.30", format!("{V2},{V2BETA1},application/json"), V2),
+        ("1.30", V2BETA1.to_owned(), V2BETA1),
+        ("1.36", "application/json".to_owned(), "application/json"),
+    ] {
+        let reply = at_version(version).get_as("/apis", &accept);
+        assert_eq!(
+            (reply.code, &*reply.content_type),
+            (200, content_type),
+            "{version} {accept}"
+        );
+    }
+    assert_eq!(at_version("1.26").get_as("/apis", V2).code, 406);
+}
+
+/// Group with version, name, verbs.
+fn flat(group: &str, key: &str, entry: &Value) -> (String, String, String) {
+    (group.to_owned(), text(&entry[key]), entry["verbs"].to_string())
+}
+
+/// Every entry of plain discovery, with its group and version.
+fn everything(world: &mut World) -> Vec<(String, Value)> {
+    let mut versions = vec![("/v1".to_owned(), "/api/v1".to_owned())];
+    for group in world.get("/apis").json()["groups"].as_array().expect("groups") {
+        for version in group["versions"].as_array().expect("versions") {
+            let version = text(&version["groupVersion"]);
+            versions.push((version.clone(), format!("/apis/{version}")));
+        }
+    }
+    let mut all = Vec::new();
+    for (group, url) in versions {
+        let list = world.get(&url).json();
+        for entry in list["resources"].as_array().expect("resources") {
+            all.push((group.clone(), entry.clone()));
+        }
+    }
+    all
+}

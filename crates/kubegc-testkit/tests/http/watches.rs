@@ -1,0 +1,382 @@
+//! Watches: where they begin, what enters and leaves their selection, bookmarks, and how they end.
+
+use kubegc_core::Timestamp;
+use kubegc_testkit::http::WatchStep;
+use serde_json::{Value, json};
+
+use crate::world::{MERGE, PARTIAL, World, at_version, text, type_and_name, widgets, world};
+
+const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(event, name): &(&str, &str)| ((*event).to_owned(), (*name).to_owned());
+    expected.iter().map(owned).collect()
+}
+
+fn label(world: &mut World, name: &str, value: Value) {
+    let reply = world.patch(
+        &format!("{MAPS}/{name}"),
+        &json!({"metadata": {"labels": {"tier": value}}}),
+    );
+    assert_eq!(reply.code, 200, "{}", reply.text);
+}
+
+#[test]
+fn a_watch_begins_where_it_is_told_to() {
+    let mut world = world();
+    world.config_maps("shop", &["a"]);
+    let revision = world.get(MAPS).revision();
+    world.config_maps("shop", &["b"]);
+    let now = world.server.revision();
+    let initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    for (query, expected) in [
+        (String::new(), vec![("ADDED", "a"), ("ADDED", "b")]),
+        (
+            "resourceVersion=0".to_owned(),
+            vec![("ADDED", "a"), ("ADDED", "b")],
+        ),
+        (format!("resourceVersion={revision}"), vec![("ADDED", "b")]),
+        (format!("resourceVersion={now}"), vec![]),
+        (format!("resourceVersion={}", now + 1), vec![]),
+        (initial.to_owned(), vec![("ADDED", "a"), ("ADDED", "b")]),
+        (
+            format!("{initial}&resourceVersion={revision}"),
+            vec![("ADDED", "a"), ("ADDED", "b")],
+        ),
+        (
+            format!("{initial}&allowWatchBookmarks=1"),
+            vec![("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")],
+        ),
+        (
+            "sendInitialEvents=false&resourceVersionMatch=NotOlderThan".to_owned(),
+            vec![],
+        ),
+    ] {
+        let mut watch = world.watch(&format!("{MAPS}?watch=1&{query}"));
+        assert_eq!(world.seen(&mut watch), pairs(&expected), "{query}");
+    }
+    let mut later = world.watch(&format!("{MAPS}?watch=1&resourceVersion={}", now + 1));
+    let mut present = world.watch(&format!("{MAPS}?watch=1&resourceVersion={now}"));
+    world.config_maps("shop", &["c", "d"]);
+    assert_eq!(world.seen(&mut later), pairs(&[("ADDED", "d")]));
+    assert_eq!(world.seen(&mut present), pairs(&[("ADDED", "c"), ("ADDED", "d")]));
+    assert_eq!(present.revision(), world.server.revision());
+}
+
+#[test]
+fn the_end_of_the_list_is_marked() {
+    let mut world = world();
+    world.config_maps("shop", &["a"]);
+    let url = format!(
+        "{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=0"
+    );
+    let mut watch = world.watch(&url);
+    let (lines, _) = world.lines(&mut watch);
+    assert_eq!(
+        lines[1],
+        json!({"type": "BOOKMARK", "object": {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {
+                "resourceVersion": world.server.revision().to_string(),
+                "creationTimestamp": null,
+                "annotations": {"k8s.io/initial-events-end": "true"},
+            },
+        }})
+    );
+    // Releases without the feature refuse it, with the rest of the options that do not fit.
+    for (version, query, problems) in [
+        (
+            "1.31",
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            1,
+        ),
+        ("1.36", "sendInitialEvents=true", 1),
+        ("1.36", "resourceVersionMatch=NotOlderThan", 1),
+        ("1.36", "resourceVersionMatch=Exact", 2),
+        (
+            "1.36",
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
+            1,
+        ),
+    ] {
+        let reply = at_version(version).get(&format!("{MAPS}?watch=1&{query}"));
+        assert_eq!(reply.code, 422, "{version} {query}");
+        let causes = reply.json()["details"]["causes"].as_array().map(Vec::len);
+        assert_eq!(causes, Some(problems), "{version} {query}: {}", reply.text);
+    }
+    let future = world.server.revision() + 5;
+    let early = world.get(&format!(
+        "{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion={future}"
+    ));
+    assert_eq!(early.code, 504);
+}
+
+#[test]
+fn what_leaves_the_selection_is_deleted_and_what_enters_is_added() {
+    let mut world = world();
+    world.config_maps("shop", &["a", "b"]);
+    let revision = world.server.revision();
+    let mut selected = world.watch(&format!(
+        "{MAPS}?watch=1&labelSelector=tier%3Dweb&resourceVersion={revision}"
+    ));
+    let mut single = world.watch(&format!(
+        "{MAPS}?watch=1&fieldSelector=metadata.name%3Da&resourceVersion={revision}"
+    ));
+    let mut others = world.watch(&format!(
+        "/api/v1/namespaces/bank/configmaps?watch=1&resourceVersion={revision}"
+    ));
+
+    label(&mut world, "a", json!("web"));
+    label(&mut world, "b", json!("db"));
+    world.patch(&format!("{MAPS}/a"), &json!({"data": {"a": "2"}}));
+    label(&mut world, "a", json!("db"));
+    let left_at = world.server.revision();
+    world.patch(&format!("{MAPS}/a"), &json!({"data": {"a": "3"}}));
+    label(&mut world, "b", json!("web"));
+    world.delete(&format!("{MAPS}/b"));
+    world.delete(&format!("{MAPS}/a"));
+
+    let (lines, _) = world.lines(&mut selected);
+    let seen: Vec<_> = lines.iter().map(type_and_name).collect();
+    assert_eq!(
+        seen,
+        pairs(&[
+            ("ADDED", "a"),
+            ("MODIFIED", "a"),
+            ("DELETED", "a"),
+            ("ADDED", "b"),
+            ("DELETED", "b")
+        ])
+    );
+    // The object that left is shown as it last was in the selection, at the revision at which it left.
+    let left = &lines[2]["object"];
+    assert_eq!(
+        (&left["metadata"]["labels"]["tier"], &left["data"]["a"]),
+        (&json!("web"), &json!("2"))
+    );
+    assert_eq!(left["metadata"]["resourceVersion"], left_at.to_string());
+    let changes = [
+        ("MODIFIED", "a"),
+        ("MODIFIED", "a"),
+        ("MODIFIED", "a"),
+        ("MODIFIED", "a"),
+        ("DELETED", "a"),
+    ];
+    assert_eq!(world.seen(&mut single), pairs(&changes));
+    assert_eq!(world.seen(&mut others), []);
+}
+
+#[test]
+fn fields_of_the_status_select_as_well() {
+    let mut world = world();
+    let pods = "/api/v1/namespaces/shop/pods";
+    world.create(
+        pods,
+        &json!({"metadata": {"name": "p"}, "spec": {"containers": []}}),
+    );
+    let mut running = world.watch(&format!("{pods}?watch=1&fieldSelector=status.phase%3DRunning"));
+    assert_eq!(world.seen(&mut running), []);
+    for (phase, expected) in [
+        ("Running", vec![("ADDED", "p")]),
+        ("Failed", vec![("DELETED", "p")]),
+        ("Failed", vec![]),
+    ] {
+        world.patch(&format!("{pods}/p/status"), &json!({"status": {"phase": phase}}));
+        assert_eq!(world.seen(&mut running), pairs(&expected), "{phase}");
+    }
+    let refused = world.get(&format!("{pods}?watch=1&fieldSelector=spec.color%3Dred"));
+    assert_eq!(
+        (refused.code, &*refused.message()),
+        (400, "field label not supported: spec.color")
+    );
+}
+
+#[test]
+fn bookmarks_come_every_minute_and_before_the_timeout() {
+    let mut world = world();
+    let begin = world.server.now().as_secs();
+    let mut watch = world.watch(&format!(
+        "{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=1"
+    ));
+    let until = |seconds: i64| WatchStep::Wait {
+        until: Some(Timestamp::from_secs(begin + seconds)),
+    };
+    assert_eq!(watch.poll(&world.server), until(60));
+    world.advance_s(59);
+    assert_eq!(watch.poll(&world.server), until(60));
+    // A change elsewhere: nothing to tell, but the bookmark knows of it.
+    world.config_maps("bank", &["a"]);
+    world.advance_s(1);
+    let (lines, _) = world.lines(&mut watch);
+    assert_eq!(lines.len(), 1);
+    assert_eq!(
+        lines[0]["object"]["metadata"]["resourceVersion"],
+        world.server.revision().to_string()
+    );
+    assert_eq!(lines[0]["object"]["metadata"].get("annotations"), None);
+    assert_eq!(watch.poll(&world.server), until(120));
+    world.advance_s(90);
+    world.config_maps("shop", &["last"]);
+    let (lines, ended) = world.lines(&mut watch);
+    let types: Vec<String> = lines.iter().map(|line| text(&line["type"])).collect();
+    assert_eq!(
+        (types, ended),
+        (vec!["ADDED".to_owned(), "BOOKMARK".to_owned()], true)
+    );
+    assert_eq!(watch.poll(&world.server), WatchStep::End);
+
+    let mut plain = world.watch(&format!(
+        "{MAPS}?watch=1&resourceVersion={}",
+        world.server.revision()
+    ));
+    let now = world.server.now().as_secs();
+    let default = Some(Timestamp::from_secs(now + 1800));
+    assert_eq!(plain.poll(&world.server), WatchStep::Wait { until: default });
+    world.advance_s(1800);
+    assert_eq!(world.lines(&mut plain), (Vec::new(), true));
+}
+
+#[test]
+fn a_version_that_is_too_old_ends_the_stream_with_an_error() {
+    let mut world = world();
+    world.config_maps("shop", &["a", "b"]);
+    let mut slow = world.watch(&format!(
+        "{MAPS}?watch=1&resourceVersion={}",
+        world.server.revision()
+    ));
+    world.config_maps("shop", &["c"]);
+    let revision = world.server.revision();
+    world.server.prune_events(revision);
+    let mut old = world.watch(&format!("{MAPS}?watch=1&resourceVersion=2"));
+    for watch in [&mut slow, &mut old] {
+        let (lines, ended) = world.lines(watch);
+        assert!(ended && lines.len() == 1, "{lines:?}");
+        let status = &lines[0]["object"];
+        assert_eq!(
+            (&lines[0]["type"], &status["code"]),
+            (&json!("ERROR"), &json!(410))
+        );
+        assert_eq!(
+            (&status["kind"], &status["reason"]),
+            (&json!("Status"), &json!("Expired"))
+        );
+        assert!(
+            text(&status["message"]).starts_with("too old resource version: "),
+            "{status}"
+        );
+    }
+    let mut told = world.watch(&format!("{MAPS}?watch=1&resourceVersion={revision}"));
+    told.expire();
+    let (lines, ended) = world.lines(&mut told);
+    assert_eq!(
+        (&lines[0]["object"]["code"], lines.len(), ended),
+        (&json!(410), 1, true)
+    );
+    told.expire();
+    assert_eq!(told.poll(&world.server), WatchStep::End);
+}
+
+#[test]
+fn a_watch_ends_with_its_kind() {
+    let mut world = world();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.create(definitions, &widgets());
+    let mut watch = world.watch("/apis/example.com/v1/widgets?watch=1");
+    world.create(
+        "/apis/example.com/v1/namespaces/shop/widgets",
+        &json!({"metadata": {"name": "a"}}),
+    );
+    assert_eq!(world.seen(&mut watch), pairs(&[("ADDED", "a")]));
+    let url = format!("{definitions}/widgets.example.com");
+    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
+    assert_eq!(world.delete(&url).code, 200);
+    assert_eq!(world.lines(&mut watch), (Vec::new(), true));
+}
+
+#[test]
+fn events_take_the_form_that_is_asked_for() {
+    let mut world = world();
+    let url = format!("{MAPS}?watch=1&allowWatchBookmarks=true");
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let mut partial = world.watch_as(&url, PARTIAL);
+    let mut rows = world.watch_as(&url, table);
+    world.config_maps("shop", &["a"]);
+    world.advance_s(60);
+    let (lines, _) = world.lines(&mut partial);
+    assert_eq!(
+        (&lines[0]["object"]["kind"], &lines[0]["object"]["data"]),
+        (&json!("PartialObjectMetadata"), &Value::Null)
+    );
+    assert_eq!(
+        (&lines[1]["type"], &lines[1]["object"]["kind"]),
+        (&json!("BOOKMARK"), &json!("PartialObjectMetadata"))
+    );
+    let (lines, _) = world.lines(&mut rows);
+    assert_eq!(
+        (
+            &lines[0]["object"]["kind"],
+            &lines[0]["object"]["rows"][0]["cells"][0]
+        ),
+        (&json!("Table"), &json!("a"))
+    );
+    let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    assert_eq!(world.get_as(&url, list).code, 406);
+}
+
+#[test]
+fn a_deletion_shows_the_last_state_at_the_revision_of_the_deletion() {
+    let mut world = world();
+    world.config_maps("shop", &["a"]);
+    let mut watch = world.watch(&format!(
+        "{MAPS}?watch=1&resourceVersion={}",
+        world.server.revision()
+    ));
+    let headers = [("content-type", MERGE)];
+    let held = json!({"metadata": {"finalizers": ["x.dev/hold"]}});
+    world.send(http::Method::PATCH, &format!("{MAPS}/a"), &headers, &held);
+    world.delete(&format!("{MAPS}/a"));
+    world.patch(&format!("{MAPS}/a"), &json!({"metadata": {"finalizers": null}}));
+    let (lines, _) = world.lines(&mut watch);
+    let types: Vec<String> = lines.iter().map(|line| text(&line["type"])).collect();
+    assert_eq!(types, ["MODIFIED", "MODIFIED", "DELETED"]);
+    let gone = &lines[2]["object"]["metadata"];
+    assert_eq!(gone["resourceVersion"], world.server.revision().to_string());
+    assert_ne!(gone["deletionTimestamp"], Value::Null);
+}
+
+#[test]
+fn a_long_list_comes_in_several_steps() {
+    let mut world = world();
+    let names: Vec<String> = (0..600).map(|at| format!("m{at:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut live = world.watch(&format!(
+        "{MAPS}?watch=1&resourceVersion={}",
+        world.server.revision()
+    ));
+    world.config_maps("shop", &names);
+    let mut listed = world.watch(&format!("{MAPS}?watch=1"));
+    for watch in [&mut live, &mut listed] {
+        let WatchStep::Lines(first) = watch.poll(&world.server) else {
+            panic!("there is much to say");
+        };
+        let count = first.iter().filter(|byte| **byte == b'\n').count();
+        let (rest, ended) = world.lines(watch);
+        assert!(!ended && count < 600, "{count}");
+        assert_eq!(count + rest.len(), 600);
+    }
+}
+
+#[test]
+fn many_changes_of_others_hide_none_that_is_selected() {
+    let mut world = world();
+    let names: Vec<String> = (0..600).map(|at| format!("m{at:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut watch = world.watch(&format!(
+        "{MAPS}?watch=1&labelSelector=app%3Dlast&resourceVersion=1"
+    ));
+    world.config_maps("shop", &names);
+    world.config_maps("shop", &["last"]);
+    assert_eq!(world.seen(&mut watch), pairs(&[("ADDED", "last")]));
+    assert_eq!(watch.revision(), world.server.revision());
+}

@@ -1,0 +1,240 @@
+//! Sends requests to a small server and reads what comes back.
+
+use bytes::Bytes;
+use http::Method;
+use kubegc_core::{Catalog, KubernetesVersion, Timestamp};
+use kubegc_sim::{ApiServer, Settings};
+use kubegc_testkit::http::{Answer, Call, Watch, WatchStep, answer, read_call};
+use serde_json::{Value, json};
+
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// A server with the namespaces `shop` and `bank`.
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+}
+
+/// A response, read.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) content_type: String,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    /// The body, which must be JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    /// The message of a Status.
+    pub(crate) fn message(&self) -> String {
+        let body = self.json();
+        assert_eq!(body["kind"], "Status", "{body}");
+        body["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The version of an object or a list.
+    pub(crate) fn revision(&self) -> String {
+        text(&self.json()["metadata"]["resourceVersion"])
+    }
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) fn world() -> World {
+    at_version("1.36")
+}
+
+pub(crate) fn at_version(version: &str) -> World {
+    let version: KubernetesVersion = version.parse().expect("a release that kubegc knows");
+    let settings = Settings {
+        seed: 7,
+        ..Settings::default()
+    };
+    let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    server.set_now(Timestamp::from_secs(1_000_000));
+    let mut world = World { server };
+    for namespace in ["shop", "bank"] {
+        world.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}}));
+    }
+    world
+}
+
+pub(crate) fn request(
+    method: Method,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> http::Request<Bytes> {
+    let mut request = http::Request::builder().method(method).uri(url);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(body.into()).expect("the tests write valid requests")
+}
+
+impl World {
+    pub(crate) fn call(&self, method: Method, url: &str) -> Call {
+        read_call(&self.server, &request(method, url, &[], ""))
+    }
+
+    pub(crate) fn answer(&mut self, request: &http::Request<Bytes>) -> Answer {
+        let call = read_call(&self.server, request);
+        answer(&mut self.server, &call, request)
+    }
+
+    pub(crate) fn ask(&mut self, request: &http::Request<Bytes>) -> Reply {
+        let Answer::Whole(response) = self.answer(request) else {
+            panic!("a watch: {request:?}");
+        };
+        let header = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = response.headers();
+        Reply {
+            code: response.status().as_u16(),
+            content_type: headers.get("content-type").map(header).unwrap_or_default(),
+            warnings: headers.get_all("warning").iter().map(header).collect(),
+            text: String::from_utf8_lossy(response.body()).into_owned(),
+        }
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Reply {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        self.ask(&request(method, url, headers, body))
+    }
+
+    pub(crate) fn get(&mut self, url: &str) -> Reply {
+        self.get_as(url, "application/json")
+    }
+
+    pub(crate) fn get_as(&mut self, url: &str, accept: &str) -> Reply {
+        self.send(Method::GET, url, &[("accept", accept)], &Value::Null)
+    }
+
+    pub(crate) fn post(&mut self, url: &str, body: &Value) -> Reply {
+        self.send(Method::POST, url, &[], body)
+    }
+
+    pub(crate) fn patch(&mut self, url: &str, body: &Value) -> Reply {
+        self.send(Method::PATCH, url, &[("content-type", MERGE)], body)
+    }
+
+    pub(crate) fn delete(&mut self, url: &str) -> Reply {
+        self.send(Method::DELETE, url, &[], &Value::Null)
+    }
+
+    /// Creates an object, which must succeed.
+    pub(crate) fn create(&mut self, url: &str, body: &Value) -> Value {
+        let reply = self.post(url, body);
+        assert_eq!(reply.code, 201, "{}", reply.text);
+        reply.json()
+    }
+
+    /// Creates config maps of these names in a namespace.
+    pub(crate) fn config_maps(&mut self, namespace: &str, names: &[&str]) {
+        for name in names {
+            let body = json!({"metadata": {"name": name, "labels": {"app": name}}, "data": {"a": "1"}});
+            self.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), &body);
+        }
+    }
+
+    pub(crate) fn watch(&mut self, url: &str) -> Watch {
+        self.watch_as(url, "application/json")
+    }
+
+    pub(crate) fn watch_as(&mut self, url: &str, accept: &str) -> Watch {
+        let request = request(Method::GET, url, &[("accept", accept)], "");
+        match self.answer(&request) {
+            Answer::Stream { head, watch } => {
+                assert_eq!(head.status(), 200);
+                watch
+            }
+            Answer::Whole(response) => panic!("no watch: {response:?}"),
+        }
+    }
+
+    pub(crate) fn advance_s(&mut self, seconds: i64) {
+        let now = self.server.now().as_secs() + seconds;
+        self.server.set_now(Timestamp::from_secs(now));
+    }
+
+    /// What a watch says until it waits or ends; whether it ended.
+    pub(crate) fn lines(&self, watch: &mut Watch) -> (Vec<Value>, bool) {
+        let mut lines = Vec::new();
+        for _ in 0..10_000 {
+            match watch.poll(&self.server) {
+                WatchStep::Lines(bytes) => {
+                    let text = str::from_utf8(&bytes).expect("lines are text");
+                    assert!(text.ends_with('\n'), "{text}");
+                    lines.extend(text.lines().map(|line| {
+                        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+                    }));
+                }
+                WatchStep::Wait { .. } => return (lines, false),
+                WatchStep::End => return (lines, true),
+            }
+        }
+        panic!("the watch never rests");
+    }
+
+    /// What a watch that goes on says, as type and name.
+    pub(crate) fn seen(&self, watch: &mut Watch) -> Vec<(String, String)> {
+        let (lines, ended) = self.lines(watch);
+        assert!(!ended, "{lines:?}");
+        lines.iter().map(type_and_name).collect()
+    }
+}
+
+pub(crate) fn type_and_name(line: &Value) -> (String, String) {
+    (text(&line["type"]), text(&line["object"]["metadata"]["name"]))
+}
+
+/// A CustomResourceDefinition of widgets, with everything that discovery tells of one.
+pub(crate) fn widgets() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {
+                "plural": "widgets",
+                "singular": "widget",
+                "kind": "Widget",
+                "listKind": "WidgetList",
+                "shortNames": ["wd"],
+                "categories": ["all", "example"],
+            },
+            "versions": [
+                {"name": "v1alpha1", "served": true, "storage": false, "schema": {}},
+                {
+                    "name": "v1",
+                    "served": true,
+                    "storage": true,
+                    "schema": {},
+                    "subresources": {
+                        "status": {},
+                        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+                    },
+                },
+            ],
+        },
+    })
+}

@@ -1,0 +1,125 @@
+//! Deletion in all three policies, and a finalizer that is stuck.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, PropagationPolicy};
+use kubegc_testkit::{Fault, Rest, Rule, http::Verb};
+
+use crate::{
+    Stage,
+    website::{NAMES, OPERATOR},
+};
+
+async fn deleted_with(policy: PropagationPolicy) -> (Stage, String) {
+    let stage = Stage::new();
+    let site = stage.create("blog").await;
+    stage.settle().await;
+    let owned = stage.owned("blog");
+    let how = DeleteParams {
+        propagation_policy: Some(policy.clone()),
+        ..DeleteParams::default()
+    };
+    stage.sites().delete("blog", &how).await.unwrap();
+    let settled = stage.settle().await;
+    assert_eq!(settled.rest, Rest::Quiet);
+    stage.cluster.assert_collected(&site);
+    assert!(stage.names().is_empty());
+    for owned in &owned {
+        match policy {
+            PropagationPolicy::Orphan => stage.cluster.assert_survives(owned),
+            _ => stage.cluster.assert_collected(owned),
+        }
+    }
+    (stage, settled.calls.writes().to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_background_the_website_goes_first() {
+    let (_, writes) = deleted_with(PropagationPolicy::Background).await;
+    assert_eq!(
+        writes,
+        "\
++0s website-operator update configmaps dns/names -> 200
++0s website-operator patch websites.example.com shop/blog -> 200
++0s garbage-collector delete configmaps shop/blog -> 200 because no owner of it is left
++0s garbage-collector delete deployments.apps shop/blog -> 200 because no owner of it is left
+"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_it_goes_last() {
+    let (_, writes) = deleted_with(PropagationPolicy::Foreground).await;
+    assert_eq!(
+        writes,
+        "\
++0s website-operator update configmaps dns/names -> 200
++0s website-operator patch websites.example.com shop/blog -> 200
++0s garbage-collector delete configmaps shop/blog -> 200 because an owner waits for it to go, and no other is there
++0s garbage-collector delete deployments.apps shop/blog -> 200 because an owner waits for it to go, and no other is there
++0s garbage-collector patch websites.example.com shop/blog -> 200 because no dependent blocks its deletion any longer
+"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_stay_and_have_no_owner() {
+    let (stage, writes) = deleted_with(PropagationPolicy::Orphan).await;
+    assert_eq!(stage.content("blog").unwrap().metadata.owner_references, None);
+    assert!(writes.contains("garbage-collector patch websites.example.com shop/blog -> 200 because all its dependents are released"), "{writes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_cannot_do_its_work_is_stuck_and_told() {
+    let stage = Stage::new();
+    let site = stage.create("blog").await;
+    stage.settle().await;
+    let owned = stage.owned("blog");
+    stage.cluster.faults().add(
+        Rule::new(Fault::status(500))
+            .on(Verb::Update)
+            .name(NAMES)
+            .client(OPERATOR)
+            .always(),
+    );
+    stage
+        .sites()
+        .delete("blog", &DeleteParams::background())
+        .await
+        .unwrap();
+    stage
+        .cluster
+        .settle_within(Duration::from_secs(60))
+        .await
+        .unwrap();
+    stage.cluster.assert_stuck(&site);
+    for owned in &owned {
+        stage.cluster.assert_survives(owned);
+    }
+    let text = stage.cluster.fate(&site).to_string();
+    assert!(
+        text.starts_with("shop/Website/blog is being deleted, held by example.com/names\n"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("it goes once finalizer example.com/names is removed by whoever set it"),
+        "{text}"
+    );
+    let failed = stage
+        .cluster
+        .audit()
+        .by(OPERATOR)
+        .filter(|entry| entry.code == Some(500));
+    assert!(
+        (10..=14).contains(&failed.len()),
+        "every five seconds: {}",
+        failed.len()
+    );
+
+    stage.cluster.faults().clear();
+    stage.cluster.settle_within(Duration::from_secs(5)).await.unwrap();
+    stage.cluster.assert_collected(&site);
+    for owned in &owned {
+        stage.cluster.assert_collected(owned);
+    }
+}

@@ -1,0 +1,169 @@
+//! An operator in bad weather: errors, lost answers, watches that break, expire or cannot be opened.
+
+use std::time::Duration;
+
+use kube::api::DeleteParams;
+use kubegc_testkit::{Fault, Rule, http::Verb};
+
+use crate::{Stage, website::OPERATOR};
+
+/// Creates two websites and deletes one, with time between.
+async fn live(stage: &Stage) {
+    let going = stage.create("going").await;
+    let staying = stage.create("staying").await;
+    stage
+        .cluster
+        .settle_within(Duration::from_secs(120))
+        .await
+        .unwrap();
+    let gone = stage.owned("going");
+    stage
+        .sites()
+        .delete("going", &DeleteParams::background())
+        .await
+        .unwrap();
+    stage
+        .cluster
+        .settle_within(Duration::from_secs(120))
+        .await
+        .unwrap();
+    stage.cluster.assert_collected(&going);
+    stage.cluster.assert_survives(&staying);
+    for owned in &gone {
+        stage.cluster.assert_collected(owned);
+    }
+    for owned in stage.owned("staying") {
+        stage.cluster.assert_survives(owned);
+    }
+    assert_eq!(stage.names(), ["staying"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_faults_of_every_sort_are_overcome() {
+    let writes = || Rule::new(Fault::LoseAnswer).on_writes().client(OPERATOR);
+    let rows = [
+        (
+            "errors on writes",
+            Rule::new(Fault::status(500))
+                .on_writes()
+                .client(OPERATOR)
+                .times(4),
+        ),
+        (
+            "conflicts",
+            Rule::new(Fault::status(409))
+                .on(Verb::Update)
+                .client(OPERATOR)
+                .times(6),
+        ),
+        (
+            "too many requests",
+            Rule::new(Fault::status(429))
+                .on_writes()
+                .client(OPERATOR)
+                .times(3),
+        ),
+        ("lost answers", writes().times(6)),
+        (
+            "lost answers of removed finalizers",
+            writes().resource("websites").skip(2).times(2),
+        ),
+        (
+            "broken connections",
+            Rule::new(Fault::Disconnect).client(OPERATOR).skip(3).times(5),
+        ),
+        (
+            "lists that fail",
+            Rule::new(Fault::status(503))
+                .on(Verb::List)
+                .client(OPERATOR)
+                .times(5),
+        ),
+        (
+            "slow answers",
+            Rule::new(Fault::Delay(Duration::from_secs(3)))
+                .client(OPERATOR)
+                .times(20),
+        ),
+        (
+            "watches that end",
+            Rule::new(Fault::EndWatch { after_events: 1 })
+                .client(OPERATOR)
+                .times(20),
+        ),
+        (
+            "watches that break",
+            Rule::new(Fault::BreakWatch { after_events: 0 })
+                .client(OPERATOR)
+                .times(5),
+        ),
+        (
+            "watches that expire",
+            Rule::new(Fault::ExpireWatch { after_events: 1 })
+                .client(OPERATOR)
+                .times(5),
+        ),
+    ];
+    for (what, rule) in rows {
+        let stage = Stage::new();
+        stage.cluster.faults().add(rule);
+        live(&stage).await;
+        assert!(stage.cluster.faults().injected() > 0, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_weather_deletes_nothing_wrong_and_forgets_nothing() {
+    let mut injected = 0;
+    for seed in 0..8 {
+        let stage = Stage::new();
+        let faults = vec![
+            Fault::status(500),
+            Fault::status(409),
+            Fault::Disconnect,
+            Fault::LoseAnswer,
+            Fault::EndWatch { after_events: 0 },
+            Fault::ExpireWatch { after_events: 2 },
+        ];
+        // The user's requests are made in good weather.
+        stage.create("going").await;
+        stage.create("staying").await;
+        stage.cluster.faults().draw(seed, 300, faults);
+        stage
+            .cluster
+            .settle_within(Duration::from_secs(300))
+            .await
+            .unwrap();
+        stage.cluster.faults().clear();
+        let (going, staying) = (stage.owned("going"), stage.owned("staying"));
+        stage
+            .sites()
+            .delete("going", &DeleteParams::foreground())
+            .await
+            .unwrap();
+        stage
+            .cluster
+            .faults()
+            .draw(seed, 300, vec![Fault::LoseAnswer, Fault::status(503)]);
+        stage
+            .cluster
+            .settle_within(Duration::from_secs(300))
+            .await
+            .unwrap();
+        injected += stage.cluster.faults().injected();
+        stage.cluster.faults().clear();
+        stage
+            .cluster
+            .settle_within(Duration::from_secs(300))
+            .await
+            .unwrap();
+        for owned in &going {
+            stage.cluster.assert_collected(owned);
+        }
+        for owned in &staying {
+            stage.cluster.assert_survives(owned);
+        }
+        assert_eq!(stage.names(), ["staying"], "seed {seed}");
+    }
+    assert!(injected > 30, "{injected}");
+}

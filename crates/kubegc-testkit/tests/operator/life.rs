@@ -1,0 +1,156 @@
+//! Creation, drift, restart, two at once.
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use kubegc_testkit::Rest;
+use serde_json::json;
+
+use crate::{
+    Stage,
+    website::{FINALIZER, OPERATOR, Website},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_website_gets_what_belongs_to_it() {
+    let stage = Stage::new();
+    let site = stage.create("blog").await;
+    let settled = stage.settle().await;
+    assert_eq!(settled.rest, Rest::Quiet);
+    assert_eq!(
+        settled.calls.by(OPERATOR).writes().to_string(),
+        "\
++0s website-operator patch websites.example.com shop/blog -> 200
++0s website-operator patch configmaps shop/blog -> 201
++0s website-operator patch deployments.apps shop/blog -> 201
++0s website-operator update configmaps dns/names -> 200
++0s website-operator patch websites.example.com shop/blog/status -> 200
++0s website-operator patch configmaps shop/blog -> 200
++0s website-operator patch deployments.apps shop/blog -> 200
+"
+    );
+    let site: Website = stage.cluster.find("shop", &site.metadata.name.unwrap()).unwrap();
+    assert_eq!(site.metadata.finalizers.unwrap(), [FINALIZER]);
+    assert_eq!(site.status.unwrap().url, "https://blog.example.com");
+    assert_eq!(stage.names(), ["blog"]);
+    for owned in stage.owned("blog") {
+        stage.cluster.assert_survives(owned);
+    }
+    // Nothing changed: nothing is done.
+    assert!(stage.settle().await.calls.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_drifts_comes_back() {
+    let stage = Stage::new();
+    stage.create("blog").await;
+    stage.settle().await;
+    let contents: Api<ConfigMap> = Api::namespaced(stage.cluster.client_as("vandal"), "shop");
+    let [content, servers] = stage.owned("blog");
+
+    let change = Patch::Merge(json!({"data": {"index.html": "hacked"}}));
+    contents
+        .patch("blog", &PatchParams::default(), &change)
+        .await
+        .unwrap();
+    stage.settle().await;
+    assert_eq!(
+        stage.content("blog").unwrap().data.unwrap()["index.html"],
+        "<p>hello"
+    );
+    stage.cluster.assert_survives(&content);
+
+    contents.delete("blog", &DeleteParams::default()).await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(stage.cluster.client_as("vandal"), "shop");
+    deployments
+        .delete("blog", &DeleteParams::foreground())
+        .await
+        .unwrap();
+    stage.settle().await;
+    // Those that were deleted are gone, and others have their names.
+    stage.cluster.assert_collected(&content);
+    stage.cluster.assert_collected(&servers);
+    for owned in stage.owned("blog") {
+        stage.cluster.assert_survives(owned);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_website_is_followed() {
+    let stage = Stage::new();
+    stage.create("blog").await;
+    stage.settle().await;
+    let change = Patch::Merge(json!({"spec": {"html": "<p>bye"}}));
+    stage
+        .sites()
+        .patch("blog", &PatchParams::default(), &change)
+        .await
+        .unwrap();
+    stage.settle().await;
+    assert_eq!(
+        stage.content("blog").unwrap().data.unwrap()["index.html"],
+        "<p>bye"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_was_away_makes_up_for_it() {
+    let mut stage = Stage::new();
+    stage.create("old").await;
+    stage.settle().await;
+    let old = stage.owned("old");
+    stage.stop_operator().await;
+    let new = stage.create("new").await;
+    let deleted = stage
+        .sites()
+        .delete("old", &DeleteParams::background())
+        .await
+        .unwrap();
+    let deleted = deleted.left().unwrap();
+    stage.settle().await;
+    stage.cluster.assert_survives(&new);
+    assert!(stage.content("new").is_none());
+    // Its finalizer has nobody to remove it, and nothing of it goes.
+    stage.cluster.assert_stuck(&deleted);
+    for owned in &old {
+        stage.cluster.assert_survives(owned);
+    }
+    stage.start_operator();
+    stage.settle().await;
+    stage.cluster.assert_collected(&deleted);
+    for owned in &old {
+        stage.cluster.assert_collected(owned);
+    }
+    assert_eq!(stage.names(), ["new"]);
+    for owned in stage.owned("new") {
+        stage.cluster.assert_survives(owned);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_websites_share_one_list() {
+    let mut stage = Stage::new();
+    stage.stop_operator().await;
+    for number in 0..10 {
+        stage.create(&format!("site-{number}")).await;
+    }
+    stage.start_operator();
+    // Those that lost the race for the list try again after five seconds.
+    stage
+        .cluster
+        .settle_within(std::time::Duration::from_secs(120))
+        .await
+        .unwrap();
+    assert_eq!(stage.names().len(), 10);
+    let conflicts = stage
+        .cluster
+        .audit()
+        .by(OPERATOR)
+        .filter(|entry| entry.code == Some(409));
+    assert!(
+        !conflicts.is_empty(),
+        "some of them wrote what they had read too early"
+    );
+}
