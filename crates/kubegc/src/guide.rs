@@ -4,6 +4,7 @@
 //! - [`driving_the_collector`]: the contract between a [`Collector`](crate::objects::Collector) and whoever performs its calls.
 //! - [`predicting`]: from a dump to a forecast, and what a forecast does not say.
 //! - [`collecting_on_a_node`]: from what a container runtime lists to what goes, and how to do it.
+//! - [`clusters`]: a simulated cluster in a test, a live one beside it.
 //! - [`versions`]: how behaviour follows a Kubernetes version.
 
 pub mod architecture {
@@ -179,6 +180,31 @@ pub mod collecting_on_a_node {
     //!
     //! What a node does next, when its disk is full, and what another policy would have done is asked of
     //! [`predict::node_forecast`](crate::predict::node_forecast) and [`predict::what_if`](crate::predict::what_if()).
+}
+
+pub mod clusters {
+    //! How kubegc meets a cluster: a simulated one in a test, a live one beside it.
+    //!
+    //! Two crates outside of this one speak kube-rs. Neither decides what is garbage.
+    //!
+    //! - **`kubegc-testkit`** puts the simulated API server behind a `kube::Client`. An operator under test runs unchanged; `settle` lets it and the
+    //!   control plane work until nobody has anything left to do, `step` stops after each request of the collector. Time is simulated: with a paused tokio clock the
+    //!   cluster's time and the operator's timers are one. What differs from a real API server is a table in its documentation.
+    //! - **`kubegc-kube`** implements [`ObjectStore`](crate::core::ObjectStore) over a `kube::Client`. Its collector runs where nobody collects (envtest, a bare
+    //!   API server), with leadership by a Lease where several are started. Its dry run asks the API server to judge each write without storing it and goes
+    //!   on as if it had been stored, so that a whole cascade is reported. Its snapshot is what [`predict::Cluster`](crate::predict::Cluster) takes: a kind that
+    //!   may not be listed is incomplete, and what hangs on it undecided.
+    //!
+    //! Which one answers which question:
+    //!
+    //! | question | ask |
+    //! |---|---|
+    //! | does my operator survive deletion in all three policies? | `kubegc_testkit::Cluster` |
+    //! | what would `kubectl delete` do to this cluster? | `kubegc_kube::snapshot`, then [`predict`](crate::predict) |
+    //! | what would a collector do right now? | `kubegc_kube::GarbageCollector` with `dry_run(true)` |
+    //! | who collects in my test with a real API server? | `kubegc_kube::GarbageCollector` |
+    //!
+    //! **Invariant.** An answer that was lost says nothing: a write may have happened, so it is read again, never assumed.
 }
 
 pub mod versions {

@@ -1,0 +1,72 @@
+//! Runs the collector beside an API server that has none: envtest, a bare kube-apiserver, kcp.
+//!
+//! In a real cluster the controller manager collects already; two collectors do no harm, but no good either. For what would be collected,
+//! without collecting it, there is `--dry-run`.
+//!
+//! ```sh
+//! KUBECONFIG=envtest.kubeconfig cargo run --release -p kubegc-examples --features kube --example kube_gc_for_envtest
+//! ```
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+use std::{error::Error, process::ExitCode};
+
+use clap::Parser;
+use kube::Client;
+use kubegc_kube::{GarbageCollector, LeaderElection};
+use tracing_subscriber::{EnvFilter, fmt};
+
+/// Collects garbage beside an API server until it is interrupted.
+#[derive(Parser)]
+struct Arguments {
+    /// Only say what would be written, and end when there is nothing left to say.
+    #[arg(long)]
+    dry_run: bool,
+    /// Collect only while holding the Lease `kubegc` under this identity.
+    #[arg(long, value_name = "IDENTITY", conflicts_with = "dry_run")]
+    leader_election: Option<String>,
+    /// Behave as this release, instead of the API server's own.
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<kubegc::core::KubernetesVersion>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let client = Client::try_default().await?;
+    let mut collector = GarbageCollector::new(client).dry_run(arguments.dry_run);
+    if let Some(version) = arguments.kubernetes {
+        collector = collector.version(version);
+    }
+    if let Some(identity) = arguments.leader_election {
+        collector = collector.leader_election(LeaderElection::new(&identity));
+    }
+    let stop = async {
+        // Without a signal to wait for, only a kill ends it.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let summary = collector.run(stop).await?;
+    println!(
+        "{} calls, {} writes ({} failed), {} warnings",
+        summary.calls, summary.writes, summary.writes_failed, summary.warnings
+    );
+    for resource in &summary.unsynced {
+        println!("never seen whole: {resource}");
+    }
+    if let Some(report) = summary.dry_run {
+        print!("{report}");
+    }
+    Ok(())
+}
