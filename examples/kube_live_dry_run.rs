@@ -85,8 +85,12 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         ..Detail::default()
     };
     print!("{}", forecast.to_text(detail));
-    for object in &arguments.explain {
-        println!("\n{}", forecast.explain(object)?);
+    for name in &arguments.explain {
+        let position = cluster.position(name)? as usize;
+        // A position that was found is in the snapshot.
+        if let Some(object) = cluster.snapshot().object(position) {
+            print!("\n{}", forecast.explain(&object.object_ref()));
+        }
     }
     Ok(())
 }

@@ -34,7 +34,7 @@
 //! # Features
 //!
 //! - `rustls-tls`: https clusters, with rustls and ring.
-//! - `leader-election`: [`GarbageCollector::leader_election`] by a Lease.
+//! - `leader-election`: `GarbageCollector::leader_election`, by a Lease.
 //!
 //! The program chooses the version of the API types with a feature of `k8s-openapi`, as kube asks for; nothing here depends on it.
 //!
