@@ -9,8 +9,8 @@
 //! | Subject | A real server | Here |
 //! |---|---|---|
 //! | Authentication, authorization, priority and fairness | decide who may do what, and when | nobody is refused; reviews answer that everything is allowed |
-//! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415 |
-//! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation, `kubectl explain` knows nothing |
+//! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
+//! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | is checked and has no effect: no schema is known |
 //! | Lists | are ordered by their keys in etcd | are ordered by namespace, then name |

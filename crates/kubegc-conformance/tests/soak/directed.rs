@@ -1,0 +1,433 @@
+//! One trouble at a time, with the same witness; and the witness itself, shown deeds that it must not let pass.
+
+use std::time::Duration;
+
+use kubegc_core::KubernetesVersion;
+use kubegc_objects::Settings;
+use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::{
+    VERSIONS,
+    operator::{HOLD, Operator},
+    run::{Collecting, cluster, settle},
+    version_named,
+    witness::{COLLECTOR, Witness},
+    world::{KINDS, Key},
+};
+
+/// So many dependents the owner of a family has.
+const DEPENDENTS: usize = 50;
+
+fn key(resource: &str, name: &str) -> Key {
+    let kind = KINDS.iter().position(|kind| kind.resource == resource);
+    let kind = kind.expect("a kind of the soak");
+    let namespace = if KINDS[kind].namespaced { "blue" } else { "" };
+    Key {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Who takes part in a test.
+struct Stage {
+    cluster: Cluster,
+    operator: Operator,
+    witness: Witness,
+}
+
+impl Stage {
+    fn new(version: KubernetesVersion) -> Self {
+        let cluster = cluster(version);
+        let operator = Operator::new(&cluster, 0);
+        let witness = Witness::new(&cluster);
+        Self {
+            cluster,
+            operator,
+            witness,
+        }
+    }
+
+    async fn create(&mut self, key: &Key, owners: &[&Key]) {
+        let owners = owners.iter().map(|owner| {
+            let uid = self.operator.uid(owner).expect("owners are created first");
+            Operator::reference(owner, &uid, Some(true))
+        });
+        let owners = owners.collect();
+        self.operator.create_as(key, owners, false).await;
+    }
+
+    /// An owner, its dependents of two kinds, and a dependent of each of these.
+    async fn family(&mut self) -> Key {
+        let owner = key("clusters", "owner");
+        self.create(&owner, &[]).await;
+        for at in 0..DEPENDENTS {
+            let middle = key(
+                if at % 2 == 0 { "secrets" } else { "widgets" },
+                &format!("middle-{at}"),
+            );
+            self.create(&middle, &[&owner]).await;
+            self.create(&key("configmaps", &format!("leaf-{at}")), &[&middle])
+                .await;
+        }
+        owner
+    }
+
+    fn left(&mut self) -> usize {
+        self.witness.catch_up(&self.cluster);
+        self.witness.world.objects.len()
+    }
+
+    /// How many objects that were part of the family are there once all has come to rest. Nothing may have gone wrong on the way.
+    async fn rest(&mut self, what: &str) -> usize {
+        settle(&self.cluster, &mut self.witness).await;
+        assert_eq!(self.witness.wrong, Vec::<String>::new(), "{what}");
+        assert_eq!(self.witness.world.left_undone(), Vec::<String>::new(), "{what}");
+        // Built-in objects are no part of it.
+        self.witness
+            .world
+            .objects
+            .keys()
+            .filter(|key| {
+                ["owner", "middle", "leaf"]
+                    .iter()
+                    .any(|part| key.name.starts_with(part))
+            })
+            .count()
+    }
+
+    /// One request in the collector's name.
+    async fn pose(&self, method: http::Method, url: &str, content_type: &str, body: serde_json::Value) {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(url)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(kube::client::Body::from(body.to_string().into_bytes()))
+            .expect("the parts of a request are valid");
+        let sent = self.cluster.client_as(COLLECTOR).send(request).await;
+        assert!(sent.expect("no fault").status().is_success());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_stops_collection_before_1_32_and_delays_it_after() {
+    for (version, collects) in [
+        ("1.20.15", false),
+        ("1.28.0", false),
+        ("1.34.0", true),
+        ("latest", true),
+    ] {
+        let mut stage = Stage::new(version_named(version));
+        let owner = stage.family().await;
+        let all = stage.left();
+        let rule = Rule::new(Fault::status(500))
+            .on(Verb::List)
+            .resource("replicasets");
+        stage.cluster.faults().add(rule.client(COLLECTOR).always());
+        let collecting = Collecting::start(&stage.cluster);
+        stage.operator.delete_with(&owner, Some("Background")).await;
+        sleep(Duration::from_secs(29)).await;
+        assert_eq!(stage.left(), all - 1, "{version}: nobody starts before 30 s");
+        sleep(Duration::from_secs(600)).await;
+        let left = stage.left();
+        assert_eq!(
+            left,
+            if collects {
+                all - 2 * DEPENDENTS - 1
+            } else {
+                all - 1
+            },
+            "{version}"
+        );
+        stage.cluster.faults().clear();
+        assert_eq!(
+            stage.rest(version).await,
+            0,
+            "{version}: once it can be listed again"
+        );
+        assert!(collecting.end().await.unsynced.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leadership_lost_in_the_middle_of_a_cascade_loses_nothing() {
+    for version in VERSIONS {
+        for policy in ["Background", "Foreground", "Orphan"] {
+            let what = format!("{version} {policy}");
+            let mut stage = Stage::new(version_named(version));
+            let owner = stage.family().await;
+            let first = Collecting::start(&stage.cluster);
+            sleep(Duration::from_secs(5)).await;
+            for verb in [Verb::Delete, Verb::Patch] {
+                let slow = Rule::new(Fault::Delay(Duration::from_secs(1))).on(verb);
+                stage.cluster.faults().add(slow.client(COLLECTOR).always());
+            }
+            stage.operator.delete_with(&owner, Some(policy)).await;
+            sleep(Duration::from_millis(1_500)).await;
+            let writes = |stage: &Stage| stage.cluster.audit().by(COLLECTOR).writes().len();
+            first.lead(false);
+            // What was under way comes to its end.
+            sleep(Duration::from_secs(2)).await;
+            let begun = writes(&stage);
+            sleep(Duration::from_secs(60)).await;
+            assert!(
+                begun > 0 && begun < DEPENDENTS,
+                "{what}: {begun} are in the middle"
+            );
+            assert_eq!(writes(&stage), begun, "{what}: who does not lead writes nothing");
+            // Another process takes over.
+            let second = Collecting::start(&stage.cluster);
+            let left = stage.rest(&what).await;
+            assert_eq!(
+                left,
+                if policy == "Orphan" { 2 * DEPENDENTS } else { 0 },
+                "{what}"
+            );
+            first.end().await;
+            second.end().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_to_all_writes_lose_nothing() {
+    for version in VERSIONS {
+        for policy in ["Background", "Foreground", "Orphan"] {
+            let what = format!("{version} {policy}");
+            let mut stage = Stage::new(version_named(version));
+            let owner = stage.family().await;
+            let collecting = Collecting::start(&stage.cluster);
+            sleep(Duration::from_secs(5)).await;
+            let lost = Rule::new(Fault::LoseAnswer).on_writes().client(COLLECTOR);
+            stage.cluster.faults().add(lost.always());
+            stage.operator.delete_with(&owner, Some(policy)).await;
+            sleep(Duration::from_secs(60)).await;
+            assert!(stage.cluster.faults().injected() > 0, "{what}");
+            stage.cluster.faults().clear();
+            let left = stage.rest(&what).await;
+            assert_eq!(
+                left,
+                if policy == "Orphan" { 2 * DEPENDENTS } else { 0 },
+                "{what}"
+            );
+            collecting.end().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_all_expire_at_once_lose_nothing() {
+    for version in VERSIONS {
+        for policy in ["Background", "Foreground"] {
+            let what = format!("{version} {policy}");
+            let mut stage = Stage::new(version_named(version));
+            let expired = Rule::new(Fault::ExpireWatch { after_events: 0 }).client(COLLECTOR);
+            stage.cluster.faults().add(expired.always());
+            let collecting = Collecting::start(&stage.cluster);
+            sleep(Duration::from_secs(5)).await;
+            let owner = stage.family().await;
+            stage.witness.catch_up(&stage.cluster);
+            sleep(Duration::from_secs(5)).await;
+            stage.operator.delete_with(&owner, Some(policy)).await;
+            stage.witness.catch_up(&stage.cluster);
+            // Nothing of it can be watched any more, only listed.
+            stage.cluster.server().with(|server| {
+                let now = server.revision();
+                server.prune_events(now);
+            });
+            sleep(Duration::from_secs(5)).await;
+            stage.cluster.faults().clear();
+            assert_eq!(stage.rest(&what).await, 0, "{what}");
+            collecting.end().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_15_an_owner_that_comes_between_read_and_deletion_is_overlooked_only_as_upstream_before_1_34() {
+    let (strict, upstream) = (false, true);
+    let cases = [
+        ("1.20.15", upstream, true),
+        ("1.28.0", upstream, true),
+        ("1.34.0", upstream, false),
+        ("1.20.15", strict, false),
+        ("1.28.0", strict, false),
+        ("latest", strict, false),
+    ];
+    for (version, as_upstream, overlooked) in cases {
+        let mut stage = Stage::new(version_named(version));
+        let [owner, other, dependent] = [
+            ("configmaps", "owner"),
+            ("secrets", "other"),
+            ("widgets", "dependent"),
+        ]
+        .map(|(kind, name)| key(kind, name));
+        stage.create(&owner, &[]).await;
+        stage.create(&other, &[]).await;
+        stage.create(&dependent, &[&owner]).await;
+        let mut settings = Settings::new(stage.cluster.version());
+        if as_upstream {
+            settings = settings.as_upstream();
+        }
+        let collecting = Collecting::start_with(&stage.cluster, settings);
+        sleep(Duration::from_secs(5)).await;
+        let slow = Rule::new(Fault::Delay(Duration::from_secs(2))).on(Verb::Delete);
+        stage.cluster.faults().add(slow.client(COLLECTOR).always());
+        stage.operator.delete_with(&owner, Some("Background")).await;
+        sleep(Duration::from_secs(1)).await;
+        let uid = stage.operator.uid(&other).expect("it was created");
+        let owners = vec![Operator::reference(&other, &uid, None)];
+        stage.operator.set_owners(&dependent, owners).await;
+        settle(&stage.cluster, &mut stage.witness).await;
+        let wrong = &stage.witness.wrong;
+        assert_eq!(!wrong.is_empty(), overlooked, "{version}: {wrong:?}");
+        assert_eq!(stage.operator.uid(&dependent).is_none(), overlooked, "{version}");
+        collecting.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_soak_is_the_same_each_time() {
+    for seed in [2, 3] {
+        let first = crate::run::play(crate::version_of(seed), seed).await;
+        let second = crate::run::play(crate::version_of(seed), seed).await;
+        assert_eq!(first.done, second.done, "seed {seed}");
+        assert!(first == second, "seed {seed}: the requests differ");
+        assert!(first.problems.is_empty(), "seed {seed}: {:?}", first.problems);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_witness_tells_a_wrong_deletion() {
+    let mut stage = Stage::new(KubernetesVersion::LATEST);
+    let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
+    stage.create(&owner, &[]).await;
+    stage.create(&dependent, &[&owner]).await;
+    // Once where the owner is well, and once where it is only on its way out, held by a finalizer.
+    for (round, policy) in [None, Some("Background")].into_iter().enumerate() {
+        if let Some(policy) = policy {
+            let held = json!({ "finalizers": [HOLD] });
+            stage.operator.merge(&owner, held).await;
+            stage.operator.delete_with(&owner, Some(policy)).await;
+            stage.create(&dependent, &[&owner]).await;
+        }
+        stage
+            .pose(
+                http::Method::DELETE,
+                &crate::operator::url(&dependent),
+                "application/json",
+                json!({}),
+            )
+            .await;
+        stage.witness.catch_up(&stage.cluster);
+        assert_eq!(stage.witness.wrong.len(), round + 1, "{:?}", stage.witness.wrong);
+        assert!(stage.witness.wrong[round].contains("whose owner ConfigMap owner is Solid"));
+    }
+    // Without owners, nothing is garbage.
+    stage
+        .pose(
+            http::Method::DELETE,
+            &format!("{}?x=1", crate::operator::url(&owner)),
+            "application/json",
+            json!({"propagationPolicy": "Orphan"}),
+        )
+        .await;
+    stage.witness.catch_up(&stage.cluster);
+    assert!(
+        stage.witness.wrong[2].contains("has no owners"),
+        "{:?}",
+        stage.witness.wrong
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_witness_allows_a_right_deletion() {
+    let mut stage = Stage::new(KubernetesVersion::LATEST);
+    let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
+    stage.create(&owner, &[]).await;
+    stage.create(&dependent, &[&owner]).await;
+    stage.operator.delete_with(&owner, Some("Background")).await;
+    // The owner's name is used again; its uid is not.
+    stage.create(&owner, &[]).await;
+    let url = crate::operator::url(&dependent);
+    stage
+        .pose(http::Method::DELETE, &url, "application/json", json!({}))
+        .await;
+    stage.witness.catch_up(&stage.cluster);
+    assert_eq!(
+        (stage.witness.deletions, stage.witness.wrong),
+        (1, Vec::<String>::new())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_witness_tells_a_wrong_release_and_foreign_edits() {
+    let merge = "application/merge-patch+json";
+    let patches = [
+        (
+            json!({"ownerReferences": null}),
+            "removed the solid owner ConfigMap owner",
+        ),
+        (json!({"finalizers": null}), "touched a finalizer"),
+        (json!({"labels": {"a": "b"}}), "touched labels"),
+        (
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "s", "uid": "u"}]}),
+            "added an owner",
+        ),
+    ];
+    for (metadata, problem) in patches {
+        let mut stage = Stage::new(KubernetesVersion::LATEST);
+        let (owner, dependent) = (key("configmaps", "owner"), key("secrets", "dependent"));
+        stage.create(&owner, &[]).await;
+        stage.create(&dependent, &[&owner]).await;
+        stage
+            .operator
+            .merge(&dependent, json!({ "finalizers": [HOLD] }))
+            .await;
+        let url = crate::operator::url(&dependent);
+        stage
+            .pose(http::Method::PATCH, &url, merge, json!({ "metadata": metadata }))
+            .await;
+        stage.witness.catch_up(&stage.cluster);
+        assert!(
+            stage
+                .witness
+                .wrong
+                .first()
+                .is_some_and(|wrong| wrong.contains(problem)),
+            "{problem}: {:?}",
+            stage.witness.wrong
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_witness_tells_what_nobody_collects() {
+    for (policy, problem) in [
+        ("Background", "widgets blue/dependent: is not collected"),
+        ("Foreground", "configmaps blue/owner: waits for dependents"),
+        (
+            "Orphan",
+            "configmaps blue/owner: dependents are still not released",
+        ),
+    ] {
+        let mut stage = Stage::new(KubernetesVersion::LATEST);
+        let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
+        stage.create(&owner, &[]).await;
+        stage.create(&dependent, &[&owner]).await;
+        stage.witness.catch_up(&stage.cluster);
+        assert_eq!(stage.witness.world.left_undone(), Vec::<String>::new());
+        if policy == "Foreground" {
+            stage.operator.set_owners(&dependent, Vec::new()).await;
+        }
+        stage.operator.delete_with(&owner, Some(policy)).await;
+        settle(&stage.cluster, &mut stage.witness).await;
+        let undone = stage.witness.world.left_undone();
+        assert!(
+            undone.len() == 1 && undone[0].starts_with(problem),
+            "{policy}: {undone:?}"
+        );
+    }
+}

@@ -1,0 +1,371 @@
+//! Tells who made each change of the server's history, and judges the changes that a collector made: no wrong deletion, no wrong release.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kubegc_core::{ObjectMeta, OwnerReference, Uid};
+use kubegc_sim::EventType;
+use kubegc_testkit::{Audit, Cluster, Entry, http::Verb};
+
+use crate::world::{Key, Meaning, World, is_held, kind_of, meaning_at, owner_key, owners};
+
+/// The name by which audits know the collector.
+pub(crate) const COLLECTOR: &str = "collector";
+
+/// One change of an object.
+struct Change {
+    revision: u64,
+    /// Group, resource, namespace, name.
+    place: [String; 4],
+    event_type: EventType,
+    previous: Option<Arc<ObjectMeta>>,
+    object: Arc<ObjectMeta>,
+}
+
+/// The number of a request, and the object that it found.
+type Read = (u64, Arc<ObjectMeta>);
+
+/// Follows a cluster, and judges its collector.
+pub(crate) struct Witness {
+    pub(crate) world: World,
+    /// What it found wrong.
+    pub(crate) wrong: Vec<String>,
+    /// Changes by the collector: objects deleted or marked, references removed.
+    pub(crate) deletions: usize,
+    pub(crate) releases: usize,
+    /// Deletions that only what was read before excuses.
+    pub(crate) raced: usize,
+    revision: u64,
+    number: u64,
+    /// What the collector's reads of each object have found.
+    reads: BTreeMap<Key, Vec<Read>>,
+    /// Everybody who was ever being deleted with `orphan`.
+    orphaning: BTreeSet<String>,
+}
+
+impl Witness {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        let mut witness = Self {
+            world: World::default(),
+            wrong: Vec::new(),
+            deletions: 0,
+            releases: 0,
+            raced: 0,
+            revision: 0,
+            number: cluster.audit().last_number(),
+            reads: BTreeMap::new(),
+            orphaning: BTreeSet::new(),
+        };
+        for change in witness.changes(cluster) {
+            witness.apply(&change);
+        }
+        witness
+    }
+
+    fn changes(&self, cluster: &Cluster) -> Vec<Change> {
+        cluster.server().with(|server| {
+            let changes = server.changes_since(self.revision);
+            changes
+                .map(|change| {
+                    let resource = &server.catalog()[change.kind];
+                    let event = change.event;
+                    let meta = &event.object.meta;
+                    let place = [&resource.group, &resource.resource, &meta.namespace, &meta.name];
+                    Change {
+                        revision: event.revision,
+                        place: place.map(|part| part.to_string()),
+                        event_type: event.event_type,
+                        previous: event
+                            .previous
+                            .as_ref()
+                            .map(|object| Arc::new(object.meta.clone())),
+                        object: Arc::new(meta.clone()),
+                    }
+                })
+                .collect()
+        })
+    }
+
+    /// Takes in what happened since the last time. Requests are performed one after another, and so each has made the changes that stand next, or none.
+    pub(crate) fn catch_up(&mut self, cluster: &Cluster) {
+        let changes = self.changes(cluster);
+        let revisions = changes.len();
+        let audit = cluster.audit().after(self.number);
+        let makers = makers(&audit.writes(), &changes);
+        let mut changes = changes.iter().zip(makers.unwrap_or_default()).peekable();
+        if changes.len() < revisions {
+            panic!("nobody can have made all of these changes\n{audit}");
+        }
+        for entry in audit.entries() {
+            self.number = entry.number;
+            if entry.verb == Verb::Get {
+                self.read(entry);
+            }
+            while let Some((change, _)) = changes.next_if(|(_, maker)| *maker == entry.number) {
+                if *entry.client == *COLLECTOR {
+                    self.judge(entry, change);
+                }
+                self.apply(change);
+            }
+        }
+    }
+
+    fn apply(&mut self, change: &Change) {
+        self.revision = change.revision;
+        let Some(key) = key_of(&change.place) else {
+            return;
+        };
+        if is_held(&change.object, "orphan") {
+            self.orphaning.insert(change.object.uid.to_string());
+        }
+        if change.event_type == EventType::Deleted {
+            self.world.objects.remove(&key);
+        } else {
+            self.world.objects.insert(key, Arc::clone(&change.object));
+        }
+    }
+
+    /// Notes what the collector has seen.
+    fn read(&mut self, entry: &Entry) {
+        let place = [&entry.group, &entry.resource, &entry.namespace, &entry.name];
+        if *entry.client != *COLLECTOR || entry.code != Some(200) {
+            return;
+        }
+        let Some(key) = key_of(&place.map(|part| part.to_string())) else {
+            return;
+        };
+        if let Some(found) = self.world.objects.get(&key) {
+            let read = (entry.number, Arc::clone(found));
+            self.reads.entry(key).or_default().push(read);
+        }
+    }
+
+    fn judge(&mut self, entry: &Entry, change: &Change) {
+        let (Some(key), Some(previous)) = (key_of(&change.place), change.previous.clone()) else {
+            if &*entry.resource != "events" {
+                self.complain(entry, "is no business of a collector");
+            }
+            return;
+        };
+        let gone = change.event_type == EventType::Deleted;
+        let ours = |name: &&Arc<str>| !matches!(&***name, "orphan" | "foregroundDeletion");
+        let foreign =
+            |object: &ObjectMeta| object.finalizers.iter().filter(ours).cloned().collect::<Vec<_>>();
+        if gone && !foreign(&previous).is_empty() {
+            self.complain(entry, "ended an object that a finalizer holds");
+        }
+        if !gone && foreign(&previous) != foreign(&change.object) {
+            self.complain(entry, "touched a finalizer that is not its own");
+        }
+        if !gone && previous.labels != change.object.labels {
+            self.complain(entry, "touched labels");
+        }
+        match entry.verb {
+            Verb::Delete => self.judge_deletion(entry, &key, &previous),
+            Verb::Patch if gone => {
+                if previous.deletion_timestamp.is_none() {
+                    self.complain(entry, "ended an object that nobody deleted");
+                }
+            }
+            Verb::Patch => self.judge_release(entry, &key, &previous, &change.object),
+            _ => self.complain(entry, "is no business of a collector"),
+        }
+    }
+
+    /// at least one owner, and none that is solid.
+    fn judge_deletion(&mut self, entry: &Entry, key: &Key, item: &ObjectMeta) {
+        self.deletions += 1;
+        if item.owner_references.is_empty() {
+            self.complain(entry, &format!("deleted {} which has no owners", item.uid));
+        }
+        // The attempt read the item once before it decided, and once more where it was told of a conflict.
+        let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
+        let since = reads
+            .iter()
+            .rev()
+            .nth(1)
+            .or(reads.last())
+            .map_or(0, |read| read.0);
+        for reference in &item.owner_references {
+            match self.world.meaning(key, reference) {
+                Meaning::Dangling | Meaning::Waiting => {}
+                Meaning::Solid if self.has_been_read_as_waiting(key, reference, since) => self.raced += 1,
+                meaning => {
+                    let problem = format!(
+                        "deleted {}, whose owner {} {} is {meaning:?}; {}",
+                        item.uid,
+                        reference.kind,
+                        reference.name,
+                        owners(item)
+                    );
+                    self.complain(entry, &problem);
+                }
+            }
+        }
+    }
+
+    /// No request can depend on the state of another object. Where an owner waits when it is read and no longer waits a moment later, because somebody
+    /// deleted it once more with another policy while a finalizer holds it, its dependents go: upstream's race, and nobody can close it.
+    fn has_been_read_as_waiting(&self, key: &Key, reference: &OwnerReference, since: u64) -> bool {
+        let Ok(owner) = owner_key(key, reference) else {
+            return false;
+        };
+        let reads = self.reads.get(&owner).map_or(&[][..], Vec::as_slice);
+        let mut recent = reads.iter().filter(|read| read.0 > since);
+        recent.any(|(_, found)| meaning_at(reference, Some(found)) == Meaning::Waiting)
+    }
+
+    /// References go only where the owner is absent, waits, or lets its dependents go.
+    fn judge_release(&mut self, entry: &Entry, key: &Key, before: &ObjectMeta, after: &ObjectMeta) {
+        let same = |a: &OwnerReference, b: &OwnerReference| {
+            (&a.api_version, &a.kind, &a.name, &a.uid) == (&b.api_version, &b.kind, &b.name, &b.uid)
+        };
+        let not_in = |reference: &OwnerReference, object: &ObjectMeta| {
+            !object.owner_references.iter().any(|other| same(reference, other))
+        };
+        if after.owner_references.iter().any(|added| not_in(added, before)) {
+            self.complain(entry, "added an owner");
+        }
+        let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
+        let since = reads
+            .iter()
+            .rev()
+            .nth(1)
+            .or(reads.last())
+            .map_or(0, |read| read.0);
+        let removed: Vec<&OwnerReference> = before
+            .owner_references
+            .iter()
+            .filter(|reference| not_in(reference, after))
+            .collect();
+        self.releases += usize::from(!removed.is_empty());
+        for reference in &removed {
+            if self.world.meaning(key, reference) != Meaning::Solid || self.was_orphaning(&reference.uid) {
+                continue;
+            }
+            if self.has_been_read_as_waiting(key, reference, since) {
+                self.raced += 1;
+                continue;
+            }
+            // Patches name references by uid: a wrong one takes the right one along (P-10).
+            let takes_along = |other: &&OwnerReference| {
+                other.uid == reference.uid && self.world.meaning(key, other) != Meaning::Solid
+            };
+            if !removed.iter().copied().any(|other| takes_along(&other)) {
+                let problem = format!(
+                    "removed the solid owner {} {} of {}; {}",
+                    reference.kind,
+                    reference.name,
+                    before.uid,
+                    owners(before)
+                );
+                self.complain(entry, &problem);
+            }
+        }
+    }
+
+    fn was_orphaning(&self, uid: &Uid) -> bool {
+        self.orphaning.contains(&uid.to_string())
+    }
+
+    fn complain(&mut self, entry: &Entry, problem: &str) {
+        self.wrong
+            .push(format!("request {} ({entry}) {problem}", entry.number));
+    }
+}
+
+fn key_of([group, resource, namespace, name]: &[String; 4]) -> Option<Key> {
+    Some(Key {
+        kind: kind_of(group, resource)?,
+        namespace: namespace.clone(),
+        name: name.clone(),
+    })
+}
+
+/// The number of the request that made each change; `None` where they cannot all have been made.
+///
+/// Requests are performed one after another, and each makes the changes that stand next, or none: a deletion of a collection any number, others one. What an
+/// answer says of the object narrows it down, and what is left is the same for the judgement, but for answers lost in the very moment in which
+/// somebody else does the same.
+fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
+    let entries: Vec<&Entry> = writes.entries().collect();
+    let width = changes.len() + 1;
+    // Whether the writes from one on can have made the changes from one on.
+    let mut fits = vec![false; (entries.len() + 1) * width];
+    fits[entries.len() * width + changes.len()] = true;
+    let made = |entry: &Entry, at: usize| changes.get(at).is_some_and(|change| can_have_made(entry, change));
+    let step = |entry: &Entry| usize::from(entry.verb != Verb::DeleteCollection);
+    for (row, entry) in entries.iter().enumerate().rev() {
+        for at in (0..width).rev() {
+            let passes = !must_have_made_one(entry) && fits[(row + 1) * width + at];
+            fits[row * width + at] =
+                passes || (made(entry, at) && fits[(row + step(entry)) * width + at + 1]);
+        }
+    }
+    let (mut row, mut at, mut makers) = (0, 0, Vec::new());
+    if !fits[0] {
+        return None;
+    }
+    while let Some(entry) = entries.get(row) {
+        if made(entry, at) && fits[(row + step(entry)) * width + at + 1] {
+            makers.push(entry.number);
+            row += step(entry);
+            at += 1;
+        } else {
+            row += 1;
+        }
+    }
+    Some(makers)
+}
+
+fn is_about(entry: &Entry, change: &Change) -> bool {
+    let [group, resource, namespace, name] = &change.place;
+    entry.is_about(group, resource, namespace, name)
+}
+
+/// Whether no patch can have made the change.
+fn is_only_of_deletions(change: &Change) -> bool {
+    let Some(previous) = &change.previous else {
+        return false;
+    };
+    let collecting = |name: &&Arc<str>| matches!(&***name, "orphan" | "foregroundDeletion");
+    let mut finalizers = change.object.finalizers.iter().filter(collecting);
+    previous.deletion_timestamp != change.object.deletion_timestamp
+        || finalizers.any(|finalizer| !previous.finalizers.contains(finalizer))
+}
+
+/// Whether the answer says that there was a change: a new object, or none any more.
+fn must_have_made_one(entry: &Entry) -> bool {
+    let gone = entry.verb == Verb::Delete && entry.resource_version.is_empty();
+    entry.is_success() && (gone || entry.verb == Verb::Create)
+}
+
+fn can_have_made(entry: &Entry, change: &Change) -> bool {
+    let gone = change.event_type == EventType::Deleted;
+    if entry.verb == Verb::DeleteCollection {
+        let [group, resource, namespace, _] = &change.place;
+        let in_it = entry.is_about(group, resource, namespace, "");
+        return in_it && entry.is_success() && change.event_type != EventType::Added;
+    }
+    let performed = entry
+        .code
+        .map_or(entry.fault == Some("answer lost"), |code| code < 400);
+    if !is_about(entry, change) || !performed {
+        return false;
+    }
+    let same_version = entry.resource_version == change.revision.to_string();
+    match entry.verb {
+        Verb::Create => same_version && change.event_type == EventType::Added,
+        // Who is told of no object is told that it is gone, or of an error in an answer that is lost.
+        Verb::Delete => {
+            change.event_type != EventType::Added
+                && (same_version || (gone && entry.resource_version.is_empty()))
+        }
+        // The last finalizer went, and with it the object: the answer may have the version before or that of the deletion.
+        Verb::Patch | Verb::Update if gone => !entry.resource_version.is_empty(),
+        Verb::Patch | Verb::Update => same_version && !is_only_of_deletions(change),
+        _ => false,
+    }
+}

@@ -1,0 +1,215 @@
+//! What is there, as the server's own history tells it, and what a reference means in it: rules, written down a second time.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kubegc_core::{ObjectMeta, OwnerReference, Uid};
+
+/// A kind that the soak uses.
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) namespaced: bool,
+}
+
+impl Kind {
+    pub(crate) fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The path of its objects in a namespace.
+    pub(crate) fn collection(&self, namespace: &str) -> String {
+        let prefix = if self.group.is_empty() { "/api" } else { "/apis" };
+        let namespace = match namespace {
+            "" => String::new(),
+            namespace => format!("/namespaces/{namespace}"),
+        };
+        format!("{prefix}/{}{namespace}/{}", self.api_version(), self.resource)
+    }
+}
+
+const fn kind(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    resource: &'static str,
+    namespaced: bool,
+) -> Kind {
+    Kind {
+        group,
+        version,
+        kind,
+        resource,
+        namespaced,
+    }
+}
+
+/// The kinds of the soak: built-in and custom, namespaced and not.
+pub(crate) static KINDS: [Kind; 6] = [
+    kind("", "v1", "ConfigMap", "configmaps", true),
+    kind("", "v1", "Secret", "secrets", true),
+    kind("apps", "v1", "ReplicaSet", "replicasets", true),
+    kind("soak.example.com", "v1", "Widget", "widgets", true),
+    kind("soak.example.com", "v1", "Cluster", "clusters", false),
+    kind(
+        "rbac.authorization.k8s.io",
+        "v1",
+        "ClusterRole",
+        "clusterroles",
+        false,
+    ),
+];
+
+/// The position of a kind in [`KINDS`].
+pub(crate) fn kind_of(group: &str, resource: &str) -> Option<usize> {
+    KINDS
+        .iter()
+        .position(|kind| kind.group == group && kind.resource == resource)
+}
+
+/// Where an object lies. The namespace is empty for cluster-scoped kinds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) kind: usize,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}/{}",
+            KINDS[self.kind].resource, self.namespace, self.name
+        )
+    }
+}
+
+/// What a reference means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Dangling,
+    Waiting,
+    Solid,
+    /// No such kind is served.
+    Unmappable,
+    /// A cluster-scoped object names a namespaced owner.
+    Invalid,
+}
+
+/// Where the owner must be that a reference of an object means, where there can be one.
+pub(crate) fn owner_key(item: &Key, reference: &OwnerReference) -> Result<Key, Meaning> {
+    let kind = KINDS
+        .iter()
+        .position(|kind| kind.api_version() == *reference.api_version && kind.kind == &*reference.kind)
+        .ok_or(Meaning::Unmappable)?;
+    if KINDS[kind].namespaced && !KINDS[item.kind].namespaced {
+        return Err(Meaning::Invalid);
+    }
+    let namespace = if KINDS[kind].namespaced {
+        item.namespace.clone()
+    } else {
+        String::new()
+    };
+    Ok(Key {
+        kind,
+        namespace,
+        name: reference.name.to_string(),
+    })
+}
+
+/// What a reference means, given what lies where it points.
+pub(crate) fn meaning_at(reference: &OwnerReference, found: Option<&ObjectMeta>) -> Meaning {
+    match found {
+        Some(owner) if owner.uid == reference.uid => {
+            if is_held(owner, "foregroundDeletion") {
+                Meaning::Waiting
+            } else {
+                Meaning::Solid
+            }
+        }
+        _ => Meaning::Dangling,
+    }
+}
+
+/// Whether an object is being deleted and has this finalizer.
+pub(crate) fn is_held(object: &ObjectMeta, finalizer: &str) -> bool {
+    object.deletion_timestamp.is_some() && object.finalizers.iter().any(|name| &**name == finalizer)
+}
+
+/// All objects of the kinds of the soak.
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    pub(crate) objects: BTreeMap<Key, Arc<ObjectMeta>>,
+}
+
+impl World {
+    pub(crate) fn meaning(&self, item: &Key, reference: &OwnerReference) -> Meaning {
+        match owner_key(item, reference) {
+            Err(meaning) => meaning,
+            Ok(key) => meaning_at(reference, self.objects.get(&key).map(|object| &**object)),
+        }
+    }
+
+    /// Whether some object holds up the foreground deletion of this uid. Upstream goes by the uid alone.
+    fn has_blocking_dependent(&self, uid: &Uid) -> bool {
+        let mut references = self
+            .objects
+            .values()
+            .flat_map(|object| object.owner_references.iter());
+        references.any(|reference| reference.is_blocking() && reference.uid == *uid)
+    }
+
+    /// What a collector that has had all the time it needs should not have left.
+    pub(crate) fn left_undone(&self) -> Vec<String> {
+        let mut undone = Vec::new();
+        for (key, object) in &self.objects {
+            if is_held(object, "orphan") {
+                undone.push(format!("{key}: dependents are still not released"));
+            }
+            if is_held(object, "foregroundDeletion") && !self.has_blocking_dependent(&object.uid) {
+                undone.push(format!("{key}: waits for dependents that are not there"));
+            }
+            if object.deletion_timestamp.is_some() || object.owner_references.is_empty() {
+                continue;
+            }
+            let meanings: Vec<Meaning> = object
+                .owner_references
+                .iter()
+                .map(|reference| self.meaning(key, reference))
+                .collect();
+            // Who waits is no reason to evaluate a dependent that was seen after it began to wait: with an owner that waits, an object may stay until the
+            // owner is gone, and whether that one may wait is asked above.
+            let is_kept = |meaning| !matches!(meaning, Meaning::Dangling | Meaning::Waiting);
+            let is_abandoned = meanings.contains(&Meaning::Dangling);
+            if is_abandoned && !meanings.into_iter().any(is_kept) {
+                let owners = owners(object);
+                undone.push(format!("{key}: is not collected, {owners}"));
+            }
+        }
+        undone
+    }
+}
+
+/// The owners of an object, for messages.
+pub(crate) fn owners(object: &ObjectMeta) -> String {
+    let owners: Vec<String> = object
+        .owner_references
+        .iter()
+        .map(|owner| {
+            format!(
+                "{}/{} {} {} blocking={}",
+                owner.api_version,
+                owner.kind,
+                owner.name,
+                owner.uid,
+                owner.is_blocking()
+            )
+        })
+        .collect();
+    format!("owners: [{}]", owners.join("; "))
+}
