@@ -21,10 +21,6 @@ const RUNS: u64 = 4;
 const UNMATCHED: [&str; 1] = ["random-0505"];
 
 fn folder() -> PathBuf {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one way to hand an argument to a test"
-    )]
     match std::env::var_os("KUBEGC_VECTORS") {
         Some(folder) => folder.into(),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/objects"),
