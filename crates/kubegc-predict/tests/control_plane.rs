@@ -211,6 +211,30 @@ fn pods_end_when_their_grace_does_and_namespaces_are_emptied() {
     }
 }
 
+/// A pod that took the place of one whose grace period had been running has its own.
+#[test]
+fn a_pod_of_the_same_name_ends_at_its_own_time() {
+    let mut world = World::new(ControlPlane::new);
+    let pods = world.kind("v1", "Pod");
+    let pod =
+        json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}});
+    let graceful = |seconds| kubegc_core::deletion::DeleteOptionsSpec {
+        grace_period_seconds: Some(seconds),
+        ..Default::default()
+    };
+    world.create("v1", "Pod", "shop", pod.clone());
+    world.server.delete(pods, "shop", "web", &graceful(30));
+    world.rest();
+    world.server.delete(pods, "shop", "web", &graceful(0));
+    world.rest();
+    world.create("v1", "Pod", "shop", pod);
+    world.server.delete(pods, "shop", "web", &graceful(300));
+    world.pass(Duration::from_secs(299));
+    assert!(world.is_there("v1", "Pod", "shop", "web"));
+    world.pass(Duration::from_secs(2));
+    assert!(!world.is_there("v1", "Pod", "shop", "web"));
+}
+
 #[test]
 fn a_plane_without_collector_leaves_dependents_alone() {
     let mut world = World::new(ControlPlane::without_collector);

@@ -183,12 +183,16 @@ impl Environment {
         if self.ending.first().is_none_or(|(at, ..)| *at > now) {
             return false;
         }
-        let Some((_, kind, namespace, name)) = self.ending.pop_first() else {
+        let Some((at, kind, namespace, name)) = self.ending.pop_first() else {
             return false;
         };
         let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else {
             return true;
         };
+        // Another deadline, or another pod of that name: that one has an entry of its own.
+        if pod.meta.deletion_timestamp != Some(at) {
+            return true;
+        }
         // Nothing is left of its grace: only finalizers hold it, and the kubelet is done with it.
         if pod.meta.deletion_grace_period_seconds.unwrap_or(0) == 0 {
             return true;
