@@ -11,7 +11,6 @@
 use std::{error::Error, process::ExitCode};
 
 use clap::Parser;
-use kube::Client;
 use kubegc_kube::{GarbageCollector, LeaderElection};
 use tracing_subscriber::{EnvFilter, fmt};
 
@@ -43,7 +42,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let client = Client::try_default().await?;
+    let client = kubegc_kube::client().await?;
     let mut collector = GarbageCollector::new(client).dry_run(arguments.dry_run);
     if let Some(version) = arguments.kubernetes {
         collector = collector.version(version);

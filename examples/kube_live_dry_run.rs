@@ -63,7 +63,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let client = Client::try_default().await?;
+    let client = kubegc_kube::client().await?;
     if arguments.objects.is_empty() {
         return collector_now(client).await;
     }

@@ -41,7 +41,7 @@ const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use kubegc_kube::GarbageCollector;
-/// let client = kube::Client::try_default().await?;
+/// let client = kubegc_kube::client().await?;
 /// let summary = GarbageCollector::new(client).dry_run(true).run(std::future::pending()).await?;
 /// print!("{}", summary.dry_run.expect("asked for"));
 /// # Ok(())

@@ -27,6 +27,12 @@ pub enum Error {
         /// Why.
         source: StoreError,
     },
+    /// There is no configuration of a cluster that can be used.
+    #[error("no cluster can be reached: {message}")]
+    Configuration {
+        /// Why.
+        message: String,
+    },
     /// The clock went back.
     #[error("the collector was misused")]
     Misuse {

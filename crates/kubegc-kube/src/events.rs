@@ -58,6 +58,7 @@ async fn post(client: &Client, warning: &InvalidNamespace, now: Timestamp) -> Re
         url: &url,
         accept: JSON,
         content: Some((JSON, event(warning, now).to_string().into_bytes())),
+        about: None,
     };
     send(client, ask).await.map(drop)
 }

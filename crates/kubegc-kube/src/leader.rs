@@ -3,6 +3,11 @@
 use std::{pin::pin, time::Duration};
 
 use futures_util::future::{Either, select};
+use k8s_openapi::{
+    api::coordination::v1::Lease,
+    jiff::{self, SignedDuration},
+};
+use kube::{Api, Client};
 use kube_lease_manager::{LeaseManager, LeaseManagerBuilder};
 use tokio::{
     sync::watch,
@@ -14,10 +19,14 @@ use crate::{Error, GarbageCollector, Summary};
 /// How long to wait after the lease could not be read or renewed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How long reading the lease may take.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+
 /// A Lease by which one of several instances is chosen to collect.
 ///
-/// The lease is renewed `grace_seconds` before it ends. An instance that cannot renew it for that long counts itself out until it can; so two instances
-/// collect at a time only where the clocks of their machines differ or a request hangs. Even then each other's writes make preconditions fail, no more.
+/// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long counts itself out until the lease is seen to be its own again; so
+/// two instances collect at a time only where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the client
+/// timeouts shorter than the lease. Even then each other's writes make preconditions fail, no more.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
@@ -46,7 +55,7 @@ impl LeaderElection {
         }
     }
 
-    async fn lease(&self, client: kube::Client) -> Result<LeaseManager, Error> {
+    async fn lease(&self, client: Client) -> Result<LeaseManager, Error> {
         let bad = |message: String| Error::Lease { message };
         // The crate asserts these.
         if self.grace_seconds == 0 || self.grace_seconds >= self.duration_seconds {
@@ -81,8 +90,10 @@ pub(crate) async fn run(
     let lease = election.lease(collector.client().clone()).await?;
     let (leads, leading) = watch::channel(false);
     let grace = Duration::from_secs(election.grace_seconds);
+    let client = collector.client().clone();
+    let ours = || is_ours(&client, &election);
+    let electing = pin!(elect(&lease, grace, &leads, ours));
     let collecting = pin!(collector.run_while_leading(leading, stop));
-    let electing = pin!(elect(&lease, grace, &leads));
     let summary = match select(collecting, electing).await {
         Either::Left((summary, _)) => summary,
         Either::Right((never, _)) => match never {},
@@ -94,26 +105,29 @@ pub(crate) async fn run(
 }
 
 /// Keeps the lease and tells whether it is held, for ever.
-async fn elect(
+async fn elect<F: Future<Output = bool>>(
     lease: &LeaseManager,
     grace: Duration,
     leads: &watch::Sender<bool>,
+    ours: impl Fn() -> F,
 ) -> std::convert::Infallible {
     let mut held = false;
     let mut failing_since: Option<Instant> = None;
     loop {
         let mut changed = pin!(lease.changed());
-        let step = match failing_since {
-            None => changed.await,
-            // What does not fail again at once works again, and goes on.
-            Some(_) => match timeout(RETRY_AFTER, &mut changed).await {
-                Ok(step) => step,
-                Err(_) => {
+        let step = loop {
+            if failing_since.is_none() {
+                break changed.await;
+            }
+            // A renewal that works again is not told, and one that hangs tells nothing either: the lease itself says which it is.
+            match timeout(RETRY_AFTER, &mut changed).await {
+                Ok(step) => break step,
+                Err(_) if held && ours().await => {
                     failing_since = None;
-                    leads.send_replace(held);
-                    changed.await
+                    leads.send_replace(true);
                 }
-            },
+                Err(_) => count_out(failing_since, grace, leads),
+            }
         };
         match step {
             Ok(now_held) => {
@@ -124,12 +138,32 @@ async fn elect(
             }
             Err(error) => {
                 tracing::warn!(%error, "the lease cannot be kept");
-                let since = *failing_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= grace {
-                    leads.send_replace(false);
-                }
+                failing_since.get_or_insert_with(Instant::now);
+                count_out(failing_since, grace, leads);
                 sleep(RETRY_AFTER).await;
             }
         }
     }
+}
+
+/// Gives leadership up where the lease could not be kept for the whole grace time.
+fn count_out(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sender<bool>) {
+    if failing_since.is_some_and(|since| since.elapsed() >= grace) {
+        leads.send_replace(false);
+    }
+}
+
+/// Whether the lease, read anew, is this instance's and has not ended by the clock that renewed it.
+async fn is_ours(client: &Client, election: &LeaderElection) -> bool {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &election.namespace);
+    let Ok(Ok(lease)) = timeout(READ_WITHIN, leases.get(&election.name)).await else {
+        return false;
+    };
+    let Some(spec) = lease.spec else { return false };
+    let lasts = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or(0).into());
+    let ends = spec
+        .renew_time
+        .and_then(|renewed| renewed.0.checked_add(lasts).ok());
+    spec.holder_identity.as_deref() == Some(&election.identity)
+        && ends.is_some_and(|ends| ends > jiff::Timestamp::now())
 }

@@ -17,7 +17,8 @@
 //!
 //! | answer | class | was the write carried out? |
 //! |---|---|---|
-//! | 404 | `NotFound` | no |
+//! | 404 with a `Status` that names the object; any 404 at a collection | `NotFound` | no |
+//! | any other 404 at an object: a proxy's, or of a version that is no longer served. It proves no absence | `Refused` | no |
 //! | 409 (conflicts, failed preconditions, names that exist) | `Conflict` | no |
 //! | 410, or an `ERROR` event with that code or the reason `Expired` | `Expired` | no |
 //! | 415 | `UnsupportedMediaType` | no |
@@ -68,6 +69,25 @@ pub use store::KubeStore;
 
 use kube::Client;
 use kubegc_core::KubernetesVersion;
+
+/// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it repeats no request by itself.
+///
+/// `Client::try_default` repeats what was answered 429, 503 or 504, writes too. A write that was carried out and answered 504 is then refused at its second
+/// try, and looks as if it had never happened.
+///
+/// # Errors
+/// No cluster is configured, or its configuration cannot be used.
+pub async fn client() -> Result<Client, Error> {
+    let mut config = kube::Config::infer()
+        .await
+        .map_err(|error| Error::Configuration {
+            message: error.to_string(),
+        })?;
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| Error::Configuration {
+        message: error.to_string(),
+    })
+}
 
 /// The version that the API server says it has.
 ///

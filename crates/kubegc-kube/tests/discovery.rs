@@ -237,5 +237,7 @@ async fn half_of_discovery_may_be_absent_but_not_unknown() {
         if let Ok(discovered) = discovered {
             assert_eq!(discovered.catalog.len(), 3);
         }
+        let nothing = discover(&Script::new(move |_| Some(status(code)))).await;
+        assert!(nothing.is_err(), "{code}: a cluster without any kind is none");
     }
 }

@@ -20,6 +20,46 @@ fn list(version: &str, names: &[&str], continues: &str) -> Value {
     json!({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": version, "continue": continues}, "items": items})
 }
 
+/// What a proxy says, or a server that no longer serves the version, is no proof: dependents of the object would be deleted for it.
+#[tokio::test(start_paused = true)]
+async fn a_404_that_does_not_name_the_object_proves_nothing() {
+    let of_another =
+        json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "other"}});
+    for answer in [
+        status(404),
+        said(404, &of_another),
+        said(404, &json!("page not found")),
+    ] {
+        let script = Script::of(vec![answer]);
+        let (store, pods) = (script.store(), pods());
+        let address = pod(&pods, "web");
+        let refused = |error: &StoreError| matches!(error, StoreError::Refused { code: 404, .. });
+        assert!(store.get(address).await.is_err_and(|error| refused(&error)));
+        let deleted = store.delete(address, &DeleteOptions::default()).await;
+        assert!(deleted.is_err_and(|error| refused(&error)));
+        let patched = store.patch(address, PatchType::Merge, b"{}").await;
+        assert!(patched.is_err_and(|error| refused(&error)));
+    }
+}
+
+/// An object that is not the one asked for says nothing about it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_another_object_is_none() {
+    for metadata in [
+        json!({"name": "other", "namespace": "shop", "uid": "u"}),
+        json!({"name": "web", "namespace": "elsewhere", "uid": "u"}),
+        json!({"name": "web", "namespace": "shop"}),
+    ] {
+        let script = Script::of(vec![said(
+            200,
+            &json!({"kind": "PartialObjectMetadata", "metadata": metadata}),
+        )]);
+        let (store, pods) = (script.store(), pods());
+        let got = store.get(pod(&pods, "web")).await;
+        assert!(matches!(got, Err(StoreError::Unknown { .. })), "{got:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_failure_has_its_class() {
     let message = |code: u16| format!("said {code}");
@@ -28,13 +68,15 @@ async fn each_failure_has_its_class() {
         message: message(code),
         retry_after: seconds.map(Duration::from_secs),
     };
+    let no_web = json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "web"}});
+    let no_web = said(404, &no_web);
     let mut limited = status(429);
     limited.headers.push(("retry-after", "7"));
     let unknown = |message: &str| StoreError::Unknown {
         message: message.to_owned(),
     };
     for (answer, expected) in [
-        (status(404), StoreError::NotFound),
+        (no_web.clone(), StoreError::NotFound),
         (
             status(409),
             StoreError::Conflict {

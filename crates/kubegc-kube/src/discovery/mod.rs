@@ -34,6 +34,9 @@ const GROUPS_AT_A_TIME: usize = 10;
 /// Neither form of discovery gave a list of groups: nothing is known then, not even what failed.
 pub(crate) async fn discover(client: &Client, builtin: &Catalog) -> Result<Discovered, StoreError> {
     let (core, named) = try_join(root(client, "/api"), root(client, "/apis")).await?;
+    if matches!((&core, &named), (Root::Absent, Root::Absent)) {
+        return Err(unreadable("neither /api nor /apis is served to this client"));
+    }
     let mut groups = Vec::new();
     for root in [core, named] {
         match root {

@@ -42,8 +42,9 @@ fn rest(wait: Wait, now: Timestamp) -> Rest {
 
 /// Runs a collector over a store whose writes change nothing. `told` sees every report.
 ///
-/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead, when it has not
-/// begun after `patience` because lists are missing, or when `stop` is ready.
+/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead; when it has not
+/// begun after `patience` because lists are missing, or has come to no new write for as long because so many things are tried again and again; or when
+/// `stop` is ready.
 pub(crate) async fn run<S: ObjectStore, C: Clock>(
     store: S,
     clock: &C,
@@ -57,13 +58,13 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     let store = DryRun::new(store);
     let mut report = DryRunReport::default();
     let mut failed = BTreeMap::new();
-    let (rests, watched) = watch::channel(Rest::Busy);
+    let (rests, watched) = watch::channel((Rest::Busy, 0));
     let note = |told_now: Report| {
         told(&told_now);
         match told_now {
             Report::Waiting(wait) => {
                 let next = rest(wait, clock.now());
-                rests.send_if_modified(|rest| std::mem::replace(rest, next) != next);
+                rests.send_if_modified(|(rest, _)| std::mem::replace(rest, next) != next);
                 return;
             }
             Report::Performed { ask, answer } if ask.request.is_write() => {
@@ -71,7 +72,7 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
             }
             _ => {}
         }
-        rests.send_replace(Rest::Busy);
+        rests.send_replace((Rest::Busy, report.writes.len()));
     };
     let mut complete = false;
     let end = async {
@@ -101,20 +102,18 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
 }
 
 /// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the patience (`false`).
-async fn at_rest(mut rests: watch::Receiver<Rest>, patience: Duration) -> bool {
-    let begun = tokio::time::Instant::now();
+async fn at_rest(mut rests: watch::Receiver<(Rest, usize)>, patience: Duration) -> bool {
+    let mut progressed = tokio::time::Instant::now();
+    let mut writes = 0;
     loop {
-        let rest = *rests.borrow_and_update();
+        let (rest, writes_now) = *rests.borrow_and_update();
+        if writes_now > writes {
+            writes = writes_now;
+            progressed = tokio::time::Instant::now();
+        }
         let (wait, answer) = match rest {
             Rest::Quiet => (QUIET, true),
-            Rest::Syncing => (patience.saturating_sub(begun.elapsed()), false),
-            Rest::Busy => {
-                // The sender lives as long as the run.
-                if rests.changed().await.is_err() {
-                    return false;
-                }
-                continue;
-            }
+            Rest::Syncing | Rest::Busy => (patience.saturating_sub(progressed.elapsed()), false),
         };
         match tokio::time::timeout(wait, rests.changed()).await {
             Err(_) => return answer,

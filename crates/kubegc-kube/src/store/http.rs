@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, header};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use kube::{Client, client::Body, core::Status};
 use kubegc_core::StoreError;
 use tracing::Instrument as _;
@@ -16,12 +16,17 @@ pub(crate) const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION")
 /// How long a request may take that is no watch. The API server gives up after this long itself.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// An answer that is longer is none of an API server: pages hold 500 objects.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
 /// One request.
 pub(crate) struct Ask<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a Url,
     pub(crate) accept: &'a str,
     pub(crate) content: Option<(&'static str, Vec<u8>)>,
+    /// The object that the request is about, by name.
+    pub(crate) about: Option<&'a str>,
 }
 
 impl<'a> Ask<'a> {
@@ -31,7 +36,14 @@ impl<'a> Ask<'a> {
             url,
             accept,
             content: None,
+            about: None,
         }
+    }
+
+    /// The same, about one object: only a 404 that names it proves that it does not exist.
+    pub(crate) const fn about(mut self, name: &'a str) -> Self {
+        self.about = Some(name);
+        self
     }
 }
 
@@ -39,12 +51,22 @@ impl<'a> Ask<'a> {
 pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreError> {
     let span = tracing::debug_span!("call", method = %ask.method, url = ask.url.as_str());
     async {
-        let method = ask.method.clone();
+        let (method, about) = (ask.method.clone(), ask.about);
         let whole = async {
             let (parts, body) = open(client, ask, false).await?.into_parts();
-            let body = body.collect().await.map_err(|error| unknown(&error))?.to_bytes();
-            judge(parts.status, &parts.headers, &body)?;
-            Ok(body)
+            let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| unknown(&*error))?.to_bytes();
+            match (judge(parts.status, &parts.headers, &body), about) {
+                (Err(StoreError::NotFound), Some(name)) if !proves_absence(&body, name) => {
+                    Err(StoreError::Refused {
+                        code: 404,
+                        message: "the answer does not say that this object does not exist".to_owned(),
+                        retry_after: None,
+                    })
+                }
+                (Err(error), _) => Err(error),
+                (Ok(()), _) => Ok(body),
+            }
         };
         let answer = tokio::time::timeout(TIMEOUT, whole).await.unwrap_or_else(|_| {
             crate::metrics::request("<error>", &method);
@@ -156,6 +178,15 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
     Err(class(status.as_u16(), message, retry_after))
 }
 
+/// Whether a 404 is the API server's word that this object does not exist. Proxies, and versions that are no longer served, answer 404 too.
+fn proves_absence(body: &[u8], name: &str) -> bool {
+    let said: WireStatus = serde_json::from_slice(body).unwrap_or_default();
+    let named = said.details.and_then(|details| details.name);
+    said.kind.as_deref() == Some("Status")
+        && said.reason.as_deref() == Some("NotFound")
+        && named.as_deref() == Some(name)
+}
+
 /// Bytes of an answer that is no status, as far as they go into a message.
 const MESSAGE_BYTES_MAX: usize = 512;
 
@@ -195,6 +226,27 @@ fn class(code: u16, message: String, retry_after: Option<Duration>) -> StoreErro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_status_that_names_the_object_proves_its_absence() {
+        for (body, proof) in [
+            (
+                r#"{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"pods"}}"#,
+                true,
+            ),
+            (
+                r#"{"kind":"Status","reason":"NotFound","details":{"name":"b"}}"#,
+                false,
+            ),
+            (r#"{"kind":"Status","reason":"NotFound","details":{}}"#, false),
+            (r#"{"kind":"Status","details":{"name":"a"}}"#, false),
+            (r#"{"reason":"NotFound","details":{"name":"a"}}"#, false),
+            ("404 page not found", false),
+            ("", false),
+        ] {
+            assert_eq!(proves_absence(body.as_bytes(), "a"), proof, "{body}");
+        }
+    }
 
     #[test]
     fn each_code_has_its_class() {

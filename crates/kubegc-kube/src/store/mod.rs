@@ -43,7 +43,8 @@ const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8
 /// [`replace_finalizers`](ObjectStore::replace_finalizers). Failures are classed as the [crate's table](crate#failures) says. Clones share the client.
 ///
 /// # Assumptions
-/// The client's middleware repeats no writes by itself.
+/// The client's middleware repeats no writes by itself: [`client`](crate::client) makes one that does not, while `Client::try_default` repeats what was
+/// answered 429, 503 or 504, and a write that was carried out then looks as if it had been refused.
 #[derive(Clone)]
 pub struct KubeStore {
     client: Client,
@@ -122,6 +123,7 @@ impl KubeStore {
         &self,
         method: Method,
         url: Url,
+        name: &str,
         media_type: &'static str,
         body: Vec<u8>,
     ) -> Result<ObjectMeta, StoreError> {
@@ -131,6 +133,7 @@ impl KubeStore {
             url: &url,
             accept: META,
             content: Some((media_type, body)),
+            about: Some(name),
         };
         // The write was carried out; an answer that cannot be read leaves its outcome unknown.
         let answer = send(&self.client, ask).await?;
@@ -153,6 +156,9 @@ impl KubeStore {
             }
             match send(&self.client, Ask::get(&next, accept)).await {
                 Ok(answer) => match page(&answer, token.is_none())? {
+                    Some(more) if token.as_ref() == Some(&more) => {
+                        return Err(unreadable("the list goes on where it went on before"));
+                    }
                     Some(more) => token = Some(more),
                     None => return Ok(()),
                 },
@@ -235,8 +241,15 @@ impl ObjectStore for KubeStore {
 
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, None)?;
-        let answer = send(&self.client, Ask::get(&url, META)).await?;
-        wire::object(&answer).map_err(unreadable)
+        let answer = send(&self.client, Ask::get(&url, META).about(address.name)).await?;
+        let meta = wire::object(&answer).map_err(unreadable)?;
+        if *meta.name != *address.name || *meta.namespace != *address.namespace {
+            return Err(unreadable(format_args!(
+                "it is about {}/{}",
+                meta.namespace, meta.name
+            )));
+        }
+        Ok(meta)
     }
 
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
@@ -292,6 +305,7 @@ impl ObjectStore for KubeStore {
             url: &url,
             accept: META,
             content: Some((JSON, delete_body(options, self.dry))),
+            about: Some(address.name),
         };
         let answer = send(&self.client, ask).await?;
         let status: wire::WireStatus = serde_json::from_slice(&answer).map_err(unreadable)?;
@@ -308,8 +322,14 @@ impl ObjectStore for KubeStore {
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, None)?;
-        self.written(Method::PATCH, url, format.content_type(), body.to_vec())
-            .await
+        self.written(
+            Method::PATCH,
+            url,
+            address.name,
+            format.content_type(),
+            body.to_vec(),
+        )
+        .await
     }
 
     async fn replace_finalizers(
@@ -319,7 +339,7 @@ impl ObjectStore for KubeStore {
         finalizers: &[Arc<str>],
     ) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, None)?;
-        let whole = send(&self.client, Ask::get(&url, JSON)).await?;
+        let whole = send(&self.client, Ask::get(&url, JSON).about(address.name)).await?;
         let mut whole: Value = serde_json::from_slice(&whole).map_err(unreadable)?;
         let Some(meta) = whole.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Err(unreadable("the object has no metadata"));
@@ -332,13 +352,19 @@ impl ObjectStore for KubeStore {
             let finalizers: Vec<&str> = finalizers.iter().map(|finalizer| &**finalizer).collect();
             meta.insert("finalizers".to_owned(), finalizers.into());
         }
-        self.written(Method::PUT, url, JSON, whole.to_string().into_bytes())
-            .await
+        self.written(
+            Method::PUT,
+            url,
+            address.name,
+            JSON,
+            whole.to_string().into_bytes(),
+        )
+        .await
     }
 
     async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
         let url = url::object(address, None)?;
-        let whole = send(&self.client, Ask::get(&url, JSON)).await?;
+        let whole = send(&self.client, Ask::get(&url, JSON).about(address.name)).await?;
         Ok(whole.to_vec())
     }
 
@@ -355,6 +381,9 @@ impl ObjectStore for KubeStore {
                 objects.clear();
             }
             let mut list: Value = serde_json::from_slice(body).map_err(unreadable)?;
+            if !list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
+                return Err(unreadable("it is no list"));
+            }
             let more = list["metadata"]["continue"]
                 .as_str()
                 .filter(|token| !token.is_empty());
@@ -386,8 +415,14 @@ impl ObjectStore for KubeStore {
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, Some(subresource))?;
-        self.written(Method::PATCH, url, format.content_type(), body.to_vec())
-            .await
+        self.written(
+            Method::PATCH,
+            url,
+            address.name,
+            format.content_type(),
+            body.to_vec(),
+        )
+        .await
     }
 
     async fn delete_collection(
@@ -406,6 +441,7 @@ impl ObjectStore for KubeStore {
             url: &url,
             accept: META_LIST,
             content: Some((JSON, delete_body(options, self.dry))),
+            about: None,
         };
         send(&self.client, ask).await.map(drop)
     }

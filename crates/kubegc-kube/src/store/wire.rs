@@ -12,7 +12,7 @@ use kubegc_core::{
     ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
     store::{MetaList, WatchItem},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// An object, of which only the metadata matters.
 #[derive(Debug, Deserialize)]
@@ -21,13 +21,18 @@ pub(crate) struct WireObject {
     metadata: WireMeta,
 }
 
-/// One page of a list.
+/// One page of a list. What is no list must not pass for an empty one: all objects of the kind would seem to be gone.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireList {
-    #[serde(default)]
+    kind: String,
     pub(crate) metadata: ListMeta,
-    #[serde(default)]
-    pub(crate) items: Option<Vec<WireObject>>,
+    #[serde(deserialize_with = "null_or_items")]
+    items: Option<Vec<WireObject>>,
+}
+
+/// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function of its own must be there.)
+fn null_or_items<'de, D: Deserializer<'de>>(items: D) -> Result<Option<Vec<WireObject>>, D::Error> {
+    Option::deserialize(items)
 }
 
 /// What a page says of its list.
@@ -67,6 +72,7 @@ pub(crate) struct WireStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WireDetails {
+    pub(crate) name: Option<String>,
     pub(crate) retry_after_seconds: Option<u64>,
 }
 
@@ -141,6 +147,10 @@ impl WireObject {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err("the object has no metadata.name".to_owned());
         };
+        let Some(uid) = uid.filter(|uid| !uid.is_empty()) else {
+            // Without one it would be another object than any reference means.
+            return Err(format!("the object {name} has no metadata.uid"));
+        };
         let owner = |owner: WireOwner, texts: &mut Texts| OwnerReference {
             api_version: texts.share(owner.api_version),
             kind: texts.share(owner.kind),
@@ -152,7 +162,7 @@ impl WireObject {
         Ok(ObjectMeta {
             namespace: texts.share(namespace.unwrap_or_default()),
             name,
-            uid: Uid::from(uid.unwrap_or_default()),
+            uid: Uid::from(uid),
             resource_version: ResourceVersion::new(&resource_version.unwrap_or_default()),
             generation: generation.unwrap_or(0),
             creation_timestamp: date(creation_timestamp, "creationTimestamp")?,
@@ -190,6 +200,9 @@ pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
 /// Adds a page to a list and says how the list goes on, if it does.
 pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Result<Option<String>, String> {
     let page: WireList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if !page.kind.ends_with("List") {
+        return Err(format!("it is no list but a {:?}", page.kind));
+    }
     for item in page.items.unwrap_or_default() {
         list.items.push(item.meta(texts)?);
     }
@@ -259,11 +272,38 @@ mod tests {
         for body in [
             r#"{"metadata":{"name":"a","deletionTimestamp":"soon"}}"#,
             r#"{"metadata":{"uid":"u"}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
             r#"{"metadata":{"name":7}}"#,
             "[]",
             "",
         ] {
             assert!(object(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_no_empty_list() {
+        let read = |body: &str| {
+            let mut list = MetaList {
+                items: Vec::new(),
+                resource_version: ResourceVersion::default(),
+            };
+            page(body.as_bytes(), &mut list, &mut Texts::default()).map(|_| list.items.len())
+        };
+        for body in [
+            r#"{}"#,
+            r#"{"kind":"Status","status":"Failure"}"#,
+            r#"{"kind":"Status","metadata":{},"items":[]}"#,
+            r#"{"kind":"PodList","items":[]}"#,
+            r#"{"kind":"PodList","metadata":{}}"#,
+            r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#,
+        ] {
+            assert!(read(body).is_err(), "{body}");
+        }
+        for items in ["null", "[]"] {
+            let body =
+                format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":{items}}}"#);
+            assert_eq!(read(&body), Ok(0));
         }
     }
 }
