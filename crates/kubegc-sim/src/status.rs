@@ -416,6 +416,12 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
     refusal(415, "UnsupportedMediaType", message, None)
 }
 
+/// The request asks for more than the server does at once.
+pub(crate) fn too_large(problem: &str) -> Refusal {
+    let message = format!("Request entity too large: {problem}");
+    refusal(413, "RequestEntityTooLarge", message, None)
+}
+
 /// The patched object cannot be read.
 pub(crate) fn invalid_patch(patch: &str, problem: &str) -> Refusal {
     let causes = vec![Cause::invalid("patch", &quoted(patch), problem)];

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{
-    KindId, ObjectRef, OwnerReference, Timestamp,
+    ApiResource, KindId, ObjectRef, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 use kubegc_sim::{ApiServer, StoredObject};
@@ -192,10 +192,9 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
 
 /// The last state that watchers saw of an object.
 fn last_seen(server: &ApiServer, kind: KindId, object: &Name) -> Option<Arc<StoredObject>> {
-    let resource = &server.catalog()[kind].resource;
     let seen = server.changes_since(0).filter(|change| {
         let meta = &change.event.object.meta;
-        server.catalog()[change.kind].resource == *resource
+        server.share_objects(change.kind, kind)
             && meta.name == object.name
             && meta.namespace == object.namespace
             && object.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
@@ -286,10 +285,17 @@ fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: 
     }
 }
 
+/// The resources that the objects of a kind are served as: some in more than one group.
+fn served_as(server: &ApiServer, kind: KindId) -> Vec<&ApiResource> {
+    let kinds = server.catalog().iter();
+    let same = kinds.filter(|(other, _)| server.share_objects(kind, *other));
+    same.map(|(_, resource)| resource).collect()
+}
+
 /// The last writes of an object, and the deletions of its owners.
 fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &StoredObject) -> Audit {
-    let resource = &server.catalog()[kind];
-    let owners: Vec<(&OwnerReference, KindId)> = stored
+    let resources = served_as(server, kind);
+    let owners: Vec<(&OwnerReference, KindId, Vec<&ApiResource>)> = stored
         .meta
         .owner_references
         .iter()
@@ -297,7 +303,7 @@ fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &Sto
             let kind = server
                 .catalog()
                 .mapping(&reference.api_version, &reference.kind)?;
-            Some((reference, kind))
+            Some((reference, kind, served_as(server, kind)))
         })
         .collect();
     let wanted = |entry: &Entry| {
@@ -305,15 +311,18 @@ fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &Sto
             return false;
         }
         let in_its_namespace = *entry.namespace == *stored.meta.namespace;
-        let same_resource = entry.resource == resource.resource && in_its_namespace;
+        let is_of = |resources: &[&ApiResource]| {
+            let mut resources = resources.iter();
+            resources.any(|one| entry.resource == one.resource && entry.group == one.group)
+        };
+        let same_resource = in_its_namespace && is_of(&resources);
         let about_it = same_resource && (entry.name == stored.meta.name || entry.name.is_empty());
         about_it
-            || owners.iter().any(|(reference, kind)| {
-                let resource = &server.catalog()[*kind];
+            || owners.iter().any(|(reference, kind, resources)| {
                 matches!(entry.verb, crate::http::Verb::Delete)
-                    && entry.resource == resource.resource
                     && entry.name == reference.name
-                    && (in_its_namespace || !resource.is_namespaced())
+                    && (in_its_namespace || !server.catalog()[*kind].is_namespaced())
+                    && is_of(resources)
             })
     };
     let mut entries: Vec<Arc<Entry>> = audit

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
@@ -20,7 +20,7 @@ use crate::{
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
-    http::{Answer, Call, answer, read_call},
+    http::{Answer, BYTES_MAX, Call, answer, read_call},
 };
 
 /// What goes wrong on the way, as HTTP clients take it.
@@ -54,7 +54,7 @@ impl ClientService {
         let client = self.client.clone();
         async move {
             let (parts, body) = request.into_parts();
-            let body = body.collect().await.map_err(Into::into)?.to_bytes();
+            let body = collect(body).await.map_err(Into::into)?;
             let mut request = Request::from_parts(parts, body);
             if let Some(client) = &client
                 && let Ok(value) = http::HeaderValue::from_str(client)
@@ -83,6 +83,21 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         Box::pin(self.begin(request))
     }
+}
+
+/// Reads a body, or of one that is too large as much as shows that it is: the server refuses that.
+async fn collect<B: http_body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            read.extend_from_slice(&data);
+        }
+        if read.len() > BYTES_MAX {
+            break;
+        }
+    }
+    Ok(read.freeze())
 }
 
 /// A request that has begun.

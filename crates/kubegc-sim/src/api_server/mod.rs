@@ -32,6 +32,7 @@ pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
+pub(crate) use validate::{is_label_value, is_qualified_name};
 pub use watch::Change;
 
 use crate::{
@@ -255,6 +256,13 @@ impl ApiServer {
         self.table(kind)
             .map(|table| table.list(namespace))
             .unwrap_or_default()
+    }
+
+    /// Whether two kinds are served from the same objects: versions of one resource, or one that is served from two groups.
+    #[must_use]
+    pub fn share_objects(&self, one: KindId, other: KindId) -> bool {
+        let table = |kind: KindId| self.shape.kinds.get(kind.index()).map(|kind| kind.table);
+        table(one).is_some_and(|one| table(other) == Some(one))
     }
 
     /// Stores an object as it stands, without validation and without an event: for loading a state that was found elsewhere.

@@ -365,6 +365,22 @@ fn is_name_part(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
+/// Whether a text can be the key of a label: an optional DNS subdomain, a slash, a name.
+pub(crate) fn is_qualified_name(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        None => (None, text),
+        Some((prefix, name)) => (Some(prefix), name),
+    };
+    prefix.is_none_or(|prefix| prefix.len() <= SUBDOMAIN_MAX && is_subdomain(prefix))
+        && name.len() <= NAME_PART_MAX
+        && is_name_part(name)
+}
+
+/// Whether a text can be the value of a label.
+pub(crate) fn is_label_value(text: &str) -> bool {
+    text.is_empty() || (text.len() <= NAME_PART_MAX && is_name_part(text))
+}
+
 fn is_subdomain(name: &str) -> bool {
     name.as_bytes().split(|&byte| byte == b'.').all(is_label)
 }

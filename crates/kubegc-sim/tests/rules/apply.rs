@@ -451,4 +451,34 @@ fn a_scale_is_applied_to_the_number_of_the_object() {
             json!({"f:spec": {"f:replicas": {}}})
         )]
     );
+    for (key, value, code, expected) in [
+        (
+            "spec",
+            json!({"replicas": -1}),
+            422,
+            "spec.replicas: Invalid value: -1: must be greater",
+        ),
+        (
+            "kind",
+            Value::Null,
+            400,
+            "invalid object type: autoscaling/v1, Kind=",
+        ),
+        ("apiVersion", Value::Null, 400, "expected: autoscaling/v1"),
+        ("kind", json!("Deployment"), 400, "cannot be handled as a Scale"),
+    ] {
+        let mut config = scale(4);
+        config[key] = value;
+        let deployments = world.kind("Deployment");
+        let options = kubegc_sim::ApplyOptions {
+            field_manager: "two".to_owned(),
+            force: true,
+        };
+        let answer = world
+            .server
+            .apply(deployments, "ns", "a", Some("scale"), config, &options);
+        let status = answer.status().unwrap();
+        assert_eq!(status.code, code, "{key}");
+        assert!(status.message.contains(expected), "{}", status.message);
+    }
 }

@@ -270,6 +270,35 @@ fn a_definition_says_where_the_scale_is() {
     );
 }
 
+#[test]
+fn a_path_to_the_scale_is_bounded() {
+    let long = |steps: usize| format!(".spec{}", ".a".repeat(steps - 1));
+    for (path, code) in [
+        (long(100), 200),
+        (long(101), 500),
+        (long(200_000), 500),
+        (".status.size".to_owned(), 500),
+        (".spec".to_owned(), 500),
+    ] {
+        let mut world = world();
+        let scale = json!({"specReplicasPath": path, "statusReplicasPath": ".status.size"});
+        world.put_json(
+            "CustomResourceDefinition",
+            json!({
+                "metadata": {"name": "things.test.dev"},
+                "spec": {"group": "test.dev", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
+                    "versions": [{"name": "v1", "served": true, "subresources": {"scale": scale}}]},
+            }),
+        );
+        let kind = served(&world, "test.dev/v1", "Thing");
+        let object = json!({"metadata": {"name": "a"}});
+        assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
+        let scale = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2}});
+        let answer = world.server.update_subresource(kind, "ns", "a", "scale", scale);
+        assert_eq!(answer.code, code, "{} bytes", path.len());
+    }
+}
+
 fn running_pod(world: &mut World, labels: &Value) {
     world.put_json(
         "Pod",

@@ -38,8 +38,17 @@ pub(crate) enum Turned {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     pub(crate) revision: u64,
+    /// Since when.
+    pub(crate) at: Timestamp,
     pub(crate) certain_at: Option<Timestamp>,
     pub(crate) retry_at: Option<Timestamp>,
+}
+
+impl Idle {
+    /// When the control plane has something to do again, for sure or not.
+    pub(super) fn due_at(&self) -> Option<Timestamp> {
+        self.certain_at.into_iter().chain(self.retry_at).min()
+    }
 }
 
 impl Plane {
@@ -89,6 +98,7 @@ impl Plane {
                     entries,
                     Some(Idle {
                         revision,
+                        at: server.now(),
                         certain_at,
                         retry_at,
                     }),

@@ -104,7 +104,9 @@ impl Inner {
     fn unread(&self) -> Vec<Arc<str>> {
         self.shared.with(|server| {
             let state = self.state.lock();
-            let waiting = state.requests.values().filter(|held| held.is_none());
+            let now = server.now();
+            let waiting = state.requests.values();
+            let waiting = waiting.filter(|held| held.is_none_or(|until| until <= now));
             let behind = state.watches.values();
             let behind = behind.filter(|watch| watch.caught_up_at != Some(server.revision()));
             let requests = waiting.map(|_| Arc::from("a request"));

@@ -34,7 +34,9 @@ impl Inner {
     pub(super) fn rest(&self, idle: Idle) -> Rest {
         self.shared.with(|server| {
             let state = self.state.lock();
-            let held = state.requests.values().flatten().min().copied();
+            let now = server.now();
+            let held = state.requests.values().flatten().copied();
+            let held = held.filter(|until| *until > now).min();
             let asleep = self.clock.next_wake();
             let certain = [idle.certain_at, held, asleep].into_iter().flatten().min();
             if let Some(until) = certain {

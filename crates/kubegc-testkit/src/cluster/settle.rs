@@ -52,9 +52,15 @@ impl Cluster {
         loop {
             let (idle, stillness) = inner.settle_now(calls_before).await?;
             let now = inner.clock.now();
+            let due = idle.due_at();
+            // A clock that runs has reached it meanwhile.
+            if due.is_some_and(|due| idle.at < due && due <= now.min(deadline)) {
+                continue;
+            }
             let rest = inner.rest(idle);
             let next = match &rest {
-                Rest::Waiting { until, .. } | Rest::Retrying { at: until, .. } => Some(*until),
+                Rest::Waiting { until, .. } => idle.retry_at.into_iter().chain([*until]).min(),
+                Rest::Retrying { at, .. } => Some(*at),
                 Rest::Quiet => None,
             };
             let follows = inner.clock.follows_tokio();

@@ -13,7 +13,7 @@ use super::{
 ///
 /// # Upstream
 /// `MaxRequestBodyBytes` in `apiserver/pkg/server/config.go`, 1.20.2.
-pub(super) const BYTES_MAX: usize = 3 * 1024 * 1024;
+pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const YAML: &str = "application/yaml";
 

@@ -23,6 +23,8 @@
 //! | Tables | all columns of each kind, and those of a definition | name, age, and a few columns of the commonest kinds; a definition's columns are not read |
 //! | `exec`, `attach`, `log`, `portforward`, `proxy`, `token` | are served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
 //! | PUT of an object that is not there | creates leases, endpoints and a few others | 404 for every kind |
+//! | DELETE of a collection with `limit` or `continue` | deletes the page that a list with them shows | deletes everything that the selectors mean; `resourceVersion` has no effect either |
+//! | Evictions of pods that are not ready | may pass a budget that is exhausted | count like those of pods that are |
 //! | Dry runs | run admission and store nothing | run everything on a copy of the server; generated uids are those that the next write gets |
 //! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
 
@@ -52,6 +54,8 @@ use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
 use kubegc_sim::ApiServer;
 
+#[cfg(feature = "client")]
+pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
 pub use watch::{Watch, WatchStep};
 

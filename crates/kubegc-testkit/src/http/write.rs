@@ -34,10 +34,26 @@ pub(super) fn answer(
     request: &http::Request<Bytes>,
     view: &View,
 ) -> Result<Reply, Refusal> {
+    let former = server.field_manager().to_owned();
     server.set_field_manager(match &*call.field_manager {
         "" => "unknown",
         named => named,
     });
+    let answered = carry_out(server, call, kind, query, request, view);
+    // Whoever writes to the server directly is somebody else.
+    server.set_field_manager(&former);
+    answered
+}
+
+/// Carries out a write by whoever is set as the field manager, or answers a review.
+fn carry_out(
+    server: &mut ApiServer,
+    call: &Call,
+    kind: KindId,
+    query: &Query,
+    request: &http::Request<Bytes>,
+    view: &View,
+) -> Result<Reply, Refusal> {
     let answer = match call.verb {
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;

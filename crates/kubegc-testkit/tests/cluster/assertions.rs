@@ -211,3 +211,34 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
     assert!(secret.owners[0].retry.is_some(), "{secret}");
     assert_eq!(secret.goes_once, ["the kind of its owner Cart/c is served"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn kinds_of_other_groups_with_the_same_plural_are_others() {
+    let cluster = Cluster::builder()
+        .yaml(
+            "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: configmaps.test.dev}
+spec:
+  group: test.dev
+  scope: Namespaced
+  names: {kind: ConfigMap, plural: configmaps}
+  versions: [{name: v1, served: true, storage: true}]
+",
+        )
+        .build()
+        .unwrap();
+    let kind = kube::core::GroupVersionKind::gvk("test.dev", "v1", "ConfigMap");
+    let resource = kube::core::ApiResource::from_gvk(&kind);
+    let others: Api<kube::core::DynamicObject> = Api::default_namespaced_with(cluster.client(), &resource);
+    let [a, b] = ["a", "b"].map(|name| kube::core::DynamicObject::new(name, &resource));
+    create(&others, &a).await;
+    others.delete("a", &DeleteParams::default()).await.unwrap();
+    create(&others, &b).await;
+    create(&config_maps(&cluster), &config_map("b", &[], &[])).await;
+    let never = cluster.fate(Name::of::<ConfigMap>("default", "a"));
+    assert!(matches!(never.standing, Standing::NeverThere { .. }), "{never:?}");
+    let there = cluster.fate(Name::of::<ConfigMap>("default", "b"));
+    assert_eq!((there.standing, there.requests.len()), (Standing::Alive, 1));
+}

@@ -121,3 +121,25 @@ async fn the_kubeconfig_is_one_that_clients_read() {
     let client = Client::try_from(config).unwrap();
     client.apiserver_version().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_not_read_to_its_end() {
+    let cluster = Cluster::new();
+    let loopback = cluster.serve().await.unwrap();
+    let address = loopback.address();
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+        // A gigabyte is promised, and little more than the limit sent.
+        let head = "POST /api/v1/namespaces HTTP/1.1\r\nHost: testkit\r\nContent-Length: 1000000000\r\n\r\n";
+        stream.get_mut().write_all(head.as_bytes()).unwrap();
+        stream
+            .get_mut()
+            .write_all(&vec![b' '; 3 * 1024 * 1024 + 1])
+            .unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        line
+    });
+    assert_eq!(answer.await.unwrap(), "HTTP/1.1 413 Payload Too Large\r\n");
+    assert_eq!(cluster.audit().len(), 1);
+}

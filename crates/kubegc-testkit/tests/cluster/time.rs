@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::DeleteParams};
 use kubegc_core::{Clock, Timestamp};
-use kubegc_testkit::{Cluster, Rest};
+use kubegc_testkit::{Cluster, Name, Rest};
 
 use crate::support::delete;
 
@@ -117,4 +117,23 @@ async fn a_control_plane_that_works_by_itself_needs_nobody_to_settle() {
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert!(pods.get_opt("web").await.unwrap().is_none());
     drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_tried_again_does_not_wait_for_what_is_certain() {
+    let cluster = Cluster::builder()
+        .yaml(POD)
+        .yaml("{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c, uid: u1}]}}")
+        .build()
+        .unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    delete(&pods, "web", &DeleteParams::default()).await;
+    let failures = || {
+        let secret = Name::of::<k8s_openapi::api::core::v1::Secret>("default", "s");
+        cluster.fate(secret).owners[0].retry.unwrap().1
+    };
+    let settled = cluster.settle_within(Duration::from_secs(10)).await.unwrap();
+    assert_eq!(settled.time_passed, Duration::from_secs(10));
+    assert!(matches!(settled.rest, Rest::Waiting { .. }), "{}", settled.rest);
+    assert!(failures() > 8, "{}", failures());
 }

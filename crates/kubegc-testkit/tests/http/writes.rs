@@ -417,3 +417,19 @@ fn custom_resources_are_written_like_others() {
     );
     assert_eq!(wrong.code, 400);
 }
+
+#[test]
+fn the_field_manager_of_a_request_is_that_of_this_request_alone() {
+    let mut world = world();
+    world.server.set_field_manager("before");
+    let a = json!({"metadata": {"name": "a"}});
+    for (query, code) in [
+        ("fieldManager=me", 201),
+        ("fieldManager=me&dryRun=All", 409),
+        ("fieldManager=me&fieldValidation=Odd", 422),
+        ("", 409),
+    ] {
+        assert_eq!(world.post(&format!("{MAPS}?{query}"), &a).code, code, "{query}");
+        assert_eq!(world.server.field_manager(), "before", "{query}");
+    }
+}

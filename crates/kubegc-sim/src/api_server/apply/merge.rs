@@ -1,6 +1,6 @@
 //! Decides what an object is after a configuration was applied to it, and after fields were taken out of it.
 //!
-//! The recursions here and in `compare` follow the nesting of one JSON value, which the parser bounds at 128.
+//! The recursions here and in `compare` follow the nesting of one JSON value, which the parser and JSON patches bound at 128.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,23 @@
-//! Decides a JSON patch (RFC 6902): operations one after the other, all or none.
+//! Decides a JSON patch (RFC 6902): operations one after the other, all or none, and within bounds.
 
 use serde_json::{Map, Value};
+
+use crate::status::{self, Refusal};
+
+/// How many operations one patch may have.
+///
+/// # Upstream
+/// `maxJSONPatchOperations` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.20.2.
+const OPERATIONS_MAX: usize = 10_000;
+
+/// How much one patch may copy within the object, about as many bytes as it would be in JSON.
+///
+/// # Upstream
+/// `jsonpatch.AccumulatedCopySizeLimit`, set in `apiserver/pkg/server/config.go`, 1.20.2.
+const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// How deep an object may be nested after an operation: as deep as the parser reads one.
+const DEPTH_MAX: usize = 128;
 
 /// The operations of one patch.
 #[derive(Debug)]
@@ -23,18 +40,28 @@ enum Verb {
 }
 
 impl Operations {
-    pub(super) fn read(patch: Value) -> Result<Self, String> {
+    /// # Errors
+    /// 413 for too many operations, 400 for what is no operation.
+    pub(super) fn read(patch: Value) -> Result<Self, Refusal> {
         let Value::Array(items) = patch else {
-            return Err("the patch must be a list of operations".to_owned());
+            return Err(status::bad_request("the patch must be a list of operations"));
         };
+        if items.len() > OPERATIONS_MAX {
+            return Err(status::too_large(&format!(
+                "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+                items.len()
+            )));
+        }
         items
             .into_iter()
             .map(operation)
             .collect::<Result<_, _>>()
             .map(Self)
+            .map_err(status::bad_request)
     }
 
     pub(super) fn apply(self, mut document: Value) -> Result<Value, String> {
+        let mut copied_bytes = 0;
         for Operation { verb, path } in self.0 {
             match verb {
                 Verb::Add(value) => add(&mut document, &path, value)?,
@@ -42,6 +69,7 @@ impl Operations {
                     remove(&mut document, &path)?;
                 }
                 Verb::Replace(value) => {
+                    check_depth(&path, &value)?;
                     *find(&mut document, &path).ok_or_else(|| missing(&path))? = value;
                 }
                 Verb::Move(from) => {
@@ -49,7 +77,10 @@ impl Operations {
                     add(&mut document, &path, value)?;
                 }
                 Verb::Copy(from) => {
-                    let value = find(&mut document, &from).ok_or_else(|| missing(&from))?.clone();
+                    let original = find(&mut document, &from).ok_or_else(|| missing(&from))?;
+                    copied_bytes += size_bytes(original, COPIED_BYTES_MAX - copied_bytes)
+                        .ok_or_else(|| format!("copies of more than {COPIED_BYTES_MAX} bytes"))?;
+                    let value = original.clone();
                     add(&mut document, &path, value)?;
                 }
                 Verb::Test(value) => {
@@ -131,7 +162,50 @@ fn index(part: &str) -> Option<usize> {
     part.parse().ok()
 }
 
+/// Refuses a value that would be nested too deep at this place.
+fn check_depth(path: &[String], value: &Value) -> Result<(), String> {
+    let has_depth = |value: &&Value| value.is_array() || value.is_object();
+    let mut level: Vec<&Value> = Some(value).filter(has_depth).into_iter().collect();
+    let mut depth = path.len();
+    while !level.is_empty() {
+        depth += 1;
+        if depth > DEPTH_MAX {
+            return Err(format!("nested deeper than {DEPTH_MAX}"));
+        }
+        level = level.into_iter().flat_map(children).filter(has_depth).collect();
+    }
+    Ok(())
+}
+
+fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+    match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(fields) => Box::new(fields.values()),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+/// About how many bytes a value is in JSON; `None` for more than `max`.
+fn size_bytes(value: &Value, max: usize) -> Option<usize> {
+    let mut left = vec![value];
+    let mut bytes = 0_usize;
+    while let Some(value) = left.pop() {
+        bytes += match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+            Value::String(text) => text.len() + 2,
+            Value::Array(items) => items.len() + 2,
+            Value::Object(fields) => fields.keys().map(|key| key.len() + 4).sum::<usize>() + 2,
+        };
+        if bytes > max {
+            return None;
+        }
+        left.extend(children(value));
+    }
+    Some(bytes)
+}
+
 fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), String> {
+    check_depth(path, &value)?;
     let Some((last, parents)) = path.split_last() else {
         *document = value;
         return Ok(());
@@ -247,7 +321,66 @@ mod tests {
             json!([{"op": "add", "path": "/a"}]),
             json!([{"op": "sing", "path": "/a"}]),
         ] {
-            assert!(Operations::read(bad).is_err());
+            assert_eq!(Operations::read(bad).unwrap_err().code, 400);
+        }
+    }
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!({}), |inner, _| json!({"a": inner}))
+    }
+
+    #[test]
+    fn patches_are_bounded() {
+        let operation = json!({"op": "test", "path": "/a", "value": 1});
+        for (operations, expected) in [(OPERATIONS_MAX, None), (OPERATIONS_MAX + 1, Some(413))] {
+            let patch = Value::Array(vec![operation.clone(); operations]);
+            assert_eq!(
+                Operations::read(patch).err().map(|refusal| refusal.code),
+                expected
+            );
+        }
+        let copies = |count: usize| {
+            let copy = |index| json!({"op": "copy", "from": "/data", "path": format!("/data/k{index}")});
+            Value::Array((0..count).map(copy).collect())
+        };
+        let into_itself = |count: usize| {
+            let moves = (0..count).flat_map(|_| {
+                [
+                    json!({"op": "move", "from": "/data", "path": "/b"}),
+                    json!({"op": "add", "path": "/data", "value": {}}),
+                    json!({"op": "move", "from": "/b", "path": "/data/b"}),
+                ]
+            });
+            Value::Array(moves.collect())
+        };
+        let deep = format!("/data{}", "/a".repeat(100));
+        for (case, patch, fits) in [
+            ("few copies", copies(8), true),
+            ("copies that double", copies(64), false),
+            ("some moves", into_itself(100), true),
+            ("moves that nest", into_itself(200), false),
+            (
+                "a value",
+                json!([{"op": "add", "path": deep, "value": nested(26)}]),
+                true,
+            ),
+            (
+                "a deep value",
+                json!([{"op": "add", "path": deep, "value": nested(27)}]),
+                false,
+            ),
+            (
+                "a deep replacement",
+                json!([{"op": "replace", "path": deep, "value": nested(27)}]),
+                false,
+            ),
+        ] {
+            let mut document = json!({"data": {"text": "x".repeat(100)}});
+            if case.starts_with("a ") {
+                document["data"] = nested(100);
+            }
+            let applied = Operations::read(patch).unwrap().apply(document);
+            assert_eq!(applied.is_ok(), fits, "{case}");
         }
     }
 }

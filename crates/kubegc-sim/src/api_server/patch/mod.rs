@@ -129,8 +129,7 @@ impl ApiServer {
         match format {
             PatchType::Merge => merge::apply_to_value(original, patch).map_err(status::bad_request),
             PatchType::Strategic => strategic::apply(original, patch, true).map_err(status::bad_request),
-            PatchType::Json => json::Operations::read(patch)
-                .map_err(status::bad_request)?
+            PatchType::Json => json::Operations::read(patch)?
                 .apply(original)
                 .map_err(|_| status::rejected_patch()),
         }
@@ -143,7 +142,7 @@ impl ApiServer {
         format: PatchType,
         body: &[u8],
     ) -> Result<StoredObject, Refusal> {
-        // The parser refuses what is nested deeper than 128: that bounds every recursion over a patch.
+        // The parser refuses what is nested deeper than 128, and so does a JSON patch with what it builds: that bounds every recursion.
         let patch: Value =
             serde_json::from_slice(body).map_err(|error| status::bad_request(error.to_string()))?;
         let unreadable =
@@ -157,7 +156,7 @@ impl ApiServer {
                 reread(patched, existing).map_err(unreadable)
             }
             PatchType::Json => {
-                let operations = json::Operations::read(patch).map_err(status::bad_request)?;
+                let operations = json::Operations::read(patch)?;
                 let patched = operations
                     .apply(existing.to_json(resource))
                     .map_err(|_| status::rejected_patch())?;

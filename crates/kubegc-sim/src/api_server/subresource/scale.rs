@@ -21,6 +21,9 @@ use crate::{
     status::{self, Cause, Refusal},
 };
 
+/// How many steps a path to a number may have. Paths are the user's, and what is written under them is nested as deep.
+const STEPS_MAX: usize = 100;
+
 /// Where an object has its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Paths {
@@ -41,19 +44,29 @@ impl ApiServer {
         let scale = self
             .definition(kind)
             .and_then(|definition| crd::scale(definition, &resource.version));
-        let path = |key: &str, default: &str| {
+        let path = |key: &str, default: &str| -> Result<Vec<String>, Refusal> {
             let text = scale
                 .and_then(|scale| scale.get(key)?.as_str())
                 .unwrap_or(default);
             let steps = text.split('.').filter(|step| !step.is_empty());
-            steps.map(str::to_owned).collect::<Vec<_>>()
+            let steps: Vec<String> = steps.take(STEPS_MAX + 1).map(str::to_owned).collect();
+            if steps.len() > STEPS_MAX {
+                let problem = format!("{key} has more than {STEPS_MAX} steps");
+                return Err(status::internal_error(&problem));
+            }
+            if key == "specReplicasPath" && !(text.starts_with(".spec.") && steps.len() > 1) {
+                return Err(status::internal_error("specReplicasPath must lead below .spec"));
+            }
+            Ok(steps)
+        };
+        let selector = match scale {
+            Some(_) => path("labelSelectorPath", "")?,
+            None => Vec::new(),
         };
         Ok(Paths {
-            wanted: path("specReplicasPath", ".spec.replicas"),
-            present: path("statusReplicasPath", ".status.replicas"),
-            selector: scale
-                .map(|_| path("labelSelectorPath", ""))
-                .filter(|path| !path.is_empty()),
+            wanted: path("specReplicasPath", ".spec.replicas")?,
+            present: path("statusReplicasPath", ".status.replicas")?,
+            selector: Some(selector).filter(|path| !path.is_empty()),
             custom: resource.custom,
         })
     }
@@ -105,7 +118,9 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         let paths = self.scale_paths(kind)?;
         self.existing(kind, namespace, name)?;
+        check_named(&applied)?;
         let (meta, replicas) = read(&applied)?;
+        check_replicas(replicas, name)?;
         let mut metadata = serde_json::Map::new();
         put_meta(&meta, &mut metadata);
         metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
@@ -136,17 +151,7 @@ impl ApiServer {
         replicas: i64,
     ) -> Result<Response, Refusal> {
         check_names(meta, &existing.meta.namespace, &existing.meta.name)?;
-        if replicas < 0 {
-            let problem = "must be greater than or equal to 0";
-            let cause = Cause::invalid("spec.replicas", &replicas.to_string(), problem);
-            let scale = ApiResource::new(
-                SCALE.api_version,
-                SCALE.kind,
-                "scales",
-                kubegc_core::Scope::Namespaced,
-            );
-            return Err(status::invalid(&scale, &existing.meta.name, vec![cause]));
-        }
+        check_replicas(replicas, &existing.meta.name)?;
         if !meta.uid.is_empty() && meta.uid != existing.meta.uid {
             let why = format!(
                 "Precondition failed: UID in precondition: {}, UID in object meta: {}",
@@ -229,6 +234,41 @@ impl Paths {
             None => Ok(answer),
         }
     }
+}
+
+/// Refuses numbers below zero.
+fn check_replicas(replicas: i64, name: &str) -> Result<(), Refusal> {
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let problem = "must be greater than or equal to 0";
+    let cause = Cause::invalid("spec.replicas", &replicas.to_string(), problem);
+    let scale = ApiResource::new(
+        SCALE.api_version,
+        SCALE.kind,
+        "scales",
+        kubegc_core::Scope::Namespaced,
+    );
+    Err(status::invalid(&scale, name, vec![cause]))
+}
+
+/// Refuses a configuration that does not say of which version and kind it is. Others may leave that out.
+fn check_named(applied: &Value) -> Result<(), Refusal> {
+    let text = |key: &str| applied.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if kind.is_empty() {
+        return Err(status::bad_request(format!(
+            "invalid object type: {}, Kind=",
+            if api_version.is_empty() { "/" } else { api_version },
+        )));
+    }
+    if api_version.is_empty() {
+        return Err(status::bad_request(format!(
+            "Incorrect version specified in apply patch. Specified patch version: , expected: {}",
+            SCALE.api_version
+        )));
+    }
+    Ok(())
 }
 
 /// Metadata and number of a scale that was sent.
