@@ -3,16 +3,22 @@
 //! Checked are the states at every checkpoint. The repository's own choice is played by default; the environment variable `KUBEGC_VECTORS` names a
 //! folder to play instead.
 
+#[path = "../../src/objects/format.rs"]
+#[expect(
+    dead_code,
+    reason = "writes and events are compared by the example, states here"
+)]
+mod format;
 mod player;
 mod requests;
-mod scenario;
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use scenario::Scenario;
+use format::{Outcome, Scenario};
+use serde::Deserialize;
 
 /// So many runs are made of each scenario, with different delays; a quarter of them must come to recorded states. (Half would be asked of the exact
 /// schedules of the `conformance` example; here watches have no delays, which races can tell.)
@@ -27,12 +33,20 @@ fn folder() -> PathBuf {
     }
 }
 
-async fn replay(scenario: &Scenario) -> Result<(), String> {
+/// A scenario and its name.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    #[serde(flatten)]
+    scenario: Scenario,
+}
+
+async fn replay(Case { name, scenario }: &Case) -> Result<(), String> {
     let mut recorded = 0;
     let mut other = Vec::new();
     for seed in 0..RUNS {
         let states = player::play(scenario, seed).await;
-        let is_recorded = |outcome: &scenario::Outcome| outcome.states().into_iter().eq(states.iter());
+        let is_recorded = |outcome: &Outcome| outcome.states().into_iter().eq(states.iter());
         if scenario.outcomes.iter().any(is_recorded) {
             recorded += 1;
         } else {
@@ -49,7 +63,7 @@ async fn replay(scenario: &Scenario) -> Result<(), String> {
         .collect();
     Err(format!(
         "{}: {recorded} of {RUNS} runs come to a recorded state\nrecorded:\n{}\nseen:\n{}",
-        scenario.name,
+        name,
         expected.join("\n"),
         other.join("\n")
     ))
@@ -60,10 +74,10 @@ async fn replay_file(name: &str, cases_min: usize) {
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (mut passed, mut failed) = (0, Vec::new());
     for line in text.lines() {
-        let scenario: Scenario = serde_json::from_str(line).expect("a recorded scenario");
-        match replay(&scenario).await {
+        let case: Case = serde_json::from_str(line).expect("a recorded scenario");
+        match replay(&case).await {
             Ok(()) => passed += 1,
-            Err(_) if UNMATCHED.contains(&scenario.name.as_str()) => {}
+            Err(_) if UNMATCHED.contains(&case.name.as_str()) => {}
             Err(difference) => failed.push(difference),
         }
     }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
+    format::{Scenario, Step},
     requests::Recorder,
-    scenario::{Scenario, Step},
 };
 
 /// The release that the scenarios were recorded with.
@@ -102,12 +102,12 @@ pub(crate) async fn play(scenario: &Scenario, seed: u64) -> Vec<Value> {
                 recorder.delete_namespace(namespace).await;
                 tokio::time::sleep(Duration::from_secs_f64(*then_sleep)).await;
             }
-            Step::StopCollector => {
+            Step::StopGc => {
                 if let Some(running) = collector.take() {
                     running.stop().await;
                 }
             }
-            Step::StartCollector => collector = Some(Collecting::start(&cluster, version).await),
+            Step::StartGc => collector = Some(Collecting::start(&cluster, version).await),
             Step::Wait => {
                 silence(&cluster).await;
                 states.push(recorder.state().await);

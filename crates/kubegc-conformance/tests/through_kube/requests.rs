@@ -7,7 +7,7 @@ use kube::{Client, client::Body};
 use kubegc_core::{ApiResource, Catalog};
 use serde_json::{Value, json};
 
-use crate::scenario::{Object, Scenario};
+use crate::format::{Object, Scenario};
 
 /// How often a read and patch is tried again on a conflict.
 const CONFLICTS_MAX: usize = 20;
