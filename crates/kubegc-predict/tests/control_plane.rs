@@ -35,6 +35,23 @@ impl World {
         answer.object().unwrap().meta.uid.to_string()
     }
 
+    /// Defines a kind and creates its object `a`; the references that name it as the owner.
+    fn define_an_owner(&mut self) -> Value {
+        self.create(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "",
+            definition(),
+        );
+        let owner = self.create(
+            "example.com/v1",
+            "Shop",
+            "shop",
+            json!({"metadata": {"name": "a"}}),
+        );
+        owned_by("example.com/v1", "Shop", "a", &owner)
+    }
+
     fn delete(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) {
         let kind = self.kind(api_version, kind);
         let answer = self.server.delete(kind, namespace, name, &Default::default());
@@ -90,19 +107,7 @@ fn definition() -> Value {
 fn kinds_that_are_defined_later_are_collected_at_once() {
     let mut world = World::new(ControlPlane::new);
     world.rest();
-    world.create(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        definition(),
-    );
-    let owner = world.create(
-        "example.com/v1",
-        "Shop",
-        "shop",
-        json!({"metadata": {"name": "a"}}),
-    );
-    let references = owned_by("example.com/v1", "Shop", "a", &owner);
+    let references = world.define_an_owner();
     world.create(
         "v1",
         "ConfigMap",
@@ -148,19 +153,7 @@ fn what_was_there_at_the_start_is_known() {
 #[test]
 fn a_definition_takes_its_objects_and_their_dependents_along() {
     let mut world = World::new(ControlPlane::new);
-    world.create(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        definition(),
-    );
-    let owner = world.create(
-        "example.com/v1",
-        "Shop",
-        "shop",
-        json!({"metadata": {"name": "a"}}),
-    );
-    let references = owned_by("example.com/v1", "Shop", "a", &owner);
+    let references = world.define_an_owner();
     world.create(
         "v1",
         "Secret",
