@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use kubegc_conformance::runner::{FileReport, Options, recordings, replay};
@@ -76,11 +77,17 @@ fn assert_changes_are_seen(file: &str, id: &str, changes: &[(&str, Value, &str)]
     }
 }
 
-/// Replays lines as a file of this name, which may tell the kind of its cases.
+/// Replays lines as a file of this name, which may tell the kind of its cases. Tests run side by side: each call has a folder of its own.
 fn replay_lines(name: &str, lines: &str) -> FileReport {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("node-{call}"));
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    let path = folder.join(name);
     fs::write(&path, lines).expect("writable");
-    replay_file(&path)
+    let report = replay_file(&path);
+    fs::remove_dir_all(&folder).expect("a folder can be removed");
+    report
 }
 
 #[test]
