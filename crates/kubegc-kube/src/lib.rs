@@ -45,7 +45,6 @@
 //! writes, where upstream's is taken from its user agent; discovery and metadata in JSON, not protobuf; `limit=500` on lists. Upstream's client keeps to 20 calls a second; here the calls
 //! in flight are bounded ([`GarbageCollector::calls_in_flight_max`]).
 
-mod clock;
 mod collect;
 mod discovery;
 mod dry_run;
@@ -58,10 +57,10 @@ pub mod rbac;
 mod snapshot;
 mod store;
 
-pub use clock::TokioClock;
 pub use collect::{GarbageCollector, Summary};
 pub use dry_run::{DryRunReport, NotFollowed, Terminating, Write};
 pub use error::Error;
+pub use kubegc_tokio::TokioClock;
 #[cfg(feature = "leader-election")]
 pub use leader::LeaderElection;
 pub use snapshot::{SnapshotOptions, snapshot};

@@ -38,9 +38,11 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-objects",
             "kubegc-lifecycle",
             "kubegc-snapshot",
+            "kubegc-tokio",
         ],
     ),
-    ("kubegc-cri", &["kubegc-core", "kubegc-node"]),
+    ("kubegc-cri", &["kubegc-core", "kubegc-node", "kubegc-tokio"]),
+    ("kubegc-tokio", &["kubegc-core"]),
     (
         "kubegc-testkit",
         &["kubegc-core", "kubegc-objects", "kubegc-sim", "kubegc-predict"],

@@ -1,4 +1,8 @@
-//! Decides what time it is for a collector in earnest: the wall clock at the start, and from there on a clock that never goes back.
+//! Decides what time it is for a collector in earnest: the wall clock at the start, and from there on tokio's, which never goes back.
+//!
+//! The adapters share it; they re-export [`TokioClock`].
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use kubegc_core::{Clock, Timestamp};
@@ -18,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 /// # runtime.block_on(async {
 /// use std::time::Duration;
 /// use kubegc_core::{Clock, Timestamp};
-/// use kubegc_kube::TokioClock;
+/// use kubegc_tokio::TokioClock;
 /// let clock = TokioClock::starting_at(Timestamp::from_secs(100));
 /// clock.sleep_until(Timestamp::from_secs(130)).await;
 /// assert_eq!(clock.now().since(Timestamp::from_secs(130)), Duration::ZERO);
@@ -35,8 +39,14 @@ impl TokioClock {
     /// A clock that shows the present.
     #[must_use]
     pub fn new() -> Self {
-        let now = k8s_openapi::jiff::Timestamp::now().as_nanosecond();
-        Self::starting_at(Timestamp::from_nanos(i64::try_from(now).unwrap_or(i64::MAX)))
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that asks what time it is"
+        )]
+        let now = SystemTime::now();
+        // A wall clock that stands before the epoch shows the epoch: nothing seems older than it is.
+        let passed = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Self::starting_at(Timestamp::EPOCH.saturating_add(passed))
     }
 
     /// A clock that shows this time now.

@@ -1,0 +1,15 @@
+//! What goes over the wire: the bindings of `proto/cri.proto`, made by tonic's generator and kept in the repository, so that a build needs no `protoc`.
+#![allow(
+    dead_code,
+    missing_docs,
+    unnameable_types,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    clippy::use_self,
+    reason = "generated"
+)]
+
+include!("../generated/client.rs");

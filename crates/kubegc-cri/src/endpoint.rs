@@ -1,0 +1,1 @@
+//! Says which socket a runtime listens on.

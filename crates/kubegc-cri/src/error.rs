@@ -1,0 +1,1 @@
+//! Sorts what a runtime answers into failures that a collector can act on.

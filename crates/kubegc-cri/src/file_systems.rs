@@ -1,0 +1,1 @@
+//! Says how much there is of the file systems that a runtime names.

@@ -1,0 +1,1 @@
+//! The log files of containers on this machine.

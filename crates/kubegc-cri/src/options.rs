@@ -1,0 +1,1 @@
+//! How long to wait for a runtime, and how much to take from it.

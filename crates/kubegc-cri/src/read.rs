@@ -1,0 +1,1 @@
+//! Reads what a runtime lists as facts.
