@@ -1,5 +1,6 @@
 //! The driver over a simulated node, with and without faults.
 
+mod approved;
 mod containers;
 mod images;
 mod loops;

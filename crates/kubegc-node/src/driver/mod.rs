@@ -4,6 +4,7 @@
 //! what was not removed still counts. Pods are asked for after the listing that they decide about: what a pod has that was started in between is
 //! not taken for that of one which nobody knows.
 
+mod approved;
 mod containers;
 mod images;
 mod reclaim;
@@ -25,6 +26,7 @@ use crate::{
     sandbox,
 };
 
+pub use approved::Approved;
 pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
 

@@ -1,0 +1,185 @@
+//! Lets through what somebody approved, and refuses every other removal: for tools that show a plan, ask, and then perform.
+//!
+//! Between the asking and the doing the node goes on. A pass lists anew and may find more; what it finds beyond the approval stays, and its report says so.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    LogDirectory, Runtime, RuntimeError,
+    node_facts::{Container, ContainerStatus, FileSystem, Image, LogLink, Sandbox},
+};
+
+use super::NodeAction;
+use crate::{container, image, log, sandbox};
+
+/// A runtime, and the logs beside it, in which only approved actions can be performed. Both traits are implemented: hand it to a [`World`](super::World)
+/// in both places.
+///
+/// # Guarantees
+/// What is not among the approved actions is refused with [`REFUSAL`](Self::REFUSAL); nothing of it is asked of the runtime. Listings pass unchanged.
+/// Log files and links go with an approved container only once the runtime has said that they are its own.
+pub struct Approved<'w> {
+    runtime: &'w dyn Runtime,
+    logs: Option<&'w dyn LogDirectory>,
+    /// The kind of thing, and its id, path or entry.
+    approved: BTreeSet<(Kind, Arc<str>)>,
+    /// Log files that the runtime named for approved containers.
+    log_files: Mutex<BTreeSet<Arc<str>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Container,
+    Sandbox,
+    Image,
+    LogDirectory,
+    Link,
+}
+
+impl<'w> Approved<'w> {
+    /// The message of the refusal.
+    pub const REFUSAL: &'static str = "not approved";
+
+    /// Approves these actions and no others.
+    pub fn new<'a>(
+        runtime: &'w dyn Runtime,
+        logs: Option<&'w dyn LogDirectory>,
+        actions: impl IntoIterator<Item = &'a NodeAction>,
+    ) -> Self {
+        let approved = actions.into_iter().flat_map(subjects).collect();
+        Self {
+            runtime,
+            logs,
+            approved,
+            log_files: Mutex::default(),
+        }
+    }
+
+    fn grant(&self, kind: Kind, id: &str) -> Result<(), RuntimeError> {
+        if self.approved.contains(&(kind, id.into())) {
+            Ok(())
+        } else {
+            Err(RuntimeError::refused(Self::REFUSAL))
+        }
+    }
+
+    fn logs(&self) -> Result<&'w dyn LogDirectory, RuntimeError> {
+        self.logs.ok_or(RuntimeError::NotSupported { operation: "logs" })
+    }
+}
+
+/// What an action removes. A container takes the link to its log along.
+fn subjects(action: &NodeAction) -> Vec<(Kind, Arc<str>)> {
+    match action {
+        NodeAction::Container(container::Action::Remove { container, .. }) => {
+            let link = log::link_path(container).map(|path| (Kind::Link, path.into()));
+            [(Kind::Container, Arc::clone(&container.id))]
+                .into_iter()
+                .chain(link)
+                .collect()
+        }
+        NodeAction::Sandbox(sandbox::Action::Remove { sandbox, .. }) => {
+            vec![(Kind::Sandbox, Arc::clone(&sandbox.id))]
+        }
+        NodeAction::Image(image::Action::Remove { image, .. }) => vec![(Kind::Image, Arc::clone(&image.id))],
+        NodeAction::Log(log::Action::RemoveDirectory { entry, .. }) => {
+            vec![(Kind::LogDirectory, Arc::clone(entry))]
+        }
+        NodeAction::Log(log::Action::RemoveLink { path, .. } | log::Action::ResolveLink { path, .. }) => {
+            vec![(Kind::Link, Arc::clone(path))]
+        }
+    }
+}
+
+#[async_trait]
+impl Runtime for Approved<'_> {
+    async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
+        self.runtime.containers().await
+    }
+
+    async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
+        self.runtime.sandboxes().await
+    }
+
+    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
+        self.runtime.images().await
+    }
+
+    async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
+        self.runtime.image_file_system().await
+    }
+
+    async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
+        let status = self.runtime.container_status(id).await?;
+        if let Some(status) = status.as_ref().filter(|_| self.grant(Kind::Container, id).is_ok()) {
+            let mut files = self.log_files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.insert(Arc::clone(&status.log_path));
+        }
+        Ok(status)
+    }
+
+    async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
+        self.runtime.image_id(reference).await
+    }
+
+    async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
+        self.grant(Kind::Container, id)?;
+        self.runtime.stop_container(id, grace_seconds).await
+    }
+
+    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
+        self.grant(Kind::Container, id)?;
+        self.runtime.remove_container(id).await
+    }
+
+    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
+        self.grant(Kind::Sandbox, id)?;
+        self.runtime.stop_sandbox(id).await
+    }
+
+    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
+        self.grant(Kind::Sandbox, id)?;
+        self.runtime.remove_sandbox(id).await
+    }
+
+    async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
+        self.grant(Kind::Image, id)?;
+        self.runtime.remove_image(id, runtime_handler).await
+    }
+}
+
+#[async_trait]
+impl LogDirectory for Approved<'_> {
+    async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
+        self.logs()?.pod_entries().await
+    }
+
+    async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
+        self.logs()?.container_links().await
+    }
+
+    async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
+        self.grant(Kind::LogDirectory, entry)?;
+        self.logs()?.remove_pod_entry(entry).await
+    }
+
+    async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
+        self.grant(Kind::Link, path)?;
+        self.logs()?.remove_container_link(path).await
+    }
+
+    async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
+        let named = {
+            let files = self.log_files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.contains(log_path)
+        };
+        if !named {
+            return Err(RuntimeError::refused(Self::REFUSAL));
+        }
+        self.logs()?.remove_container_logs(log_path).await
+    }
+}

@@ -1,0 +1,110 @@
+//! What was approved is performed, and nothing else, whatever became garbage since.
+
+use kubegc_node::driver::{Approved, Performed};
+
+use super::*;
+
+/// What a pass over containers, then one over images would do.
+fn planned(busy: &Busy) -> Vec<NodeAction> {
+    let dry = Settings {
+        dry_run: true,
+        ..settings("1.36.0")
+    };
+    let mut node = Node::new(world(&busy.node, &busy.clock), dry);
+    let containers = now(node.collect_containers(Occasion::Periodic)).performed;
+    let images = now(node.collect_images()).performed;
+    let all = containers.into_iter().chain(images);
+    all.map(|performed| performed.action).collect()
+}
+
+fn perform(busy: &Busy, approved: &[NodeAction]) -> Vec<Performed> {
+    let guard = Approved::new(&busy.node, Some(&busy.node), approved);
+    let world = World {
+        runtime: &guard,
+        logs: Some(&guard),
+        pods: &busy.node,
+        clock: &busy.clock,
+    };
+    let mut node = Node::new(world, settings("1.36.0"));
+    let containers = now(node.collect_containers(Occasion::Periodic)).performed;
+    let images = now(node.collect_images()).performed;
+    containers.into_iter().chain(images).collect()
+}
+
+#[test]
+fn all_of_an_approved_plan_is_performed() {
+    let (busy, free) = (busy(), busy());
+    let approved = planned(&busy);
+    perform(&busy, &approved);
+    // The same on a node where nobody asks: what the plan did not show waits for its next approval.
+    let node = Node::new(world(&free.node, &free.clock), settings("1.36.0"));
+    now(node.collect_containers(Occasion::Periodic));
+    let left = |busy: &Busy| busy.node.all_containers().len();
+    assert_eq!(left(&busy), left(&free));
+    assert!(approved.iter().any(|action| matches!(action, NodeAction::Image(_))));
+    assert_eq!(busy.node.violations(), []);
+}
+
+#[test]
+fn what_nobody_approved_is_refused_and_the_runtime_is_not_asked() {
+    let busy = busy();
+    let refused = perform(&busy, &[]);
+    assert!(refused.len() > 5, "{refused:?}");
+    for performed in &refused {
+        match &performed.outcome {
+            Outcome::NotStopped(why) | Outcome::NotRemoved(why) => {
+                assert_eq!(*why, RuntimeError::refused(Approved::REFUSAL), "{performed:?}");
+            }
+            // A link whose container has not ended is left alone anyway.
+            Outcome::Stays(_) => {}
+            other => panic!("{other:?}: {performed:?}"),
+        }
+    }
+    assert_eq!(busy.node.changes(), []);
+}
+
+#[test]
+fn each_approved_container_takes_its_own_log_along_and_no_other() {
+    let busy = busy();
+    let approved: Vec<_> = planned(&busy)
+        .into_iter()
+        .filter(|action| {
+            let NodeAction::Container(kubegc_node::container::Action::Remove { container, .. }) = action else {
+                return false;
+            };
+            container.id == busy.dead[0]
+        })
+        .collect();
+    assert_eq!(approved.len(), 1);
+    let (own, other) = (
+        busy.node.log_path(&busy.dead[0]).expect("it has a log"),
+        busy.node.log_path(&busy.dead[1]).expect("it has a log"),
+    );
+    perform(&busy, &approved);
+    assert!(busy.node.container(&busy.dead[0]).is_none());
+    assert!(busy.node.container(&busy.dead[1]).is_some());
+    let removed: Vec<_> = busy
+        .node
+        .changes()
+        .into_iter()
+        .filter(|call| call.operation == Operation::RemoveContainerLogs)
+        .map(|call| call.target)
+        .collect();
+    assert_eq!(removed, [own], "{other} stays");
+}
+
+#[test]
+fn a_container_that_appears_after_the_approval_stays() {
+    let busy = busy();
+    let approved = planned(&busy);
+    let late = busy
+        .node
+        .run_pod(&PodSpec::new("shop", "late").container(ContainerSpec::new("late", "web:1")))
+        .expect("the image is there");
+    busy.node.exit_container(&late.container_ids[0]).expect("it runs");
+    busy.node.delete_pod(&late.pod.uid).expect("it is known");
+    busy.node.forget_pod(&late.pod.uid);
+    busy.clock.advance(Duration::from_secs(3600));
+    perform(&busy, &approved);
+    assert!(busy.node.container(&late.container_ids[0]).is_some());
+}
