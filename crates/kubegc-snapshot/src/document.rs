@@ -213,6 +213,8 @@ impl Reading<'_> {
         let mut splitter = yaml::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
         let settings = self.settings;
+        // What lies before the items of a list says nothing of how the text ends.
+        let mut item_is_cut = false;
         loop {
             let piece = splitter.next(window);
             let fault = |error, window: &Window<R>| {
@@ -233,6 +235,7 @@ impl Reading<'_> {
                             self.value(only, source, Some(shape.items))?;
                         }
                     }
+                    item_is_cut = window.bytes()[..length].last() != Some(&b'\n');
                     window.consume(length);
                     shape.items += 1;
                 }
@@ -257,7 +260,8 @@ impl Reading<'_> {
                     let value: Value = yaml::parse(text)
                         .map_err(|error| yaml_error(error, source, None, splitter.rest_line()))?;
                     self.list_end(&value, &shape, source)?;
-                    if !splitter.rest().ends_with(b"\n") && !splitter.rest().is_empty() {
+                    let rest_is_cut = !splitter.rest().is_empty() && !splitter.rest().ends_with(b"\n");
+                    if item_is_cut || rest_is_cut {
                         self.cut_off(source);
                     }
                 }

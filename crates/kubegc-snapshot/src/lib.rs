@@ -54,8 +54,8 @@ pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
 pub use live::Live;
 pub use node::{
-    FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats, PodsFrom,
-    RuntimeUsage, write_records,
+    FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,
+    PodManifests, PodsFile, PodsFrom, RuntimeUsage, write_records,
 };
 pub use reader::{OBJECT_BYTES_MAX, Reader};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};

@@ -216,7 +216,7 @@ fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
 
 fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, SnapshotError> {
     let mut window = Window::new(text.as_bytes(), limit_bytes);
-    let mut documents = Vec::new();
+    let mut documents: Vec<Document> = Vec::new();
     let too_large = |place: &Place, error, line| match error {
         WindowError::Io(source) => SnapshotError::Io {
             path: Arc::clone(&place.file),
@@ -234,11 +234,14 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
         let fault = |error, line| too_large(&place, error, line);
         let line = window.line();
         if !yaml::next_document(&mut window).map_err(|error| fault(error, line))? {
+            // What is cut off is cut at its end.
+            if let Some(last) = documents.last_mut() {
+                last.may_be_cut = !text.ends_with('\n');
+            }
             return Ok(documents);
         }
         let mut splitter = yaml::Splitter::new(limit_bytes);
         let mut items = Vec::new();
-        let mut last_byte = b'\n';
         let mut whole = Value::Null;
         loop {
             let line = window.line();
@@ -257,18 +260,15 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
                         Value::Array(entries) => items.extend(entries),
                         other => items.push(other),
                     }
-                    last_byte = *bytes.last().unwrap_or(&last_byte);
                     window.consume(length);
                 }
                 Some(yaml::Piece::Whole { length }) => {
                     let bytes = &window.bytes()[..length];
                     whole = parse(bytes, line)?;
-                    last_byte = *bytes.last().unwrap_or(&last_byte);
                     window.consume(length);
                 }
                 Some(yaml::Piece::ListEnd) => {
                     whole = parse(splitter.rest(), splitter.rest_line())?;
-                    last_byte = *splitter.rest().last().unwrap_or(&last_byte);
                     if whole.is_null() {
                         whole = Value::Object(Map::new());
                     }
@@ -284,7 +284,7 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
         documents.push(Document {
             place,
             value: whole,
-            may_be_cut: last_byte != b'\n',
+            may_be_cut: false,
         });
     }
 }

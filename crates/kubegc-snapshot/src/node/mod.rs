@@ -12,7 +12,8 @@
 //! | `kubectl get pods -o json` or `yaml` | which pods there should be |
 //! | image records | when each image was first seen and last used |
 //!
-//! All of them by [`NodeReader`], which says what is strict and what stays unknown.
+//! All of them by [`NodeReader`], which says what is strict and what stays unknown. Beside a runtime that is asked live, [`PodsFile`] and [`PodManifests`] say
+//! which pods there should be.
 //!
 //! # Upstream
 //! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that are unset left out (since
@@ -24,8 +25,10 @@ mod document;
 mod fields;
 mod finding;
 mod flags;
+mod manifests;
 mod parts;
 mod pods;
+mod pods_file;
 mod reader;
 mod records;
 mod settle;
@@ -35,6 +38,8 @@ mod stats;
 pub use crictl::{FileSystemUsage, RuntimeUsage};
 pub use document::NodeDocument;
 pub use finding::{NodeFinding, NodeProblem};
+pub use manifests::PodManifests;
+pub use pods_file::PodsFile;
 pub use reader::{NodeReader, PodsFrom};
 pub use records::write_records;
 pub use snapshot::NodeSnapshot;

@@ -8,4 +8,6 @@ mod disks;
 mod knowledge;
 mod laws;
 mod listings;
+mod manifests;
+mod pods_file;
 mod settings;

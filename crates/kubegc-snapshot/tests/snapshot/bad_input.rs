@@ -431,3 +431,19 @@ fn findings_are_listed_up_to_a_bound_and_all_counted() {
         (1_000, 1_500)
     );
 }
+
+#[test]
+fn a_yaml_list_that_ends_inside_a_line_may_be_cut_whatever_stands_last() {
+    let item = "- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop, uid: '1'}, status: {phase: Running}}";
+    for (text, is_cut) in [
+        (format!("kind: List\napiVersion: v1\nitems:\n{item}\n"), false),
+        (format!("kind: List\napiVersion: v1\nitems:\n{item}"), true),
+        (format!("apiVersion: v1\nitems:\n{item}\nkind: List\n"), false),
+        (format!("apiVersion: v1\nitems:\n{item}\nkind: List"), true),
+    ] {
+        let snapshot = read("f", text.as_bytes()).expect("it is YAML");
+        let found = snapshot.findings.iter();
+        let told = found.filter(|finding| finding.problem == Problem::NoFinalLineBreak);
+        assert_eq!(told.count() == 1, is_cut, "{text}");
+    }
+}

@@ -1,0 +1,232 @@
+//! Decides which pods a node should run by its static manifests, and finds in the runtime the uids that they run under.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    PodSource, Runtime, RuntimeError, Uid,
+    node_facts::{PodState, Pods, Sandbox},
+};
+use kubegc_node::driver::add_running;
+use serde_json::Value;
+
+use super::{
+    document::{self, Document},
+    fields::Entry,
+    finding::{NodeProblem, Notes},
+};
+use crate::loose::name_of;
+
+/// The largest manifest that a kubelet reads.
+const MANIFEST_BYTES_MAX: usize = 10 << 20;
+
+/// The pods of a folder of static manifests, the kubelet's `staticPodPath`, and what runs beside them: for nodes that no API server knows.
+///
+/// A static pod is called `<name>-<node name>`, the node name in small letters, in the manifest's namespace or `default`. Its uid is what the manifest says, or else
+/// what the kubelet computes from it in a way that cannot be repeated here. So the uid comes from the runtime: it is that of the newest sandbox of a pod of that
+/// name.
+///
+/// Why that is safe: whatever runs is known in any case, by the uid that it runs under ([`add_running`]), so only what ended is in question. The newest sandbox is of the
+/// manifest as the kubelet started it last; older uids of the name are from before a change, and what they left is garbage once nothing of them runs. A uid that no
+/// sandbox has yet has nothing else either. Only a manifest that is changed back loses something: what its first time left (dead containers, logs) goes, until it runs
+/// again. Where no sandbox has the name at all, the uid cannot be told, and **nothing is known**: the kubelet has not started the pod yet, refuses its manifest, or goes by
+/// another node name.
+///
+/// # Guarantees
+/// The folder is read anew at each call, before the runtime is asked. What the kubelet reads is read: the files of the folder and those that links in it lead to,
+/// not names that begin with a dot, and no folders below; one file in place of the folder. Where a kubelet passes over a manifest that it cannot read, and ends its
+/// pod, here nothing is known: the error names the file, the pod and the field. So do a folder that is not there, a YAML text that ends inside a line and may be cut off,
+/// and a document of another kind, also behind a first one, which is all that the kubelet reads.
+/// All pods are living: a manifest knows no other state. A pod without manifest lives as long as something of it runs, and is gone then.
+///
+/// # Assumptions
+/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. Files are read where the future is polled, without a thread of
+/// their own: they are small and local, and this crate has no executor.
+///
+/// # Complexity
+/// Linear in the manifests' bytes; two calls of the runtime, and `O(n log n)` for `n` containers, sandboxes and manifests.
+///
+/// # Upstream
+/// `pkg/kubelet/config/{common,file}.go`: `applyDefaults`, `generatePodName`, `extractFromDir`; alike in copies from 2018 to 2025.
+#[derive(Clone)]
+pub struct PodManifests {
+    path: PathBuf,
+    node_name: String,
+    runtime: Arc<dyn Runtime>,
+}
+
+impl PodManifests {
+    /// The pods of this folder on the node of this name, as the kubelet has it, and what runs in this runtime.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
+        Self {
+            path: path.into(),
+            node_name: node_name.into(),
+            runtime,
+        }
+    }
+}
+
+#[async_trait]
+impl PodSource for PodManifests {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        let manifests = read(&self.path).map_err(RuntimeError::refused)?;
+        // A sandbox that is made after the first listing shows in the second by its containers.
+        let sandboxes = self.runtime.sandboxes().await?;
+        let containers = self.runtime.containers().await?;
+        let known = uids(&manifests, &self.node_name, &sandboxes).map_err(RuntimeError::refused)?;
+        let mut pods = Pods {
+            known: known.into_iter().map(|uid| (uid, PodState::LIVING)).collect(),
+            sources_ready: true,
+            synced: true,
+        };
+        add_running(&mut pods, &containers, &sandboxes);
+        Ok(pods)
+    }
+}
+
+/// What is read of a static pod.
+struct Manifest {
+    file: Arc<str>,
+    namespace: String,
+    name: String,
+    /// Empty where the manifest does not say.
+    uid: String,
+}
+
+/// The uids that the pods of the manifests run under, or which pod's cannot be told.
+fn uids(
+    manifests: &[Manifest],
+    node_name: &str,
+    sandboxes: &[Arc<Sandbox>],
+) -> Result<BTreeSet<Uid>, String> {
+    let mut of_pod: BTreeMap<(&str, &str), Vec<&Sandbox>> = BTreeMap::new();
+    for sandbox in sandboxes.iter().filter(|sandbox| !sandbox.pod.uid.is_empty()) {
+        let pod = (&*sandbox.pod.namespace, &*sandbox.pod.name);
+        of_pod.entry(pod).or_default().push(sandbox);
+    }
+    let suffix = node_name.to_lowercase();
+    let mut uids = BTreeSet::new();
+    for manifest in manifests {
+        if !manifest.uid.is_empty() {
+            uids.insert(Uid::new(&manifest.uid));
+            continue;
+        }
+        let (namespace, name) = (&*manifest.namespace, format!("{}-{suffix}", manifest.name));
+        let of_name = of_pod
+            .get(&(namespace, name.as_str()))
+            .map_or(&[][..], Vec::as_slice);
+        let Some(newest) = of_name.iter().map(|sandbox| sandbox.created_at).max() else {
+            return Err(format!(
+                "{}: pod {namespace}/{name} has no sandbox yet, so its uid cannot be told; or the node is not called {node_name}",
+                manifest.file
+            ));
+        };
+        // Of two that are equally old each may be the pod's.
+        let newest = of_name.iter().filter(|sandbox| sandbox.created_at == newest);
+        uids.extend(newest.map(|sandbox| sandbox.pod.uid.clone()));
+    }
+    Ok(uids)
+}
+
+/// All manifests, in the order of their files.
+fn read(path: &Path) -> Result<Vec<Manifest>, String> {
+    if !fs::metadata(path)
+        .map_err(|error| unreadable(path, &error))?
+        .is_dir()
+    {
+        return read_file(path);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| unreadable(path, &error))? {
+        let entry = entry.map_err(|error| unreadable(path, &error))?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    let mut manifests = Vec::new();
+    for file in files {
+        manifests.extend(read_file(&file)?);
+    }
+    Ok(manifests)
+}
+
+/// The manifests of a file. Folders, pipes and devices have none: a kubelet passes over them.
+fn read_file(path: &Path) -> Result<Vec<Manifest>, String> {
+    let failed = |error: io::Error| unreadable(path, &error);
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Ok(Vec::new());
+    }
+    let file: Arc<str> = path.to_string_lossy().into();
+    let input = File::open(path).map_err(failed)?;
+    let documents = document::read(&file, input, MANIFEST_BYTES_MAX).map_err(|error| error.full_text())?;
+    documents
+        .iter()
+        .map(|document| manifest(&file, document))
+        .collect()
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    format!("{}: cannot be read: {error}", path.display())
+}
+
+/// The manifest of a document, or the first thing that is wrong with it.
+fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
+    let place = &document.place;
+    let Value::Object(map) = &document.value else {
+        return Err(format!(
+            "{place}: expected a pod, found {}",
+            name_of(&document.value)
+        ));
+    };
+    if document.may_be_cut {
+        return Err(format!("{place}: may be cut off: it ends without a line break"));
+    }
+    let mut notes = Notes::default();
+    let mut pod = Entry::new(map, place, "", &mut notes);
+    let called = pod.peek(&["metadata", "name"]).unwrap_or("?").to_owned();
+    pod.call(format!("pod {called}"));
+    for (field, expected) in [("apiVersion", "v1"), ("kind", "Pod")] {
+        match pod.text(&[field]) {
+            Some(found) if found != expected => {
+                pod.wrong(
+                    NodeProblem::BadField,
+                    &[field],
+                    &format!("expected {expected}, found {found:?}"),
+                );
+            }
+            Some(_) => {}
+            None => pod.missing(&[field]),
+        }
+    }
+    let [name, namespace, uid] = ["name", "namespace", "uid"]
+        .map(|field| pod.text(&["metadata", field]).unwrap_or_default().to_owned());
+    if name.is_empty() {
+        pod.missing(&["metadata", "name"]);
+    }
+    // A kubelet refuses a pod without containers, and a text that was cut off may have lost its namespace with them.
+    if pod.list(&["spec", "containers"]).is_none_or(<[Value]>::is_empty) {
+        pod.missing(&["spec", "containers"]);
+    }
+    if let Some(flaw) = pod.flaw() {
+        return Err(format!("{place}: pod {called}: {flaw}"));
+    }
+    let namespace = if namespace.is_empty() {
+        "default".to_owned()
+    } else {
+        namespace
+    };
+    Ok(Manifest {
+        file: Arc::clone(file),
+        namespace,
+        name,
+        uid,
+    })
+}

@@ -1,0 +1,388 @@
+//! Static manifests: what is read of them, and which uids their pods run under.
+
+use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
+
+use kubegc_core::{
+    PodSource, RuntimeError, Uid,
+    node_facts::{ContainerState, PodState},
+};
+use kubegc_sim::{SimNode, runtime::Operation};
+use kubegc_snapshot::PodManifests;
+
+use crate::pods_file::{collect, failing, now, run, sim};
+
+fn yaml(name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n{more}spec:\n  containers:\n  - name: main\n    image: web:1\n"
+    )
+}
+
+fn source(path: &Path, node: &SimNode) -> PodManifests {
+    PodManifests::new(path, "Node-1", Arc::new(node.clone()))
+}
+
+/// The uids that are known, all of them living, and nothing else is.
+fn known(path: &Path, node: &SimNode) -> Result<Vec<String>, String> {
+    let pods = now(source(path, node).pods()).map_err(|error| {
+        assert!(matches!(error, RuntimeError::Refused { .. }), "{error:?}");
+        error
+            .to_string()
+            .replace(&format!("{}/", path.display()), "")
+            .replace(&path.display().to_string(), "FOLDER")
+    })?;
+    assert!(pods.sources_ready && pods.synced);
+    assert!(pods.known.values().all(|state| *state == PodState::LIVING));
+    Ok(pods.known.keys().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_manifest_is_found_by_its_name_namespace_and_node() {
+    let node = sim();
+    for (namespace, name, uid) in [
+        ("kube-system", "etcd-node-1", "etcd"),
+        ("default", "web-node-1", "web"),
+        ("kube-system", "web-node-1", "other namespace"),
+        ("default", "web-Node-1", "other letters"),
+        ("default", "web", "no node"),
+        ("default", "web-node-10", "other node"),
+        ("", "web-node-1", "no namespace"),
+    ] {
+        let pod = run(&node, namespace, name, uid);
+        node.end_sandbox(&pod.sandbox_id).expect("there is one");
+    }
+    let cases: [(&str, String, &[&str]); 7] = [
+        ("etcd.yaml", yaml("etcd", "  namespace: kube-system\n"), &["etcd"]),
+        ("web.yaml", yaml("web", ""), &["web"]),
+        ("empty namespace", yaml("web", "  namespace: ''\n"), &["web"]),
+        ("null", yaml("web", "  namespace: null\n  uid: null\n"), &["web"]),
+        ("a uid", yaml("web", "  uid: given\n"), &["given"]),
+        (
+            "json",
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{}]}}"#
+                .to_owned(),
+            &["web"],
+        ),
+        (
+            "two documents",
+            format!(
+                "---\n{}---\n{}",
+                yaml("web", ""),
+                yaml("etcd", "  namespace: kube-system\n")
+            ),
+            &["etcd", "web"],
+        ),
+    ];
+    for (file, text, expected) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join(file), text).expect("written");
+        let expected: Vec<String> = expected.iter().map(|&uid| uid.to_owned()).collect();
+        assert_eq!(known(folder.path(), &node), Ok(expected.clone()), "{file}");
+        assert_eq!(
+            known(&folder.path().join(file), &node),
+            Ok(expected),
+            "{file}: one file in place of the folder"
+        );
+    }
+}
+
+#[test]
+fn what_the_kubelet_reads_is_read() {
+    let node = sim();
+    for name in ["a", "b", "c", "d", "e"] {
+        let pod = run(&node, "default", &format!("{name}-node-1"), name);
+        node.end_sandbox(&pod.sandbox_id).expect("there is one");
+    }
+    let outer = tempfile::tempdir().expect("a folder");
+    let folder = outer.path().join("manifests");
+    fs::create_dir_all(folder.join("below")).expect("a folder");
+    fs::write(outer.path().join("elsewhere"), yaml("b", "")).expect("written");
+    fs::write(folder.join("a"), yaml("a", "")).expect("written");
+    symlink("../elsewhere", folder.join("link.yaml")).expect("a link");
+    symlink("below", folder.join("link-to-folder")).expect("a link");
+    fs::write(folder.join("below/c.yaml"), yaml("c", "")).expect("written");
+    fs::write(folder.join(".d.yaml.swp"), "not YAML: [").expect("written");
+    fs::write(folder.join(".d.yaml"), yaml("d", "")).expect("written");
+    fs::write(folder.join("e.yaml~"), yaml("e", "")).expect("written");
+    symlink("/dev/null", folder.join("device")).expect("a link");
+    let odd = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"\xff[*].yaml");
+    fs::write(folder.join(odd), yaml("a", "")).expect("written");
+    let expected = ["a", "b", "e"].map(str::to_owned);
+    assert_eq!(known(&folder, &node), Ok(expected.to_vec()));
+    let link = outer.path().join("to-manifests");
+    symlink("manifests", &link).expect("a link");
+    assert_eq!(
+        known(&link, &node),
+        Ok(expected.to_vec()),
+        "the folder may be a link"
+    );
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_leaves_everything_unknown() {
+    let good = yaml("web", "");
+    let cases: [(&str, String, &str); 21] = [
+        ("empty", String::new(), "bad: holds no document"),
+        ("a comment", "# moved\n".to_owned(), "bad: holds no document"),
+        ("no YAML", "a: [\n".to_owned(), "bad, document 1: line"),
+        (
+            "cut JSON",
+            r#"{"kind":"Pod","#.to_owned(),
+            "bad, document 1: the input ends in the middle",
+        ),
+        (
+            "cut in a line",
+            good.trim_end().to_owned(),
+            "bad, document 1: may be cut off: it ends without a line break",
+        ),
+        (
+            "cut before its containers",
+            good.split_inclusive("spec:\n")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            "bad, document 1: pod web: spec.containers: missing",
+        ),
+        (
+            "cut before its namespace",
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n".to_owned(),
+            "bad, document 1: pod web: spec.containers: missing",
+        ),
+        (
+            "no containers",
+            good.replace(":\n  - name: main\n    image: web:1", ": []"),
+            "bad, document 1: pod web: spec.containers: missing",
+        ),
+        (
+            "a text",
+            "web\n".to_owned(),
+            "bad, document 1: expected a pod, found a string",
+        ),
+        (
+            "a list",
+            "- a\n".to_owned(),
+            "bad, document 1: expected a pod, found a list",
+        ),
+        (
+            "no kind",
+            good.replace("kind: Pod\n", ""),
+            "bad, document 1: pod web: kind: missing",
+        ),
+        (
+            "another kind",
+            good.replace("kind: Pod", "kind: Deployment"),
+            "bad, document 1: pod web: kind: expected Pod, found \"Deployment\"",
+        ),
+        (
+            "a list of pods",
+            format!(
+                "apiVersion: v1\nkind: PodList\nitems:\n- {}\n",
+                r#"{"metadata":{"name":"web","uid":"w"}}"#
+            ),
+            "bad, document 1: pod ?: kind: expected Pod, found \"PodList\"",
+        ),
+        (
+            "another version",
+            good.replace("v1", "v2"),
+            "bad, document 1: pod web: apiVersion: expected v1, found \"v2\"",
+        ),
+        (
+            "no version",
+            good.replace("apiVersion: v1\n", ""),
+            "bad, document 1: pod web: apiVersion: missing",
+        ),
+        (
+            "no name",
+            good.replace("  name: web\n", "  namespace: x\n"),
+            "bad, document 1: pod ?: metadata.name: missing",
+        ),
+        (
+            "an odd name",
+            good.replace("name: web", "name: 7"),
+            "bad, document 1: pod ?: metadata.name: expected a string, found a number",
+        ),
+        (
+            "an odd namespace",
+            yaml("web", "  namespace: [a]\n"),
+            "bad, document 1: pod web: metadata.namespace: expected a string, found a list",
+        ),
+        (
+            "an odd uid",
+            yaml("web", "  uid: 5\n"),
+            "bad, document 1: pod web: metadata.uid: expected a string, found a number",
+        ),
+        (
+            "an odd document behind a good one",
+            format!("{good}---\nkind: ConfigMap\napiVersion: v1\n"),
+            "bad, document 2: pod ?: kind: expected Pod, found \"ConfigMap\"",
+        ),
+        ("no text", "kind\0: Pod\n".to_owned(), "bad, document 0"),
+    ];
+    for (name, text, expected) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("a-good"), yaml("good", "  uid: g\n")).expect("written");
+        fs::write(folder.path().join("bad"), &text).expect("written");
+        let node = sim();
+        run(&node, "default", "web-node-1", "w");
+        let error = known(folder.path(), &node).expect_err(name);
+        let expected = expected.replace(", document 0", ": ");
+        assert!(error.starts_with(&expected), "{name}: {error}");
+        assert_eq!(node.calls(), [], "{name}: the runtime is not asked in vain");
+        fs::remove_file(folder.path().join("bad")).expect("removed");
+        assert_eq!(
+            known(folder.path(), &node),
+            Ok(vec!["g".to_owned(), "w".to_owned()]),
+            "{name}: read anew"
+        );
+    }
+}
+
+#[test]
+fn links_that_lead_nowhere_and_folders_that_are_not_there_are_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = sim();
+    symlink("nowhere", folder.path().join("dangles")).expect("a link");
+    let error = known(folder.path(), &node).expect_err("a manifest may be missing");
+    assert!(error.starts_with("dangles: cannot be read: "), "{error}");
+    fs::remove_file(folder.path().join("dangles")).expect("removed");
+    symlink("loop", folder.path().join("loop")).expect("a link");
+    let error = known(folder.path(), &node).expect_err("a manifest may be missing");
+    assert!(error.starts_with("loop: cannot be read: "), "{error}");
+    let missing = folder.path().join("missing");
+    let error = known(&missing, &node).expect_err("it may be mounted later");
+    assert!(error.starts_with("FOLDER: cannot be read: "), "{error}");
+    let large = folder.path().join("large");
+    fs::remove_file(folder.path().join("loop")).expect("removed");
+    fs::write(&large, vec![b' '; (10 << 20) + 1]).expect("written");
+    let error = known(folder.path(), &node).expect_err("larger than a kubelet reads");
+    assert!(
+        error.contains("larger than the limit of 10485760 bytes"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_empty_folder_knows_what_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = sim();
+    assert_eq!(known(folder.path(), &node), Ok(vec![]));
+    run(&node, "shop", "api", "api");
+    assert_eq!(known(folder.path(), &node), Ok(vec!["api".to_owned()]));
+}
+
+#[test]
+fn where_no_sandbox_tells_the_uid_nothing_is_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
+    let node = sim();
+    let gone = run(&node, "default", "old-node-1", "old");
+    node.end_sandbox(&gone.sandbox_id).expect("there is one");
+    let expected = "web.yaml: pod default/web-node-1 has no sandbox yet, so its uid cannot be told; or the node is not called Node-1";
+    assert_eq!(known(folder.path(), &node), Err(expected.to_owned()));
+    let nameless = node
+        .run_sandbox(&kubegc_core::node_facts::PodIdentity {
+            uid: Uid::new(""),
+            namespace: "default".into(),
+            name: "web-node-1".into(),
+        })
+        .expect("there is room");
+    assert_eq!(
+        known(folder.path(), &node),
+        Err(expected.to_owned()),
+        "a sandbox without uid tells none"
+    );
+    node.end_sandbox(&nameless).expect("there is one");
+    run(&node, "default", "web-node-1", "w");
+    assert_eq!(known(folder.path(), &node), Ok(vec!["w".to_owned()]));
+    let elsewhere = PodManifests::new(folder.path(), "node-2", Arc::new(node.clone()));
+    assert!(now(elsewhere.pods()).is_err(), "another node's name");
+}
+
+#[test]
+fn the_newest_uid_is_known_and_older_ones_while_something_of_them_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
+    let name = "web-node-1";
+    let all = |uids: &[&str]| Ok(uids.iter().map(|&uid| uid.to_owned()).collect::<Vec<_>>());
+    let node = sim();
+    let first = run(&node, "default", name, "a1");
+    let second = run(&node, "default", name, "a2");
+    let third = run(&node, "default", name, "a3");
+    assert_eq!(
+        known(folder.path(), &node),
+        all(&["a1", "a2", "a3"]),
+        "all are ready"
+    );
+    node.end_sandbox(&first.sandbox_id).expect("there is one");
+    assert_eq!(known(folder.path(), &node), all(&["a2", "a3"]));
+    node.end_sandbox(&second.sandbox_id).expect("there is one");
+    node.set_container_state(&second.container_ids[0], ContainerState::Unknown)
+        .expect("there is one");
+    assert_eq!(known(folder.path(), &node), all(&["a2", "a3"]), "it may run");
+    node.set_container_state(&second.container_ids[0], ContainerState::Exited)
+        .expect("there is one");
+    node.end_sandbox(&third.sandbox_id).expect("there is one");
+    assert_eq!(
+        known(folder.path(), &node),
+        all(&["a3"]),
+        "the newest, although it ended"
+    );
+    let equal = node.sandbox(&third.sandbox_id).expect("there is one").created_at;
+    node.edit_sandbox(&second.sandbox_id, |sandbox| sandbox.created_at = equal)
+        .expect("there is one");
+    assert_eq!(
+        known(folder.path(), &node),
+        all(&["a2", "a3"]),
+        "both may be the newest"
+    );
+}
+
+#[test]
+fn a_pass_spares_static_pods_between_two_sandboxes_and_clears_what_came_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
+    fs::write(
+        folder.path().join("etcd.json"),
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"etcd","uid":"e"},"spec":{"containers":[{}]}}"#,
+    )
+    .expect("written");
+    let node = sim();
+    let name = "web-node-1";
+    for (pod, uid) in [
+        (name, "before"),
+        (name, "w"),
+        ("etcd-node-1", "e"),
+        ("api", "api"),
+    ] {
+        let pod = run(&node, "default", pod, uid);
+        node.end_sandbox(&pod.sandbox_id).expect("there is one");
+    }
+    run(&node, "default", "other", "other");
+    let source = source(folder.path(), &node);
+    assert_eq!(
+        collect(&node, &source),
+        [
+            "container of api",
+            "container of before",
+            "logs default_api_api",
+            "logs default_web-node-1_before",
+            "sandbox of api",
+            "sandbox of before",
+        ]
+    );
+    assert_eq!(collect(&node, &source), [""; 0]);
+}
+
+#[test]
+fn where_the_runtime_does_not_list_what_runs_nothing_is_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("web.yaml"), yaml("web", "  uid: w\n")).expect("written");
+    for operation in [Operation::Containers, Operation::Sandboxes] {
+        let runtime = Arc::new(failing(&sim(), operation));
+        let source = PodManifests::new(folder.path(), "node-1", runtime);
+        assert_eq!(
+            now(source.pods()),
+            Err(RuntimeError::refused("device busy")),
+            "{operation:?}"
+        );
+    }
+}
