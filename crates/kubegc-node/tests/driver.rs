@@ -3,7 +3,10 @@
 mod approved;
 mod containers;
 mod images;
+mod keep;
 mod loops;
+mod ready;
+mod survey;
 
 use std::{
     collections::BTreeSet,

@@ -115,7 +115,10 @@ impl Runtime for Approved<'_> {
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
         let status = self.runtime.container_status(id).await?;
-        if let Some(status) = status.as_ref().filter(|_| self.grant(Kind::Container, id).is_ok()) {
+        if let Some(status) = status
+            .as_ref()
+            .filter(|_| self.grant(Kind::Container, id).is_ok())
+        {
             let mut files = self.log_files.lock().unwrap_or_else(PoisonError::into_inner);
             files.insert(Arc::clone(&status.log_path));
         }

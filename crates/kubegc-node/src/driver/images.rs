@@ -96,7 +96,7 @@ impl Node<'_> {
         self.world.runtime.remove_image(&image.id, runtime_handler).await
     }
 
-    async fn measure(&self) -> Listing<kubegc_core::node_facts::FileSystem> {
+    pub(super) async fn measure(&self) -> Listing<kubegc_core::node_facts::FileSystem> {
         self.world
             .runtime
             .image_file_system()
@@ -105,7 +105,7 @@ impl Node<'_> {
     }
 
     /// What a pass over images looks at, in upstream's order: the sandbox image, images, containers, volumes.
-    async fn list(&self) -> Inventory {
+    pub(super) async fn list(&self) -> Inventory {
         let semantics = self.settings.image.semantics();
         let runtime = self.world.runtime;
         let mut inventory = Inventory::default();
@@ -126,7 +126,7 @@ impl Node<'_> {
     }
 
     /// N3.9: the images that containers mount. A container that went meanwhile makes it unknown, as upstream has it.
-    async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
+    pub(super) async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
         let mut volumes = Vec::new();
         for container in inventory.containers.iter().flatten() {
             let status = self.world.runtime.container_status(&container.id).await;

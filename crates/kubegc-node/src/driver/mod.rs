@@ -7,9 +7,12 @@
 mod approved;
 mod containers;
 mod images;
+mod keep;
+mod ready;
 mod reclaim;
 mod report;
 mod run;
+mod survey;
 
 use std::sync::Arc;
 
@@ -27,8 +30,11 @@ use crate::{
 };
 
 pub use approved::Approved;
+pub use keep::KeepImages;
+pub use ready::{ReadySandboxes, WithRunning, add_running};
 pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
+pub use survey::Survey;
 
 /// The outside world of a node.
 #[derive(Clone, Copy)]

@@ -41,7 +41,11 @@ fn all_of_an_approved_plan_is_performed() {
     now(node.collect_containers(Occasion::Periodic));
     let left = |busy: &Busy| busy.node.all_containers().len();
     assert_eq!(left(&busy), left(&free));
-    assert!(approved.iter().any(|action| matches!(action, NodeAction::Image(_))));
+    assert!(
+        approved
+            .iter()
+            .any(|action| matches!(action, NodeAction::Image(_)))
+    );
     assert_eq!(busy.node.violations(), []);
 }
 
@@ -69,7 +73,8 @@ fn each_approved_container_takes_its_own_log_along_and_no_other() {
     let approved: Vec<_> = planned(&busy)
         .into_iter()
         .filter(|action| {
-            let NodeAction::Container(kubegc_node::container::Action::Remove { container, .. }) = action else {
+            let NodeAction::Container(kubegc_node::container::Action::Remove { container, .. }) = action
+            else {
                 return false;
             };
             container.id == busy.dead[0]

@@ -1,0 +1,478 @@
+//! Which pods live by what runs of them, and what a pass leaves of them.
+
+use std::{collections::BTreeMap, task::Poll};
+
+use kubegc_core::node_facts::{Container, PodState, Sandbox, SandboxState};
+use kubegc_node::driver::{ReadySandboxes, WithRunning, add_running};
+
+use super::*;
+use crate::world::{EVICTED, dead, in_state, pods, sandbox};
+
+fn ready(node: &SimNode) -> ReadySandboxes {
+    ReadySandboxes::new(Arc::new(node.clone()))
+}
+
+/// A container of a pod, in a sandbox and a state.
+fn container(uid: &str, sandbox_id: &str, state: ContainerState) -> Container {
+    Container {
+        sandbox_id: sandbox_id.into(),
+        ..in_state(state, dead(&format!("{uid} {state:?}"), uid, "main", 0))
+    }
+}
+
+#[test]
+fn a_pod_lives_while_something_of_it_runs() {
+    use ContainerState::{Created, Exited, Running, Unknown};
+    use SandboxState::{NotReady, Ready};
+    type Case = (
+        &'static str,
+        Vec<Sandbox>,
+        Vec<Container>,
+        &'static [&'static str],
+    );
+    let cases: [Case; 13] = [
+        ("nothing", vec![], vec![], &[]),
+        (
+            "a ready sandbox",
+            vec![sandbox("s", "a", Ready, 0)],
+            vec![],
+            &["a"],
+        ),
+        (
+            "an ended sandbox",
+            vec![sandbox("s", "a", NotReady, 0)],
+            vec![],
+            &[],
+        ),
+        (
+            "an older one ended",
+            vec![sandbox("s1", "a", NotReady, 0), sandbox("s2", "a", Ready, 1)],
+            vec![],
+            &["a"],
+        ),
+        (
+            "a running container",
+            vec![],
+            vec![container("a", "s", Running)],
+            &["a"],
+        ),
+        (
+            "a created container",
+            vec![],
+            vec![container("a", "s", Created)],
+            &["a"],
+        ),
+        (
+            "one of unknown state",
+            vec![],
+            vec![container("a", "s", Unknown)],
+            &["a"],
+        ),
+        ("a dead container", vec![], vec![container("a", "s", Exited)], &[]),
+        (
+            "a dead container in an ended sandbox",
+            vec![sandbox("s", "a", NotReady, 0)],
+            vec![container("a", "s", Exited)],
+            &[],
+        ),
+        (
+            "a dead container without labels in a ready sandbox",
+            vec![sandbox("s", "a", Ready, 0)],
+            vec![container("", "s", Exited)],
+            &["", "a"],
+        ),
+        (
+            "a running container without labels in an ended sandbox",
+            vec![sandbox("s", "a", NotReady, 0)],
+            vec![container("", "s", Running), container("b", "s", Exited)],
+            &["", "a", "b"],
+        ),
+        (
+            "containers that name no sandbox do not protect each other",
+            vec![],
+            vec![container("a", "", Running), container("b", "", Exited)],
+            &["a"],
+        ),
+        (
+            "two pods",
+            vec![sandbox("s1", "a", Ready, 0), sandbox("s2", "b", NotReady, 0)],
+            vec![container("a", "s1", Exited), container("b", "s2", Exited)],
+            &["a"],
+        ),
+    ];
+    for (name, sandboxes, containers, expected) in cases {
+        let mut known = Pods::default();
+        let containers: Vec<_> = containers.into_iter().map(Arc::new).collect();
+        let sandboxes: Vec<_> = sandboxes.into_iter().map(Arc::new).collect();
+        add_running(&mut known, &containers, &sandboxes);
+        let living = expected.iter().map(|&uid| (Uid::new(uid), PodState::LIVING));
+        let expected = Pods {
+            known: living.collect(),
+            ..Pods::default()
+        };
+        assert_eq!(known, expected, "{name}");
+    }
+}
+
+#[test]
+fn n2_60_what_runs_has_not_ended_and_all_else_that_is_known_stays() {
+    let both = |deleted| PodState {
+        evicted: true,
+        deleted,
+        terminated: true,
+    };
+    for (said, containers, sandbox_ready, expected) in [
+        (
+            PodState::COMPLETED,
+            ContainerState::Running,
+            true,
+            PodState::LIVING,
+        ),
+        (
+            PodState::COMPLETED,
+            ContainerState::Exited,
+            true,
+            PodState::COMPLETED,
+        ),
+        (
+            PodState::COMPLETED,
+            ContainerState::Exited,
+            false,
+            PodState::COMPLETED,
+        ),
+        (PodState::GONE, ContainerState::Exited, true, PodState::GONE),
+        (
+            PodState::GONE,
+            ContainerState::Unknown,
+            false,
+            PodState {
+                deleted: true,
+                ..PodState::LIVING
+            },
+        ),
+        (both(false), ContainerState::Running, true, EVICTED),
+        (both(true), ContainerState::Exited, false, both(true)),
+        (PodState::LIVING, ContainerState::Exited, false, PodState::LIVING),
+    ] {
+        for (sources_ready, synced) in [(false, false), (true, false), (true, true)] {
+            let mut known = Pods {
+                sources_ready,
+                synced,
+                ..pods(&[("a", said), ("elsewhere", PodState::GONE)])
+            };
+            let state = if sandbox_ready {
+                SandboxState::Ready
+            } else {
+                SandboxState::NotReady
+            };
+            add_running(
+                &mut known,
+                &[Arc::new(container("a", "s", containers))],
+                &[Arc::new(sandbox("s", "a", state, 0))],
+            );
+            let expected = Pods {
+                sources_ready,
+                synced,
+                ..pods(&[("a", expected), ("elsewhere", PodState::GONE)])
+            };
+            assert_eq!(known, expected, "{said:?} {containers:?} {sandbox_ready}");
+        }
+    }
+}
+
+#[test]
+fn where_a_listing_fails_nothing_is_known() {
+    for operation in [Operation::Sandboxes, Operation::Containers] {
+        for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
+            let busy = busy();
+            let runtime = Arc::new(faulty(&busy.node, vec![Rule::always(operation, fault.clone())]));
+            let alone = ReadySandboxes::new(Arc::clone(&runtime) as _);
+            let beside = WithRunning::new(busy.node.clone(), runtime);
+            for source in [&alone as &dyn PodSource, &beside] {
+                assert!(now(source.pods()).is_err(), "{operation:?} {fault:?}");
+                let world = World {
+                    pods: source,
+                    ..world(&busy.node, &busy.clock)
+                };
+                let node = Node::new(world, settings("1.36.0"));
+                let report = now(node.collect_containers(Occasion::Forced));
+                let errors = report.errors;
+                assert!(
+                    errors.iter().all(|error| error.starts_with("list pods: ")),
+                    "{errors:?}"
+                );
+                assert_eq!(errors.len(), 3, "{operation:?} {fault:?}");
+            }
+            let left: BTreeSet<_> = busy.node.all_log_entries().into_iter().collect();
+            assert!(left.contains("123"), "no log directory goes");
+            assert!(
+                busy.gone_sandboxes
+                    .iter()
+                    .all(|id| busy.node.sandbox(id).is_some())
+            );
+        }
+    }
+    let busy = busy();
+    let runtime = faulty(&busy.node, vec![Rule::always(Operation::Pods, refuse())]);
+    let beside = WithRunning::new(runtime, Arc::new(busy.node.clone()));
+    assert_eq!(now(beside.pods()), Err(RuntimeError::refused("device busy")));
+}
+
+#[test]
+fn a_source_that_is_behind_costs_no_running_pod_anything() {
+    let busy = busy();
+    // Somebody listed the pods before one was there, and another as ended.
+    let behind = busy.node.fork(busy.clock.clone());
+    behind.set_pod(&Uid::new("web"), PodState::GONE);
+    let late = PodSpec {
+        uid: Some(Uid::new("late")),
+        ..PodSpec::new("shop", "late").container(ContainerSpec::new("main", "web:1"))
+    };
+    let late = busy.node.run_pod(&late).expect("it runs");
+    let beside = WithRunning::new(behind, Arc::new(busy.node.clone()));
+    let told = now(beside.pods()).expect("told");
+    assert_eq!(told.known.get(&Uid::new("late")), Some(&PodState::LIVING));
+    let ending = PodState {
+        deleted: true,
+        ..PodState::LIVING
+    };
+    assert_eq!(told.known.get(&Uid::new("web")), Some(&ending));
+    assert!(told.sources_ready && told.synced);
+    let world = World {
+        pods: &beside,
+        ..world(&busy.node, &busy.clock)
+    };
+    let node = Node::new(world, settings("1.36.0"));
+    now(node.collect_containers(Occasion::Forced));
+    let logs = busy.node.all_log_entries();
+    for name in ["web", "late"] {
+        let entry: Arc<str> = format!("shop_{name}_{name}").into();
+        assert!(logs.contains(&entry), "{name}: {logs:?}");
+    }
+    assert!(busy.node.container(&late.container_ids[0]).is_some());
+    let entry: Arc<str> = "shop_deleted_deleted".into();
+    assert!(
+        !logs.contains(&entry),
+        "what is gone and does not run goes all the same"
+    );
+}
+
+#[test]
+fn what_ended_goes_and_what_runs_stays() {
+    let busy = busy();
+    busy.node.set_pods_known(false, false);
+    let source = ready(&busy.node);
+    let told = now(source.pods()).expect("told");
+    let known: Vec<String> = told.known.keys().map(ToString::to_string).collect();
+    assert_eq!(known, ["doubtful", "web"]);
+    assert!(told.known.values().all(|state| *state == PodState::LIVING));
+    assert!(told.sources_ready && told.synced);
+    let world = World {
+        pods: &source,
+        ..world(&busy.node, &busy.clock)
+    };
+    let node = Node::new(world, settings("1.36.0"));
+    now(node.collect_containers(Occasion::Periodic));
+    let entries = busy.node.all_log_entries();
+    let entries: Vec<&str> = entries.iter().map(|entry| &**entry).collect();
+    assert_eq!(entries, ["shop_doubtful_doubtful", "shop_web_web"]);
+    let pods_left: BTreeSet<String> = busy
+        .node
+        .all_containers()
+        .iter()
+        .map(|one| one.pod.uid.to_string())
+        .collect();
+    assert_eq!(pods_left, ["doubtful".to_owned(), "web".to_owned()].into());
+}
+
+/// Asks `future` for its result, and does something before each time it is asked: `work` is told how often it was asked before.
+fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(usize)) -> (T, usize) {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for asked in 0.. {
+        work(asked);
+        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return (result, asked);
+        }
+    }
+    unreachable!("the pass ends before the numbers do");
+}
+
+#[test]
+fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
+    let (mut start, mut longest) = (0, usize::MAX);
+    while start <= longest {
+        for later in 0..6 {
+            let busy = busy();
+            let pausing = Arc::new(Pausing {
+                inner: busy.node.clone(),
+                clock: busy.clock.clone(),
+                listing_takes: Duration::ZERO,
+            });
+            let source = ReadySandboxes::new(Arc::clone(&pausing) as _);
+            let world = World {
+                runtime: &*pausing,
+                logs: Some(&*pausing),
+                pods: &source,
+                clock: &busy.clock,
+            };
+            let node = Node::new(world, settings("1.36.0"));
+            let mut pod = (Arc::from(""), Arc::from(""));
+            let (_, asked) = between(node.collect_containers(Occasion::Forced), |asked| {
+                if asked == start {
+                    pod.0 = busy
+                        .node
+                        .run_sandbox(&crate::world::pod("new"))
+                        .expect("there is room");
+                }
+                if asked == start + later {
+                    let spec = ContainerSpec::new("main", "web:1");
+                    pod.1 = busy.node.create_container(&pod.0, &spec).expect("there is room");
+                    busy.node.start_container(&pod.1).expect("it starts");
+                }
+            });
+            longest = asked;
+            if start + later > asked {
+                continue;
+            }
+            let moment = format!("sandbox at {start}, container at {}", start + later);
+            assert!(busy.node.sandbox(&pod.0).is_some(), "{moment}");
+            let running = busy.node.container(&pod.1).map(|one| one.state);
+            assert_eq!(running, Some(ContainerState::Running), "{moment}");
+            let entry: Arc<str> = "shop_new_new".into();
+            assert!(busy.node.all_log_entries().contains(&entry), "{moment}");
+        }
+        start += 1;
+    }
+    assert!(longest > 20, "the pass was cut in many places: {longest}");
+}
+
+/// What happens to one of a few pods.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Start,
+    Restart,
+    Exit,
+    SandboxEnds,
+    SandboxAnew,
+    Create,
+    BecomesDoubtful,
+    Forgotten,
+}
+
+fn happening() -> impl Strategy<Value = (Happening, usize)> {
+    use Happening::{BecomesDoubtful, Create, Exit, Forgotten, Restart, SandboxAnew, SandboxEnds, Start};
+    let kinds = [
+        Start,
+        Restart,
+        Restart,
+        Exit,
+        SandboxEnds,
+        SandboxAnew,
+        Create,
+        BecomesDoubtful,
+        Forgotten,
+    ];
+    (proptest::sample::select(kinds.to_vec()), 0..4_usize)
+}
+
+fn happen(node: &SimNode, what: Happening, number: usize) {
+    let name = format!("p{number}");
+    let uid = Uid::new(&name);
+    let container = node.all_containers().into_iter().rfind(|one| one.pod.uid == uid);
+    let sandbox = node.all_sandboxes().into_iter().rfind(|one| one.pod.uid == uid);
+    // A kubelet goes on counting attempts in the next sandbox, so that no two containers write one log. Here names are told apart.
+    let name_in_sandbox = format!("main{}", sandbox.as_ref().map_or(0, |sandbox| sandbox.attempt));
+    let spec = ContainerSpec {
+        log_bytes: 1,
+        ..ContainerSpec::new(&name_in_sandbox, "web:1")
+    };
+    // What does not fit the pod as it is does not happen.
+    match (what, container, sandbox) {
+        (Happening::Start, _, None) => {
+            let pod = PodSpec {
+                uid: Some(uid.clone()),
+                ..PodSpec::new("shop", &name).container(spec)
+            };
+            node.run_pod(&pod).expect("it runs");
+        }
+        (Happening::Restart, Some(container), _) => drop(node.restart_container(&container.id)),
+        (Happening::Exit, Some(container), _) => drop(node.exit_container(&container.id)),
+        (Happening::SandboxEnds, _, Some(sandbox)) => drop(node.end_sandbox(&sandbox.id)),
+        (Happening::SandboxAnew, _, Some(sandbox)) => {
+            drop(node.end_sandbox(&sandbox.id));
+            drop(node.run_sandbox(&sandbox.pod));
+        }
+        (Happening::Create, _, Some(sandbox)) => drop(node.create_container(&sandbox.id, &spec)),
+        (Happening::BecomesDoubtful, Some(container), _) => {
+            drop(node.set_container_state(&container.id, ContainerState::Unknown));
+        }
+        (Happening::Forgotten, ..) => node.forget_pod(&uid),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn of_a_pod_with_a_ready_sandbox_only_dead_containers_and_ended_sandboxes_go_and_by_the_limits(
+        history in proptest::collection::vec(happening(), 1..40),
+        forced in any::<bool>(),
+        release in proptest::sample::select(&RELEASES[..]),
+    ) {
+        let clock = SimClock::new(at(1_000_000));
+        let node = SimNode::new(clock.clone(), NodeSettings::default());
+        node.pull(&ImageSpec::new("web:1").layer("web", 10)).expect("there is room");
+        for (what, number) in history {
+            clock.advance(Duration::from_secs(1));
+            happen(&node, what, number);
+        }
+        clock.advance(Duration::from_secs(3_600));
+        let (containers, sandboxes, entries) = (node.all_containers(), node.all_sandboxes(), node.all_log_entries());
+        let protected: BTreeSet<Uid> = sandboxes
+            .iter()
+            .filter(|sandbox| sandbox.state == SandboxState::Ready)
+            .map(|sandbox| sandbox.pod.uid.clone())
+            .collect();
+
+        let source = ready(&node);
+        let world = World { runtime: &node, logs: Some(&node), pods: &source, clock: &clock };
+        let mut driver = Node::new(world, settings(release));
+        let occasion = if forced { Occasion::Forced } else { Occasion::Periodic };
+        now(driver.collect_containers(occasion));
+        now(driver.delete_unused_images());
+
+        let is_dead = |one: &&Arc<Container>| one.state != ContainerState::Running;
+        let of = |all: &[Arc<Container>], dead: bool| {
+            let mut counts = BTreeMap::new();
+            for one in all.iter().filter(|one| is_dead(one) == dead && protected.contains(&one.pod.uid)) {
+                *counts.entry((one.pod.uid.clone(), one.name.clone())).or_insert(0) += 1;
+            }
+            counts
+        };
+        let left = node.all_containers();
+        prop_assert_eq!(of(&left, false), of(&containers, false), "running containers stay");
+        // Of each name one dead container may stay, and does.
+        let limited = of(&containers, true).into_iter().map(|(unit, count)| (unit, count.min(1)));
+        prop_assert_eq!(of(&left, true), limited.collect::<BTreeMap<_, _>>());
+        for sandbox in sandboxes.iter().filter(|sandbox| protected.contains(&sandbox.pod.uid)) {
+            let newest = sandboxes.iter().filter(|one| one.pod.uid == sandbox.pod.uid).max_by_key(|one| one.created_at);
+            if sandbox.state == SandboxState::Ready || newest.is_some_and(|newest| newest.id == sandbox.id) {
+                prop_assert!(node.sandbox(&sandbox.id).is_some(), "{}", sandbox.id);
+            }
+        }
+        let entries_left = node.all_log_entries();
+        for uid in &protected {
+            let of_pod = |all: &[Arc<str>]| all.iter().filter(|entry| entry.ends_with(&format!("_{uid}"))).count();
+            prop_assert_eq!(of_pod(&entries_left), of_pod(&entries), "logs of {}", uid);
+        }
+        let harms = node.violations();
+        let harms: Vec<_> = harms
+            .iter()
+            // The node itself still knows pods that only ended.
+            .filter(|one| !matches!(one.harm, Harm::LivingPodLogsRemoved))
+            .collect();
+        prop_assert!(harms.is_empty(), "{:?}", harms);
+    }
+}

@@ -1,0 +1,220 @@
+//! A whole node is asked for at once, what fails is told, and nothing is changed.
+
+use kubegc_core::{Planner, Timestamp, node_facts::PodState};
+use kubegc_node::{Inventory, Listing, Unlisted, driver::Survey};
+
+use super::*;
+
+fn survey(runtime: &(impl Runtime + LogDirectory + PodSource), busy: &Busy, release: &str) -> Survey {
+    let mut node = Node::new(world(runtime, &busy.clock), settings(release));
+    node.watch_since(at(7));
+    now(node.survey())
+}
+
+/// All by their ids, for listings that come in no order.
+fn sorted<T>(mut all: Vec<Arc<T>>, id: impl Fn(&T) -> &Arc<str>) -> Vec<Arc<T>> {
+    all.sort_by(|one, other| id(one).cmp(id(other)));
+    all
+}
+
+/// Images that are mounted, each once.
+fn distinct(volumes: Listing<Vec<Arc<str>>>) -> Listing<BTreeSet<Arc<str>>> {
+    volumes.map(|volumes| volumes.into_iter().collect())
+}
+
+#[test]
+fn a_survey_is_what_the_node_has() {
+    let busy = busy();
+    let Survey {
+        inventory,
+        pods_error,
+        ..
+    } = survey(&busy.node, &busy, "1.36.0");
+    let node = &busy.node;
+    let containers = inventory.containers.expect("listed");
+    assert_eq!(
+        sorted(containers, |one| &one.id),
+        sorted(node.all_containers(), |one| &one.id)
+    );
+    let sandboxes = inventory.sandboxes.expect("listed");
+    assert_eq!(
+        sorted(sandboxes, |one| &one.id),
+        sorted(node.all_sandboxes(), |one| &one.id)
+    );
+    let images = inventory.images.expect("listed");
+    assert_eq!(
+        sorted(images, |one| &one.id),
+        sorted(node.all_images(), |one| &one.id)
+    );
+    assert_eq!(
+        distinct(inventory.image_volumes),
+        Ok([Arc::clone(&busy.mounted)].into())
+    );
+    assert_eq!(inventory.log_entries.expect("listed"), node.all_log_entries());
+    assert_eq!(inventory.log_links.expect("listed"), node.all_log_links());
+    let disk = inventory.image_file_system.expect("measured");
+    assert_eq!(disk.capacity_bytes, Some(10_000));
+    assert_eq!(inventory.pods, node.known_pods());
+    assert_eq!(inventory.images_watched_since, at(7));
+    assert_eq!(pods_error, None);
+    assert_eq!(node.changes(), []);
+    let calls = operations(node);
+    assert_eq!(calls.last(), Some(&Operation::Pods), "pods come last: {calls:?}");
+}
+
+#[test]
+fn versions_are_asked_what_they_look_at() {
+    for (release, sandbox_image, volumes) in [
+        ("1.20.2", true, false),
+        ("1.28.0", true, false),
+        ("1.29.0", false, false),
+        ("1.34.0", false, false),
+        ("1.36.0", false, true),
+    ] {
+        let busy = busy();
+        let settings = Settings {
+            sandbox_image: Some("pause:1".into()),
+            dry_run: true,
+            ..settings(release)
+        };
+        let node = Node::new(world(&busy.node, &busy.clock), settings);
+        let inventory = now(node.survey()).inventory;
+        let pinned = Some(Arc::clone(&busy.pinned)).filter(|_| sandbox_image);
+        assert_eq!(inventory.sandbox_image, pinned, "{release}");
+        let told = distinct(inventory.image_volumes);
+        let expected = if volumes {
+            Ok([Arc::clone(&busy.mounted)].into())
+        } else {
+            Err(Unlisted::NotAsked)
+        };
+        assert_eq!(told, expected, "{release}");
+        assert_eq!(
+            inventory.images_watched_since,
+            Timestamp::from_nanos(i64::MAX),
+            "{release}: nobody watched"
+        );
+    }
+}
+
+/// What is known of each part: `+`, or why it is not.
+fn known(survey: &Survey) -> String {
+    let Inventory {
+        containers,
+        sandboxes,
+        images,
+        image_volumes,
+        image_file_system,
+        log_entries,
+        log_links,
+        ..
+    } = &survey.inventory;
+    let parts = [
+        ("containers", containers.as_ref().err()),
+        ("sandboxes", sandboxes.as_ref().err()),
+        ("images", images.as_ref().err()),
+        ("volumes", image_volumes.as_ref().err()),
+        ("disk", image_file_system.as_ref().err()),
+        ("entries", log_entries.as_ref().err()),
+        ("links", log_links.as_ref().err()),
+    ];
+    let failed = parts.iter().filter_map(|(name, error)| match error {
+        None => None,
+        Some(Unlisted::NotAsked) => Some((*name).to_owned()),
+        Some(Unlisted::Failed(why)) => Some(format!("{name}: {why}")),
+    });
+    let pods = survey.pods_error.clone();
+    failed.chain(pods).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn what_fails_is_told_and_the_rest_is_asked_all_the_same() {
+    for (operation, expected) in [
+        (
+            Operation::Containers,
+            "containers: device busy; volumes: device busy",
+        ),
+        (Operation::Sandboxes, "sandboxes: device busy"),
+        (Operation::Images, "images: device busy"),
+        (Operation::ContainerStatus, "volumes: device busy"),
+        (Operation::ImageFileSystem, "disk: device busy"),
+        (Operation::PodEntries, "entries: device busy"),
+        (Operation::ContainerLinks, "links: device busy"),
+        (Operation::Pods, "list pods: device busy"),
+        (Operation::ImageId, ""),
+        (Operation::RemoveImage, ""),
+    ] {
+        let busy = busy();
+        let runtime = faulty(&busy.node, vec![Rule::always(operation, refuse())]);
+        let found = survey(&runtime, &busy, "1.36.0");
+        assert_eq!(known(&found), expected, "{operation:?}");
+        let pods = &found.inventory.pods;
+        assert_eq!(
+            *pods == Pods::default(),
+            operation == Operation::Pods,
+            "{operation:?}: {pods:?}"
+        );
+        if operation == Operation::Images {
+            assert_eq!(
+                distinct(found.inventory.image_volumes),
+                Ok([Arc::clone(&busy.mounted)].into()),
+                "volumes are told by containers"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_dead_runtime_tells_nothing_and_an_absent_log_directory_is_not_asked() {
+    let busy = busy();
+    let runtime = faulty(&busy.node, vec![]);
+    runtime.die();
+    let found = survey(&runtime, &busy, "1.36.0");
+    let dead = "the runtime does not answer";
+    assert_eq!(
+        known(&found),
+        format!("containers: {dead}; sandboxes: {dead}; images: {dead}; volumes: {dead}; disk: {dead}")
+    );
+    let world = World {
+        logs: None,
+        ..world(&busy.node, &busy.clock)
+    };
+    let node = Node::new(world, settings("1.36.0"));
+    assert_eq!(known(&now(node.survey())), "entries; links");
+}
+
+#[test]
+fn plans_on_a_survey_are_those_of_a_dry_pass() {
+    for release in RELEASES {
+        for pressed in [false, true] {
+            let busy = busy();
+            let occasion = if pressed {
+                Occasion::Forced
+            } else {
+                Occasion::Periodic
+            };
+            let settings = Settings {
+                dry_run: true,
+                ..settings(release)
+            };
+            busy.node.set_pod(&Uid::new("web"), PodState::LIVING);
+            let mut node = Node::new(world(&busy.node, &busy.clock), settings.clone());
+            now(node.detect_images());
+            let inventory = now(node.survey()).inventory;
+            let at = busy.clock.now();
+            let pass = now(node.collect_containers(occasion));
+            let containers = settings.container.on(occasion).plan(&inventory, at);
+            assert_eq!(containers, pass.containers, "{release} {occasion:?}");
+            let sandboxes = settings.sandbox.on(occasion).plan(&inventory, at);
+            assert_eq!(sandboxes, pass.sandboxes, "{release} {occasion:?}");
+            assert!(!containers.actions.is_empty(), "{release}");
+            let images = settings.image.to(Task::DeleteUnused).plan(&inventory, at);
+            assert!(!images.actions.is_empty(), "{release}");
+            assert_eq!(
+                images.actions,
+                now(node.delete_unused_images()).plan.actions,
+                "{release}"
+            );
+            assert_eq!(busy.node.changes(), [], "{release}");
+        }
+    }
+}
