@@ -1,1 +1,255 @@
 //! Opens a connection to a runtime, and decides whether it speaks the interface that kubegc needs.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::{
+    Code,
+    transport::{Channel, Uri},
+};
+
+use crate::{
+    ConnectError, Endpoint, Options,
+    bindings::{
+        ImageFsInfoRequest, VersionRequest, image_service_client::ImageServiceClient,
+        runtime_service_client::RuntimeServiceClient,
+    },
+    call::{Failure, Method, call},
+};
+
+/// The version of the kubelet's side, which every request for the runtime's carries.
+const KUBELET_API_VERSION: &str = "0.1.0";
+
+/// A container runtime behind a unix socket, spoken to as the kubelet does.
+///
+/// Clones share the connection. A connection that broke is opened again by the next call, so that a runtime that was started anew on the same socket is reached.
+///
+/// # Guarantees
+/// A listing is whole or an error. Every call ends by its deadline. A call may be dropped at any time: what it reads is lost, and whether what it writes was done is for the next listing to say.
+/// Nothing is decided here: a runtime removes a running container, or an image in use, when asked.
+///
+/// # Assumptions
+/// It is used within the tokio runtime in which it was connected, with I/O and time enabled.
+#[derive(Clone, Debug)]
+pub struct CriRuntime {
+    pub(crate) runtime: RuntimeServiceClient<Channel>,
+    pub(crate) images: ImageServiceClient<Channel>,
+    pub(crate) request_timeout: Duration,
+    pub(crate) host_root: Arc<PathBuf>,
+    version: RuntimeVersion,
+}
+
+/// What a runtime says of itself.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RuntimeVersion {
+    /// Name, such as `containerd` or `cri-o`.
+    pub name: Arc<str>,
+    /// Version of the runtime.
+    pub version: Arc<str>,
+    /// Version of CRI: `v1`. cri-dockerd tells the version of Docker's API instead.
+    pub api_version: Arc<str>,
+}
+
+impl fmt::Display for RuntimeVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (CRI {})", self.name, self.version, self.api_version)
+    }
+}
+
+impl CriRuntime {
+    /// Connects to a runtime, and asks whether it serves what is needed.
+    ///
+    /// # Errors
+    /// The socket cannot be opened; nobody answers in time; CRI v1 is not served, neither by the runtime nor, for images, at [`Options::image_endpoint`]; `Version` says half of what it must.
+    ///
+    /// # Upstream
+    /// `NewRemoteRuntimeService` and `NewRemoteImageService` of `cri-client/pkg` (1.31; before, `kubelet/cri/remote`): `Version` and `ImageFsInfo` are asked first. There any error of
+    /// `ImageFsInfo` fails; here one that the runtime itself reports does not, as it comes up again where it matters.
+    pub async fn connect(endpoint: &Endpoint, options: Options) -> Result<Self, ConnectError> {
+        let channel = channel(endpoint, options.connect_timeout);
+        let image_endpoint = options.image_endpoint.as_ref().unwrap_or(endpoint);
+        let image_channel = if image_endpoint == endpoint {
+            channel.clone()
+        } else {
+            self::channel(image_endpoint, options.connect_timeout)
+        };
+        let limit = options.message_bytes_max;
+        let runtime = RuntimeServiceClient::new(channel).max_decoding_message_size(limit);
+        let images = ImageServiceClient::new(image_channel).max_decoding_message_size(limit);
+        let connected = Self {
+            version: version(endpoint, runtime.clone(), options.connect_timeout).await?,
+            runtime,
+            images,
+            request_timeout: options.request_timeout,
+            host_root: Arc::new(options.host_root),
+        };
+        serves_images(image_endpoint, connected.images.clone(), options.request_timeout).await?;
+        tracing::debug!(%endpoint, version = %connected.version, "connected");
+        Ok(connected)
+    }
+
+    /// Connects to the one runtime that listens where runtimes do ([`Endpoint::KNOWN`]).
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`] where there are several.
+    pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
+        Self::detect_among(&Endpoint::known(), options).await
+    }
+
+    /// Connects to the one runtime among these sockets. Two paths that lead to the same socket count as one: the first.
+    ///
+    /// # Errors
+    /// As [`detect`](Self::detect).
+    pub async fn detect_among(
+        endpoints: &[Endpoint],
+        options: Options,
+    ) -> Result<(Endpoint, Self), ConnectError> {
+        let mut seen: Vec<PathBuf> = Vec::new();
+        let mut tried = Vec::new();
+        let mut found: Vec<(Endpoint, Self)> = Vec::new();
+        for endpoint in endpoints {
+            if let Ok(path) = tokio::fs::canonicalize(endpoint.path()).await {
+                if seen.contains(&path) {
+                    continue;
+                }
+                seen.push(path);
+            }
+            match Self::connect(endpoint, options.clone()).await {
+                Ok(connected) => found.push((endpoint.clone(), connected)),
+                Err(error) => tried.push(error),
+            }
+        }
+        match found.pop() {
+            None => Err(ConnectError::NoRuntime { tried }),
+            Some(only) if found.is_empty() => Ok(only),
+            Some(last) => {
+                found.push(last);
+                let told = |(endpoint, connected): (Endpoint, Self)| (endpoint, connected.version);
+                Err(ConnectError::Ambiguous {
+                    found: found.into_iter().map(told).collect(),
+                })
+            }
+        }
+    }
+
+    /// What the runtime said of itself when it was connected to.
+    #[must_use]
+    pub const fn version(&self) -> &RuntimeVersion {
+        &self.version
+    }
+}
+
+/// A channel that opens the socket with its first call, and again whenever it broke.
+fn channel(endpoint: &Endpoint, timeout: Duration) -> Channel {
+    let path: Arc<std::path::Path> = endpoint.path().into();
+    // The address of a socket is its path; HTTP/2 wants a host all the same.
+    tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(
+        tower::service_fn(move |_: Uri| {
+            let path = Arc::clone(&path);
+            async move {
+                match tokio::time::timeout(timeout, UnixStream::connect(&*path)).await {
+                    Ok(Ok(stream)) => Ok(TokioIo::new(stream)),
+                    Ok(Err(error)) => Err(ConnectError::opening(&path, &error)),
+                    Err(_) => Err(ConnectError::Timeout {
+                        path: path.to_path_buf(),
+                        waited: timeout,
+                    }),
+                }
+            }
+        }),
+    )
+}
+
+/// Asks the runtime what it is. Upstream's `getVersion` wants the same four fields.
+async fn version(
+    endpoint: &Endpoint,
+    mut client: RuntimeServiceClient<Channel>,
+    timeout: Duration,
+) -> Result<RuntimeVersion, ConnectError> {
+    let request = VersionRequest {
+        version: KUBELET_API_VERSION.to_owned(),
+    };
+    let method = Method::reads("Version");
+    let told = call(method, "", timeout, request, |request| async move {
+        client.version(request).await
+    })
+    .await
+    .map_err(|failure| failed(endpoint, "runtime.v1.RuntimeService", method, timeout, failure))?;
+    let version = RuntimeVersion {
+        name: told.runtime_name.into(),
+        version: told.runtime_version.into(),
+        api_version: told.runtime_api_version.into(),
+    };
+    let path = endpoint.path().to_owned();
+    let empty = [
+        ("version", &*told.version),
+        ("runtime_name", &version.name),
+        ("runtime_version", &version.version),
+        ("runtime_api_version", &version.api_version),
+    ]
+    .into_iter()
+    .find(|(_, value)| value.is_empty());
+    if let Some((field, _)) = empty {
+        return Err(ConnectError::HalfAnswer { path, field, version });
+    }
+    // cri-dockerd tells Docker's version here, such as 1.41.0; what begins with a v is one of CRI's.
+    if version.api_version.starts_with('v') && &*version.api_version != "v1" {
+        return Err(ConnectError::WrongVersion { path, version });
+    }
+    Ok(version)
+}
+
+/// Asks whether images are served. A runtime that has the service and reports an error counts as serving them.
+async fn serves_images(
+    endpoint: &Endpoint,
+    mut client: ImageServiceClient<Channel>,
+    timeout: Duration,
+) -> Result<(), ConnectError> {
+    let method = Method::reads("ImageFsInfo");
+    let answer = call(method, "", timeout, ImageFsInfoRequest {}, |request| async move {
+        client.image_fs_info(request).await
+    })
+    .await;
+    match answer {
+        Err(failure) if failure.lost || failure.code == Code::Unimplemented => Err(failed(
+            endpoint,
+            "runtime.v1.ImageService",
+            method,
+            timeout,
+            failure,
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What a failed call of the handshake says of the socket.
+fn failed(
+    endpoint: &Endpoint,
+    service: &'static str,
+    method: Method,
+    waited: Duration,
+    failure: Failure,
+) -> ConnectError {
+    let path = endpoint.path().to_owned();
+    match failure.code {
+        Code::Unimplemented => ConnectError::WrongApi {
+            path,
+            service,
+            message: match failure.message {
+                silent if silent.is_empty() => "unimplemented".to_owned(),
+                message => message,
+            },
+        },
+        Code::DeadlineExceeded => ConnectError::Timeout { path, waited },
+        _ => {
+            let message = failure.to_string();
+            failure.unreached.unwrap_or(ConnectError::Handshake {
+                path,
+                operation: method.name,
+                message,
+            })
+        }
+    }
+}

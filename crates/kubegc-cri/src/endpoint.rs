@@ -1,1 +1,229 @@
 //! Says which socket a runtime listens on.
+
+use std::{
+    fmt,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+/// The unix socket of a runtime.
+///
+/// Written as the kubelet's `--container-runtime-endpoint` and crictl write it: `unix:///run/containerd/containerd.sock`, or the path alone.
+///
+/// # Examples
+/// ```
+/// use kubegc_cri::{Endpoint, EndpointError};
+/// let endpoint: Endpoint = "unix:///run/containerd/containerd.sock".parse()?;
+/// assert_eq!(endpoint, Endpoint::unix("/run/containerd/containerd.sock"));
+/// let refused = "tcp://127.0.0.1:3735".parse::<Endpoint>();
+/// assert!(matches!(refused, Err(EndpointError::Scheme { .. })));
+/// # Ok::<(), EndpointError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    path: PathBuf,
+}
+
+impl Endpoint {
+    /// Where runtimes listen unless told otherwise, each with the runtime's name.
+    pub const KNOWN: &[(&str, &str)] = &[
+        ("containerd", "/run/containerd/containerd.sock"),
+        ("CRI-O", "/run/crio/crio.sock"),
+        ("cri-dockerd", "/run/cri-dockerd.sock"),
+        (
+            "containerd of k3s and RKE2",
+            "/run/k3s/containerd/containerd.sock",
+        ),
+        ("containerd of k0s", "/run/k0s/containerd.sock"),
+        (
+            "containerd of MicroK8s",
+            "/var/snap/microk8s/common/run/containerd.sock",
+        ),
+    ];
+
+    /// The socket at this path, which is taken as it is.
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where the socket lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of [`KNOWN`](Self::KNOWN), in that order.
+    #[must_use]
+    pub fn known() -> Vec<Self> {
+        Self::KNOWN.iter().map(|(_, path)| Self::unix(path)).collect()
+    }
+
+    /// Those of [`KNOWN`](Self::KNOWN) where there is a socket now. Whether anybody listens is not asked.
+    #[must_use]
+    pub fn present() -> Vec<Self> {
+        with_socket(Self::known())
+    }
+}
+
+/// Those at whose path there is a socket.
+fn with_socket(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+    endpoints.retain(|endpoint| {
+        std::fs::metadata(&endpoint.path).is_ok_and(|found| found.file_type().is_socket())
+    });
+    endpoints
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix://{}", self.path.display())
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    /// Reads `unix:///path`, `unix:/path` or `/path`. Nothing is decoded: a `%` stands for itself.
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        if text.is_empty() {
+            return Err(EndpointError::Empty);
+        }
+        let path = match text.split_once(':') {
+            Some(("unix", rest)) => rest.strip_prefix("//").unwrap_or(rest),
+            Some((scheme, _)) if !scheme.contains('/') => {
+                return Err(EndpointError::Scheme {
+                    text: text.to_owned(),
+                });
+            }
+            _ => text,
+        };
+        if !path.starts_with('/') {
+            return Err(EndpointError::Relative {
+                text: text.to_owned(),
+            });
+        }
+        if path.contains('\0') {
+            return Err(EndpointError::Nul {
+                text: text.to_owned(),
+            });
+        }
+        Ok(Self::unix(path))
+    }
+}
+
+/// Why a text names no socket.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum EndpointError {
+    /// There is no text.
+    #[error("the endpoint is empty; give one such as unix:///run/containerd/containerd.sock")]
+    Empty,
+    /// It names something else than a unix socket.
+    #[error(
+        "{text:?}: only unix sockets are spoken to; give one such as unix:///run/containerd/containerd.sock"
+    )]
+    Scheme {
+        /// The whole text.
+        text: String,
+    },
+    /// The path does not begin at the root.
+    #[error(
+        "{text:?}: the path of a socket begins with a slash, as in unix:///run/containerd/containerd.sock"
+    )]
+    Relative {
+        /// The whole text.
+        text: String,
+    },
+    /// The path has a NUL byte, which no path can have.
+    #[error("{text:?}: no path has a NUL byte")]
+    Nul {
+        /// The whole text.
+        text: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Endpoint, EndpointError, with_socket};
+
+    #[test]
+    fn texts_name_sockets_or_say_what_is_wrong() {
+        let owned = str::to_owned;
+        for (text, expected) in [
+            ("unix:///run/a.sock", Ok("/run/a.sock")),
+            ("unix:/run/a.sock", Ok("/run/a.sock")),
+            ("/run/a.sock", Ok("/run/a.sock")),
+            ("/run/with:colon", Ok("/run/with:colon")),
+            ("/run/with%20percent", Ok("/run/with%20percent")),
+            ("unix:////run/a.sock", Ok("//run/a.sock")),
+            ("", Err(EndpointError::Empty)),
+            (
+                "tcp://1.2.3.4:5",
+                Err(EndpointError::Scheme {
+                    text: owned("tcp://1.2.3.4:5"),
+                }),
+            ),
+            (
+                "npipe:////./pipe/c",
+                Err(EndpointError::Scheme {
+                    text: owned("npipe:////./pipe/c"),
+                }),
+            ),
+            (
+                "UNIX:///a",
+                Err(EndpointError::Scheme {
+                    text: owned("UNIX:///a"),
+                }),
+            ),
+            (
+                "run/a.sock",
+                Err(EndpointError::Relative {
+                    text: owned("run/a.sock"),
+                }),
+            ),
+            (
+                "unix://run/a.sock",
+                Err(EndpointError::Relative {
+                    text: owned("unix://run/a.sock"),
+                }),
+            ),
+            (
+                "unix:a.sock",
+                Err(EndpointError::Relative {
+                    text: owned("unix:a.sock"),
+                }),
+            ),
+            ("unix:", Err(EndpointError::Relative { text: owned("unix:") })),
+            ("/a\0b", Err(EndpointError::Nul { text: owned("/a\0b") })),
+        ] {
+            assert_eq!(text.parse(), expected.map(Endpoint::unix), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_sockets_are_present() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let at = |name: &str| Endpoint::unix(folder.path().join(name));
+        let _listener = std::os::unix::net::UnixListener::bind(at("socket").path()).expect("free");
+        std::fs::write(at("file").path(), "").expect("writable");
+        std::os::unix::fs::symlink(at("socket").path(), at("link").path()).expect("writable");
+        let all = ["missing", "socket", "file", "link"].map(at).to_vec();
+        assert_eq!(with_socket(all), [at("socket"), at("link")]);
+    }
+
+    #[test]
+    fn every_error_names_the_text() {
+        for text in ["tcp://a", "a", "unix:a", "/\0"] {
+            let error = text.parse::<Endpoint>().expect_err("no socket");
+            assert!(error.to_string().starts_with(&format!("{text:?}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_displayed_is_read_again() {
+        for endpoint in Endpoint::known() {
+            assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
+        }
+    }
+}

@@ -1,1 +1,236 @@
-//! The log files of containers on this machine.
+//! Decides what is read and removed of a node's log files: where links lead, which names stay in their folder, which files belong to one log.
+
+use std::{
+    fs::{self, DirEntry},
+    io::{self, ErrorKind},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    LogDirectory, RuntimeError,
+    node_facts::{LogLink, LogTarget},
+};
+use tokio::task::spawn_blocking;
+
+/// Where kubelets have the logs of pods, unless `podLogsDir` says otherwise.
+const PODS: &str = "/var/log/pods";
+/// Where they have links to the logs of containers.
+const LINKS: &str = "/var/log/containers";
+/// How such links end.
+const SUFFIX: &str = ".log";
+
+/// The log files of this machine.
+///
+/// # Guarantees
+/// Nothing outside the two folders is removed but the log files that the runtime itself names. An entry that is a link is removed, and not what it leads to; the two
+/// folders themselves may be links. A listing is whole or an error, but for names that are not UTF-8: a kubelet writes none, they are left out and stay.
+/// Errors say the path.
+///
+/// # Assumptions
+/// The folders are seen here by the paths by which the kubelet and the runtime see them, and so is what links lead to: in a container, mount them, and the
+/// folders of the runtime, in their own places. A link whose target is not mounted seems to dangle, and goes once its container has ended.
+/// It is used within a tokio runtime. Work on files goes on in its own thread to its end, also where the call was dropped.
+///
+/// # Upstream
+/// `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `legacy.go`; `pkg/kubelet/logs/container_log_manager.go` `Clean`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLogs {
+    pods: PathBuf,
+    links: PathBuf,
+}
+
+impl Default for HostLogs {
+    /// `/var/log/pods` and `/var/log/containers`.
+    fn default() -> Self {
+        Self::new(PODS, LINKS)
+    }
+}
+
+impl HostLogs {
+    /// The logs of pods in one folder, and links to those of containers in another.
+    #[must_use]
+    pub fn new(pods: impl Into<PathBuf>, containers: impl Into<PathBuf>) -> Self {
+        Self {
+            pods: pods.into(),
+            links: containers.into(),
+        }
+    }
+
+    /// The link of this path in the folder of links. Planners name links in `/var/log/containers`: that stands for whatever folder this one has.
+    fn link(&self, path: &str) -> Result<PathBuf, RuntimeError> {
+        let refused = || RuntimeError::refused(format!("{path}: no link in {}", self.links.display()));
+        let (folder, name) = path.rsplit_once('/').ok_or_else(refused)?;
+        let folder = Path::new(folder);
+        if is_name(name) && name.ends_with(SUFFIX) && (folder == self.links || folder == Path::new(LINKS)) {
+            Ok(self.links.join(name))
+        } else {
+            Err(refused())
+        }
+    }
+}
+
+#[async_trait]
+impl LogDirectory for HostLogs {
+    /// Names of all entries of the folder of pods, files and links too. A folder that is not there is an error: a kubelet makes it when it starts.
+    async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
+        let folder = self.pods.clone();
+        blocking(move || {
+            let entries = entries(&folder).map_err(|error| refused(&folder, &error))?;
+            let names = entries
+                .iter()
+                .filter_map(|entry| entry.file_name().to_str().map(Arc::from));
+            let mut names: Vec<Arc<str>> = names.collect();
+            names.sort();
+            Ok(names)
+        })
+        .await
+    }
+
+    /// What ends in `.log`, link or not, and whether something is where it leads. A folder that is not there has no links.
+    async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
+        let folder = self.links.clone();
+        blocking(move || {
+            let entries = match entries(&folder) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries.map_err(|error| refused(&folder, &error))?,
+            };
+            let links = entries.iter().filter_map(|entry| {
+                let path = entry.path();
+                let text: Arc<str> = path.to_str().filter(|text| text.ends_with(SUFFIX))?.into();
+                Some(LogLink {
+                    path: text,
+                    target: target(&path),
+                })
+            });
+            let mut links: Vec<LogLink> = links.collect();
+            links.sort_by(|one, other| one.path.cmp(&other.path));
+            Ok(links)
+        })
+        .await
+    }
+
+    /// Removes an entry with all below it; a link by itself. One that is gone is no error.
+    async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
+        if !is_name(entry) {
+            let folder = self.pods.display();
+            return Err(RuntimeError::refused(format!("{entry:?}: no entry of {folder}")));
+        }
+        let path = self.pods.join(entry);
+        blocking(move || gone(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
+    }
+
+    /// Removes a link, not what it leads to; a file in its place too, as upstream does, and never a folder.
+    async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
+        let path = self.link(path)?;
+        blocking(move || match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_dir() => Err(RuntimeError::refused(format!("{}: a folder", path.display()))),
+            _ => fs::remove_file(&path).map_err(|error| unknown(&path, &error)),
+        })
+        .await
+    }
+
+    /// Removes all in the log's folder whose names begin as the log's does, letter by letter: its rotated copies. Where upstream takes the path for a pattern, `[` and
+    /// `*` are letters here. Links are removed, not followed; a folder among them only if it is empty, and else it is an error, as with Go's `os.Remove`. The first error
+    /// ends it. A folder that is gone is no error.
+    async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
+        let (folder, name) = log_file(log_path)
+            .ok_or_else(|| RuntimeError::refused(format!("{log_path:?}: no absolute path of a file")))?;
+        blocking(move || {
+            let entries = match entries(&folder) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                entries => entries.map_err(|error| refused(&folder, &error))?,
+            };
+            let begins = |entry: &&DirEntry| {
+                let file = entry.file_name();
+                file.as_encoded_bytes().starts_with(name.as_bytes())
+            };
+            let mut files: Vec<PathBuf> = entries.iter().filter(begins).map(DirEntry::path).collect();
+            files.sort();
+            for file in files {
+                gone(remove_one(&file)).map_err(|error| unknown(&file, &error))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Runs work on files where it may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
+) -> Result<T, RuntimeError> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(RuntimeError::unknown(format!(
+            "work on log files broke off: {error}"
+        ))),
+    }
+}
+
+/// Whether a text is one name: no path, and not the way out of a folder.
+fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "." | "..") && !text.contains('/')
+}
+
+/// The folder of a log and its name there, where the path is absolute and does not lead back up.
+fn log_file(path: &str) -> Option<(PathBuf, String)> {
+    let (folder, name) = path.rsplit_once('/')?;
+    let folder = Path::new(if folder.is_empty() { "/" } else { folder });
+    let leads_up = folder.components().any(|part| part == Component::ParentDir);
+    (folder.is_absolute() && !leads_up && is_name(name)).then(|| (folder.to_owned(), name.to_owned()))
+}
+
+/// All entries of a folder.
+fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(folder)?.collect()
+}
+
+/// What following a link finds. One that is gone by now leads nowhere either: removing it again finds nothing.
+fn target(path: &Path) -> LogTarget {
+    match fs::metadata(path) {
+        Ok(_) => LogTarget::Exists,
+        Err(error) if error.kind() == ErrorKind::NotFound => LogTarget::Missing,
+        Err(_) => LogTarget::Unknown,
+    }
+}
+
+/// Removes a folder with all below it, or what else there is. Links are not followed, not even one that takes the folder's place meanwhile.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// Removes a file, a link or an empty folder.
+fn remove_one(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        fs::remove_dir(path)
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// What is gone already needs no removal.
+fn gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// A reading that failed: nothing changed.
+fn refused(path: &Path, error: &io::Error) -> RuntimeError {
+    RuntimeError::refused(format!("{}: {error}", path.display()))
+}
+
+/// A removal that failed, perhaps half-way.
+fn unknown(path: &Path, error: &io::Error) -> RuntimeError {
+    if error.kind() == ErrorKind::NotFound {
+        return RuntimeError::NotFound;
+    }
+    RuntimeError::unknown(format!("{}: {error}", path.display()))
+}

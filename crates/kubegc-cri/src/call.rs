@@ -1,0 +1,231 @@
+//! Sorts what a runtime answers into failures that a collector can act on, and gives every call its deadline.
+
+use std::{error::Error as _, fmt, time::Duration};
+
+use kubegc_core::RuntimeError;
+use tonic::{Code, Request, Response, Status};
+use tracing::Instrument;
+
+use crate::ConnectError;
+
+/// A method of CRI, as far as its failures are concerned.
+#[derive(Clone, Copy)]
+pub(crate) struct Method {
+    /// The name.
+    pub(crate) name: &'static str,
+    /// Whether it changes anything.
+    pub(crate) writes: bool,
+}
+
+impl Method {
+    /// A method that changes nothing.
+    pub(crate) const fn reads(name: &'static str) -> Self {
+        Self { name, writes: false }
+    }
+
+    /// A method that changes something.
+    pub(crate) const fn writes(name: &'static str) -> Self {
+        Self { name, writes: true }
+    }
+}
+
+/// A call that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The code: the runtime's, or the one that stands for what broke.
+    pub(crate) code: Code,
+    /// The message.
+    pub(crate) message: String,
+    /// Whether this was found out here, not told by the runtime: the way there is broken.
+    pub(crate) lost: bool,
+    /// Why the runtime was not reached; `None` where it was, or may have been.
+    pub(crate) unreached: Option<ConnectError>,
+}
+
+/// Calls a method. Whoever is called learns the deadline, and it is kept here too.
+pub(crate) async fn call<Q, A, F>(
+    method: Method,
+    about: &str,
+    timeout: Duration,
+    message: Q,
+    send: impl FnOnce(Request<Q>) -> F,
+) -> Result<A, Failure>
+where
+    F: Future<Output = Result<Response<A>, Status>>,
+{
+    let mut request = Request::new(message);
+    request.set_timeout(timeout);
+    let sent = send(request);
+    let span = tracing::debug_span!("cri", method = method.name, about);
+    async {
+        let answer = match tokio::time::timeout(timeout, sent).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(Failure::from(&status)),
+            Err(_) => Err(Failure::deadline("")),
+        };
+        match &answer {
+            Ok(_) => tracing::debug!("answered"),
+            Err(failure) => tracing::debug!(%failure, "failed"),
+        }
+        answer
+    }
+    .instrument(span)
+    .await
+}
+
+impl Failure {
+    /// The deadline passed. `what` stands before the message.
+    pub(crate) fn deadline(what: &str) -> Self {
+        Self {
+            code: Code::DeadlineExceeded,
+            message: format!("{what}context deadline exceeded"),
+            lost: true,
+            unreached: None,
+        }
+    }
+
+    /// What it means to a collector.
+    ///
+    /// Of a call that reads, nothing is open. Of one that writes, only what is answered before anything is done says that nothing was: runtimes report what failed half-way
+    /// with `FailedPrecondition`, too.
+    pub(crate) fn of(self, method: Method) -> RuntimeError {
+        let nothing_done = !method.writes
+            || self.unreached.is_some()
+            || matches!(
+                self.code,
+                Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated
+            );
+        match self.code {
+            Code::NotFound => RuntimeError::NotFound,
+            Code::Unimplemented => RuntimeError::NotSupported {
+                operation: method.name,
+            },
+            _ if nothing_done => RuntimeError::refused(self.to_string()),
+            _ => RuntimeError::unknown(self.to_string()),
+        }
+    }
+}
+
+impl From<&Status> for Failure {
+    /// A status with a source was made here, not by the runtime: the way there is broken.
+    fn from(status: &Status) -> Self {
+        let mut message = status.message().to_owned();
+        let Some(mut source) = status.source() else {
+            return Self {
+                code: status.code(),
+                message,
+                lost: false,
+                unreached: None,
+            };
+        };
+        let mut unreached = None;
+        // Ends: each error is made before the one that it is the source of.
+        loop {
+            if source.is::<tonic::TimeoutExpired>() {
+                return Self::deadline("");
+            }
+            if let Some(error) = source.downcast_ref::<ConnectError>() {
+                unreached = Some(error.clone());
+            }
+            message = source.to_string();
+            match source.source() {
+                Some(cause) if unreached.is_none() => source = cause,
+                _ => break,
+            }
+        }
+        let place = if unreached.is_some() {
+            "connection error"
+        } else {
+            "connection lost"
+        };
+        Self {
+            code: Code::Unavailable,
+            message: format!("{place}: {message}"),
+            lost: true,
+            unreached,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rpc error: code = {} desc = {}", name(self.code), self.message)
+    }
+}
+
+/// The name of a code in Go, which is what logs and people know.
+const fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::RuntimeError;
+    use tonic::{Code, Status};
+
+    use super::{Failure, Method};
+
+    const READ: Method = Method::reads("ListImages");
+    const WRITE: Method = Method::writes("RemoveImage");
+
+    #[test]
+    fn codes_are_sorted_by_what_may_have_been_done() {
+        let refused = |name: &str| RuntimeError::refused(format!("rpc error: code = {name} desc = why"));
+        let unknown = |name: &str| RuntimeError::unknown(format!("rpc error: code = {name} desc = why"));
+        for (code, name) in [
+            (Code::Cancelled, "Canceled"),
+            (Code::Unknown, "Unknown"),
+            (Code::DeadlineExceeded, "DeadlineExceeded"),
+            (Code::AlreadyExists, "AlreadyExists"),
+            (Code::ResourceExhausted, "ResourceExhausted"),
+            (Code::FailedPrecondition, "FailedPrecondition"),
+            (Code::Aborted, "Aborted"),
+            (Code::OutOfRange, "OutOfRange"),
+            (Code::Internal, "Internal"),
+            (Code::Unavailable, "Unavailable"),
+            (Code::DataLoss, "DataLoss"),
+            (Code::Ok, "OK"),
+        ] {
+            assert_eq!(of(code, READ), refused(name));
+            assert_eq!(of(code, WRITE), unknown(name));
+        }
+        for (code, name) in [
+            (Code::InvalidArgument, "InvalidArgument"),
+            (Code::PermissionDenied, "PermissionDenied"),
+            (Code::Unauthenticated, "Unauthenticated"),
+        ] {
+            assert_eq!(of(code, READ), refused(name));
+            assert_eq!(of(code, WRITE), refused(name));
+        }
+        for method in [READ, WRITE] {
+            assert_eq!(of(Code::NotFound, method), RuntimeError::NotFound);
+            let operation = method.name;
+            assert_eq!(
+                of(Code::Unimplemented, method),
+                RuntimeError::NotSupported { operation }
+            );
+        }
+    }
+
+    fn of(code: Code, method: Method) -> RuntimeError {
+        Failure::from(&Status::new(code, "why")).of(method)
+    }
+}

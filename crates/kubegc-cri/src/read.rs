@@ -1,1 +1,0 @@
-//! Reads what a runtime lists as facts.

@@ -1,0 +1,110 @@
+//! The collector under test, and its words in a form that a test can compare.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    KubernetesVersion, PodSource, RuntimeError,
+    node_facts::{Container, PodIdentity, PodState, Pods, Sandbox},
+};
+use kubegc_cri::{CriRuntime, Endpoint, Options};
+use kubegc_node::{
+    GoDuration, Policy, PolicySpec, container,
+    driver::{NodeAction, Outcome, Performed, Settings},
+    image, log, sandbox,
+};
+
+use crate::daemon::SOCKET;
+
+/// A connection of the client under test.
+pub(crate) async fn client() -> CriRuntime {
+    let connected = CriRuntime::connect(&Endpoint::unix(SOCKET), Options::default()).await;
+    connected.expect("the daemon answers")
+}
+
+/// Settings of the newest version that differ from the defaults in what the test says.
+pub(crate) fn settings(change: impl FnOnce(&mut PolicySpec)) -> Settings {
+    settings_of(KubernetesVersion::LATEST, change)
+}
+
+/// Settings of one version.
+pub(crate) fn settings_of(version: KubernetesVersion, change: impl FnOnce(&mut PolicySpec)) -> Settings {
+    let mut spec = PolicySpec {
+        image_minimum_gc_age: GoDuration::from_secs(60),
+        ..PolicySpec::default()
+    };
+    change(&mut spec);
+    Settings::from(&Policy::new(&spec, version).expect("the test's settings make sense"))
+}
+
+/// A source of pods that says what the test says.
+#[derive(Clone, Debug)]
+pub(crate) struct Known(pub(crate) Pods);
+
+impl Known {
+    /// All pods that there should be.
+    pub(crate) fn all<'p>(pods: impl IntoIterator<Item = (&'p PodIdentity, PodState)>) -> Self {
+        let known: BTreeMap<_, _> = pods
+            .into_iter()
+            .map(|(pod, state)| (pod.uid.clone(), state))
+            .collect();
+        Self(Pods {
+            known,
+            sources_ready: true,
+            synced: true,
+        })
+    }
+}
+
+#[async_trait]
+impl PodSource for Known {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A container as `pod/name#attempt`.
+pub(crate) fn container(container: &Container) -> String {
+    let name = container.name.as_deref().unwrap_or("?");
+    format!("{}/{name}#{}", container.pod.name, container.attempt)
+}
+
+/// A sandbox as `pod#attempt`.
+pub(crate) fn sandbox(sandbox: &Sandbox) -> String {
+    format!("{}#{}", sandbox.pod.name, sandbox.attempt)
+}
+
+/// What was done, in order; where it was not done, why.
+pub(crate) fn told(performed: &[Performed]) -> Vec<String> {
+    let one = |one: &Performed| {
+        let action = match &one.action {
+            NodeAction::Container(container::Action::Remove {
+                container: removed, ..
+            }) => {
+                format!("container {}", container(removed))
+            }
+            NodeAction::Sandbox(sandbox::Action::Remove { sandbox: removed, .. }) => {
+                format!("sandbox {}", sandbox(removed))
+            }
+            NodeAction::Log(log::Action::RemoveDirectory { entry, .. }) => format!("logs {entry}"),
+            NodeAction::Log(log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. }) => {
+                format!("link {path}")
+            }
+            NodeAction::Image(image::Action::Remove { image, .. }) => format!("image {}", image.name()),
+        };
+        match &one.outcome {
+            Outcome::Done => action,
+            other => format!("{action}: {other:?}"),
+        }
+    };
+    performed.iter().map(one).collect()
+}
+
+/// Whether several containers come in the order of their creation.
+pub(crate) fn oldest_first<'c>(containers: impl IntoIterator<Item = &'c Arc<Container>>) -> bool {
+    let created: Vec<_> = containers
+        .into_iter()
+        .map(|container| container.created_at)
+        .collect();
+    created.len() > 1 && created.windows(2).all(|pair| pair[0] < pair[1])
+}

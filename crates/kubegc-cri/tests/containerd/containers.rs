@@ -1,0 +1,302 @@
+//! Dead containers, sandboxes and logs: what the limits say goes, the oldest first, and nothing that runs.
+
+use std::{fs, path::Path, sync::Arc};
+
+use kubegc_core::node_facts::PodState;
+use kubegc_cri::{HostLogs, TokioClock};
+use kubegc_node::{
+    GoDuration, Node, World,
+    container::{Action, Occasion, Reason, RemovedBecause, Subject},
+    driver::{ReadySandboxes, WithRunning},
+};
+
+use crate::{
+    collector::{Known, client, container, oldest_first, settings, told},
+    daemon::PAUSE,
+    host::{Host, LOG_LINKS, POD_LOGS, RUNS, pod},
+};
+
+/// Names of the entries of a folder, in order.
+fn entries(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder of our own");
+    let mut names: Vec<String> = entries
+        .map(|entry| {
+            entry
+                .expect("readable")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// The links to logs, without the ids that they end with.
+fn links() -> Vec<String> {
+    let names = entries(LOG_LINKS);
+    names
+        .iter()
+        .map(|name| {
+            name.rsplit_once('-')
+                .map_or(name.as_str(), |(name, _)| name)
+                .to_owned()
+        })
+        .collect()
+}
+
+/// Limits on dead containers.
+pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
+    let (web, gone, odd) = (pod("web"), pod("gone"), pod("odd"));
+    let on = [
+        host.sandbox(&web, 0).await,
+        host.sandbox(&gone, 0).await,
+        host.sandbox(&odd, 0).await,
+    ];
+    let [in_web, in_gone, in_odd] = &on;
+    host.ended(in_web, "app", 0, PAUSE).await;
+    host.ended(in_odd, "job", 0, PAUSE).await;
+    host.ended(in_web, "side", 0, PAUSE).await;
+    host.ended(in_web, "app", 1, PAUSE).await;
+    host.ended(in_gone, "job", 0, PAUSE).await;
+    host.ended(in_gone, "job", 1, PAUSE).await;
+    host.ended(in_web, "app", 2, PAUSE).await;
+    host.ended(in_web, "app", 3, PAUSE).await;
+    host.create(in_web, "side", 1, PAUSE, &RUNS).await;
+    host.run(in_web, "app", 4, PAUSE, &RUNS).await;
+    host.run(in_odd, "server", 0, PAUSE, &RUNS).await;
+    host.stop(in_gone).await;
+    let rotated = format!("{POD_LOGS}/shop_web_uid-of-web/app/0.log.20260101-000000");
+    fs::write(&rotated, "old").expect("a folder of our own");
+
+    let runtime = client().await;
+    // No source knows the pod `odd`, yet it runs.
+    let pods = WithRunning::new(Known::all([(&web, PodState::LIVING)]), Arc::new(runtime.clone()));
+    let (logs, clock) = (HostLogs::default(), TokioClock::new());
+    let world = World {
+        runtime: &runtime,
+        logs: Some(&logs),
+        pods: &pods,
+        clock: &clock,
+    };
+    let two = settings(|spec| spec.maximum_dead_containers_per_container = 2);
+    let node = Node::new(world, two);
+    let first = node.collect_containers(Occasion::Periodic).await;
+    assert_eq!(first.errors, [""; 0]);
+    assert_eq!(
+        told(&first.performed),
+        [
+            "container gone/job#0",
+            "container gone/job#1",
+            "container web/app#0",
+            "container web/app#1",
+            "sandbox gone#0",
+            "logs shop_gone_uid-of-gone",
+        ]
+    );
+    for unit in ["gone/job", "web/app"] {
+        let actions = first.containers.actions.iter().map(Action::container);
+        let of_unit = actions.filter(|one| container(one).starts_with(unit));
+        assert!(oldest_first(of_unit), "{unit}");
+    }
+    assert_eq!(
+        host.left().await,
+        [
+            "odd/job#0 exited",
+            "odd/server#0 running",
+            "web/app#2 exited",
+            "web/app#3 exited",
+            "web/app#4 running",
+            "web/side#0 exited",
+            "web/side#1 created",
+        ]
+    );
+    assert_eq!(host.sandboxes_left().await, ["odd#0 ready", "web#0 ready"]);
+    assert_eq!(entries(POD_LOGS), ["shop_odd_uid-of-odd", "shop_web_uid-of-web"]);
+    assert_eq!(
+        entries(&format!("{POD_LOGS}/shop_web_uid-of-web/app")),
+        ["2.log", "3.log", "4.log"],
+        "with the rotated copies of those that went"
+    );
+    assert_eq!(
+        links(),
+        [
+            "odd_shop_job",
+            "odd_shop_server",
+            "web_shop_app",
+            "web_shop_app",
+            "web_shop_app",
+            "web_shop_side",
+        ]
+    );
+
+    let again = node.collect_containers(Occasion::Periodic).await;
+    assert_eq!(
+        (told(&again.performed), again.errors.len()),
+        (vec![], 0),
+        "nothing is left to do"
+    );
+
+    // Three units share one place: one each, then the oldest of all.
+    let mut few = settings(|spec| spec.maximum_dead_containers = 1);
+    few.dry_run = true;
+    let shared = Node::new(world, few.clone())
+        .collect_containers(Occasion::Periodic)
+        .await;
+    few.dry_run = false;
+    let expected = [
+        "container web/app#2",
+        "container web/side#0",
+        "container odd/job#0",
+        "container web/app#3",
+    ];
+    assert_eq!(
+        told(&shared.performed),
+        expected.map(|action| format!("{action}: DryRun")),
+        "a dry run says what will be done"
+    );
+    assert_eq!(host.left().await.len(), 7, "and does nothing");
+    let done = Node::new(world, few).collect_containers(Occasion::Periodic).await;
+    assert_eq!(told(&done.performed), expected);
+    let oldest = done
+        .containers
+        .actions
+        .iter()
+        .filter(|action| matches!(action.reason(), RemovedBecause::NodeLimit { .. }));
+    assert!(oldest_first(oldest.map(Action::container)), "over all units");
+
+    // None is kept, but none is old enough.
+    let none = |age: i64| {
+        settings(|spec| {
+            spec.maximum_dead_containers_per_container = 0;
+            spec.minimum_container_ttl = GoDuration::from_secs(age);
+        })
+    };
+    let young = Node::new(world, none(3600))
+        .collect_containers(Occasion::Periodic)
+        .await;
+    assert_eq!(told(&young.performed), [""; 0]);
+    let spared = young
+        .containers
+        .kept
+        .iter()
+        .filter_map(|kept| match (&kept.object, &kept.reason) {
+            (Subject::Container(one), Reason::TooYoung { .. }) => Some(container(one)),
+            _ => None,
+        });
+    let mut spared: Vec<String> = spared.collect();
+    spared.sort();
+    assert_eq!(spared, ["web/side#1"]);
+
+    let all = Node::new(world, none(0))
+        .collect_containers(Occasion::Periodic)
+        .await;
+    assert_eq!(told(&all.performed), ["container web/side#1"]);
+    assert_eq!(
+        host.left().await,
+        ["odd/server#0 running", "web/app#4 running"],
+        "what runs survives all"
+    );
+    assert_eq!(links(), ["odd_shop_server", "web_shop_app"]);
+    assert!(links_lead_somewhere());
+}
+
+fn links_lead_somewhere() -> bool {
+    entries(LOG_LINKS)
+        .iter()
+        .all(|name| Path::new(LOG_LINKS).join(name).exists())
+}
+
+/// Sandboxes, by what is known of their pods.
+pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
+    let (again, done, gone, runs) = (pod("again"), pod("done"), pod("gone"), pod("runs"));
+    for attempt in 0..3 {
+        let sandbox = host.sandbox(&again, attempt).await;
+        if attempt == 1 {
+            host.ended(&sandbox, "app", 0, PAUSE).await;
+        }
+        host.stop(&sandbox).await;
+    }
+    for pod in [&done, &gone] {
+        let sandbox = host.sandbox(pod, 0).await;
+        host.ended(&sandbox, "job", 0, PAUSE).await;
+        host.stop(&sandbox).await;
+    }
+    let sandbox = host.sandbox(&runs, 0).await;
+    host.run(&sandbox, "app", 0, PAUSE, &RUNS).await;
+
+    let runtime = client().await;
+    let (logs, clock) = (HostLogs::default(), TokioClock::new());
+    let pods = Known::all([
+        (&again, PodState::LIVING),
+        (&done, PodState::COMPLETED),
+        (&runs, PodState::LIVING),
+    ]);
+    let world = World {
+        runtime: &runtime,
+        logs: Some(&logs),
+        pods: &pods,
+        clock: &clock,
+    };
+    let node = Node::new(world, settings(|_| {}));
+    let first = node.collect_containers(Occasion::Periodic).await;
+    assert_eq!(first.errors, [""; 0]);
+    assert_eq!(
+        told(&first.performed),
+        [
+            "container gone/job#0",
+            "sandbox again#0",
+            "sandbox gone#0",
+            "logs shop_gone_uid-of-gone"
+        ]
+    );
+    assert_eq!(
+        host.left().await,
+        ["again/app#0 exited", "done/job#0 exited", "runs/app#0 running"]
+    );
+    assert_eq!(
+        host.sandboxes_left().await,
+        [
+            "again#1 not ready",
+            "again#2 not ready",
+            "done#0 not ready",
+            "runs#0 ready"
+        ],
+        "the newest of a living pod stays, and one with a dead container in it"
+    );
+
+    // Under pressure, what ran to its end goes too; its logs stay.
+    let forced = node.collect_containers(Occasion::Forced).await;
+    assert_eq!(
+        told(&forced.performed),
+        ["container done/job#0", "sandbox done#0"]
+    );
+    let again = node.collect_containers(Occasion::Forced).await;
+    assert_eq!(told(&again.performed), [""; 0]);
+
+    // Where nobody but the runtime is asked, a pod of which nothing runs is gone.
+    let pods = ReadySandboxes::new(Arc::new(runtime.clone()));
+    let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
+    let alone = node.collect_containers(Occasion::Periodic).await;
+    assert_eq!(
+        told(&alone.performed),
+        [
+            "container again/app#0",
+            "sandbox again#1",
+            "sandbox again#2",
+            "logs shop_again_uid-of-again",
+            "logs shop_done_uid-of-done",
+        ]
+    );
+    assert_eq!(host.left().await, ["runs/app#0 running"]);
+    assert_eq!(host.sandboxes_left().await, ["runs#0 ready"]);
+    assert_eq!(entries(POD_LOGS), ["shop_runs_uid-of-runs"]);
+    assert!(links_lead_somewhere());
+
+    // Nothing is known: nothing goes.
+    let pods = Known(kubegc_core::node_facts::Pods::default());
+    host.stop(&sandbox).await;
+    let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
+    let unknown = node.collect_containers(Occasion::Forced).await;
+    assert_eq!(told(&unknown.performed), [""; 0]);
+}

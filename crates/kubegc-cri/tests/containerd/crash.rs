@@ -1,0 +1,365 @@
+//! A daemon that is killed in the middle of a pass: errors, no wrong removals, and the next pass of the same client finishes.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kubegc_core::{
+    PodSource, Runtime, RuntimeError, Timestamp,
+    node_facts::{Container, ContainerStatus, FileSystem, Image, PodState, Sandbox},
+};
+use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
+use kubegc_node::{
+    Node, World,
+    container::Occasion,
+    driver::{KeepImages, Outcome, Performed, ReadySandboxes},
+};
+use kubegc_sim::SimClock;
+
+use crate::{
+    collector::{Known, client, container, settings, told},
+    daemon::{Daemon, PAUSE},
+    host::{Host, RUNS, pod},
+    oci::ImageSpec,
+};
+
+/// When the daemon is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// Before it is asked.
+    Before,
+    /// After it was asked, before it has answered.
+    During,
+}
+
+/// At which write of a pass over containers the daemon is killed.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// The removal of this container, counted from one.
+    Container(usize),
+    /// The stop of the one sandbox that goes.
+    StopSandbox,
+    /// Its removal.
+    RemoveSandbox,
+}
+
+/// A runtime whose daemon is killed at one of its writes.
+struct Killed<'h> {
+    runtime: CriRuntime,
+    daemon: &'h Daemon,
+    moment: Moment,
+    /// The write that it is, counted from one.
+    nth: usize,
+    writes: AtomicUsize,
+}
+
+impl<'h> Killed<'h> {
+    fn at(runtime: &CriRuntime, host: &'h Host, moment: Moment, nth: usize) -> Self {
+        Self {
+            runtime: runtime.clone(),
+            daemon: &host.daemon,
+            moment,
+            nth,
+            writes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether it came to that.
+    fn was_killed(&self) -> bool {
+        self.writes.load(Ordering::Relaxed) >= self.nth
+    }
+
+    async fn write<F>(&self, call: F) -> Result<(), RuntimeError>
+    where
+        F: Future<Output = Result<(), RuntimeError>> + Send,
+    {
+        let is_now = self.writes.fetch_add(1, Ordering::Relaxed) + 1 == self.nth;
+        match self.moment {
+            Moment::Before if is_now => self.daemon.kill(),
+            Moment::During if is_now => {
+                // Sent by the first look at the call; what the daemon has done of it by then is up to the machine.
+                let mut call = std::pin::pin!(call);
+                let answered = tokio::time::timeout(Duration::from_millis(2), call.as_mut()).await;
+                self.daemon.kill();
+                return match answered {
+                    Ok(answer) => answer,
+                    Err(_) => call.await,
+                };
+            }
+            Moment::Before | Moment::During => {}
+        }
+        call.await
+    }
+}
+
+#[async_trait]
+impl Runtime for Killed<'_> {
+    async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
+        self.runtime.containers().await
+    }
+
+    async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
+        self.runtime.sandboxes().await
+    }
+
+    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
+        self.runtime.images().await
+    }
+
+    async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
+        self.runtime.image_file_system().await
+    }
+
+    async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
+        self.runtime.container_status(id).await
+    }
+
+    async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
+        self.write(self.runtime.stop_container(id, grace_seconds)).await
+    }
+
+    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
+        self.write(self.runtime.remove_container(id)).await
+    }
+
+    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
+        self.write(self.runtime.stop_sandbox(id)).await
+    }
+
+    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
+        self.write(self.runtime.remove_sandbox(id)).await
+    }
+
+    async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
+        self.write(self.runtime.remove_image(id, runtime_handler)).await
+    }
+}
+
+/// Failed removals, each of which says that the daemon is away.
+fn failures(performed: &[Performed]) -> usize {
+    let failed = performed.iter().filter_map(|one| match &one.outcome {
+        Outcome::NotRemoved(error) | Outcome::NotStopped(error) => Some(error),
+        _ => None,
+    });
+    failed
+        .inspect(|error| assert!(error.to_string().contains("code = Unavailable"), "{error}"))
+        .count()
+}
+
+/// Passes over containers, sandboxes and logs.
+pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
+    let (web, gone) = (pod("web"), pod("gone"));
+    let (in_web, in_gone) = (host.sandbox(&web, 0).await, host.sandbox(&gone, 0).await);
+    for attempt in 0..4 {
+        host.ended(&in_web, "app", attempt, PAUSE).await;
+        host.ended(&in_gone, "job", attempt, PAUSE).await;
+    }
+    host.run(&in_web, "app", 4, PAUSE, &RUNS).await;
+    host.stop(&in_gone).await;
+    let stays = ["web/app#3 exited", "web/app#4 running"];
+
+    let runtime = client().await;
+    let pods = Known::all([(&web, PodState::LIVING)]);
+    let (logs, clock) = (HostLogs::default(), TokioClock::new());
+    let collect = async |runtime: &dyn Runtime| {
+        let world = World {
+            runtime,
+            logs: Some(&logs),
+            pods: &pods,
+            clock: &clock,
+        };
+        Node::new(world, settings(|_| {}))
+            .collect_containers(Occasion::Periodic)
+            .await
+    };
+
+    // Seven containers are to go, then a sandbox: it is stopped, and removed.
+    let mut left = host.left().await;
+    for (moment, at) in [
+        (Moment::Before, At::Container(2)),
+        (Moment::During, At::Container(1)),
+        (Moment::Before, At::Container(1)),
+        (Moment::During, At::Container(2)),
+        (Moment::During, At::StopSandbox),
+        (Moment::Before, At::RemoveSandbox),
+    ] {
+        let dead = left.len() - stays.len();
+        let nth = match at {
+            At::Container(nth) => nth,
+            At::StopSandbox => dead + 1,
+            At::RemoveSandbox => dead + 2,
+        };
+        let killed = Killed::at(&runtime, host, moment, nth);
+        let report = collect(&killed).await;
+        assert!(killed.was_killed(), "{moment:?} {at:?}: {left:?}");
+        let planned: BTreeSet<String> = report
+            .containers
+            .actions
+            .iter()
+            .map(|action| format!("{} exited", container(action.container())))
+            .collect();
+        assert_eq!(planned.len(), dead);
+        let told = told(&report.performed);
+        if killed.nth <= dead {
+            // Without a listing no sandbox is planned.
+            assert!(
+                report
+                    .error()
+                    .is_some_and(|error| error.contains("code = Unavailable")),
+                "{:?}",
+                report.errors
+            );
+            assert_eq!(report.sandboxes.actions, []);
+            assert!(failures(&report.performed) >= dead - killed.nth, "{told:?}");
+        }
+
+        host.daemon.start_again();
+        host.answers().await;
+        let now = host.left().await;
+        let went: BTreeSet<String> = left.iter().filter(|one| !now.contains(one)).cloned().collect();
+        assert!(
+            now.iter().all(|one| left.contains(one)),
+            "nothing came, nothing changed: {left:?} {now:?}"
+        );
+        assert!(
+            went.is_subset(&planned),
+            "{moment:?}: {went:?} went, {planned:?} was planned"
+        );
+        // What was told as done is done; of what was under way the answer may be lost.
+        let done = planned
+            .iter()
+            .filter(|one| told.contains(&format!("container {}", one.replace(" exited", ""))));
+        let done: BTreeSet<String> = done.cloned().collect();
+        assert!(done.is_subset(&went), "{done:?} {went:?}");
+        let under_way = usize::from(moment == Moment::During);
+        assert!(went.len() <= done.len() + under_way, "{done:?} {went:?}");
+        assert!(
+            stays.iter().all(|one| now.iter().any(|left| left == one)),
+            "{now:?}"
+        );
+        assert_eq!(host.sandboxes_left().await, ["gone#0 not ready", "web#0 ready"]);
+        left = now;
+    }
+    assert_eq!(left, stays);
+
+    let last = collect(&runtime).await;
+    assert_eq!((last.errors.len(), failures(&last.performed)), (0, 0), "{last:?}");
+    assert_eq!(host.left().await, stays);
+    assert_eq!(host.sandboxes_left().await, ["web#0 ready"]);
+    let again = collect(&runtime).await;
+    assert_eq!((told(&again.performed), again.errors.len()), (vec![], 0));
+}
+
+/// Passes over images.
+pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
+    let names = ["a", "b", "c", "d", "used"].map(|name| format!("registry.invalid/{name}:1"));
+    for name in &names {
+        host.import(&[ImageSpec {
+            names: &[name],
+            filling_bytes: 0,
+        }])
+        .await;
+    }
+    let web = pod("web");
+    let sandbox = host.sandbox(&web, 0).await;
+    host.ended(&sandbox, "job", 0, &names[4]).await;
+
+    let runtime = client().await;
+    let pods = Known::all([(&web, PodState::LIVING)]);
+    let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
+    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let world = World {
+        runtime: &kept,
+        logs: None,
+        pods: &pods,
+        clock: &clock,
+    };
+    let mut node = Node::new(world, settings(|_| {}));
+    node.detect_images().await;
+    let mut records = node.records().clone();
+    clock.advance(Duration::from_secs(600));
+
+    let stays = [PAUSE, names[4].as_str()];
+    let mut left = host.image_names().await;
+    assert_eq!(left.len(), 6);
+    for (moment, nth) in [(Moment::Before, 2), (Moment::During, 1)] {
+        let killed = KeepImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
+        let on_killed = World {
+            runtime: &killed,
+            ..world
+        };
+        let mut node = Node::remembering(on_killed, settings(|_| {}), records);
+        let report = node.delete_unused_images().await;
+        assert!(killed.runtime().was_killed(), "{moment:?}: {left:?}");
+        let planned = report.plan.actions.len();
+        assert!(
+            planned >= 2 && failures(&report.performed) >= planned - nth,
+            "{:?}",
+            told(&report.performed)
+        );
+        let error = report.error().expect("some could not be removed");
+        assert!(error.contains("errors in image deletion: "), "{error}");
+        // What was not removed is still remembered.
+        records = node.records().clone();
+
+        host.daemon.start_again();
+        host.answers().await;
+        let now = host.image_names().await;
+        assert!(now.iter().all(|name| left.contains(name)), "{left:?} {now:?}");
+        assert!(
+            stays.iter().all(|&name| now.iter().any(|one| one == name)),
+            "{now:?}"
+        );
+        let went = left.len() - now.len();
+        let under_way = usize::from(moment == Moment::During);
+        assert!((nth - 1..nth + under_way).contains(&went), "{left:?} {now:?}");
+        left = now;
+    }
+
+    let mut node = Node::remembering(world, settings(|_| {}), records);
+    let last = node.delete_unused_images().await;
+    assert_eq!(last.error(), None);
+    assert_eq!(host.image_names().await, stays);
+    let again = node.delete_unused_images().await;
+    assert_eq!((told(&again.performed), again.error()), (vec![], None));
+}
+
+/// All processes are killed, as when a machine loses its power, and only the daemon comes back.
+pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
+    let web = pod("web");
+    let sandbox = host.sandbox(&web, 0).await;
+    host.ended(&sandbox, "app", 0, PAUSE).await;
+    host.run(&sandbox, "app", 1, PAUSE, &RUNS).await;
+    let runtime = client().await;
+    host.daemon.kill_all();
+    host.daemon.start_again();
+    host.answers().await;
+    assert_eq!(host.left().await, ["web/app#0 exited", "web/app#1 exited"]);
+    assert_eq!(host.sandboxes_left().await, ["web#0 not ready"]);
+
+    let clock = TokioClock::new();
+    let collect = async |pods: &dyn PodSource| {
+        let world = World {
+            runtime: &runtime,
+            logs: None,
+            pods,
+            clock: &clock,
+        };
+        let report = Node::new(world, settings(|_| {}))
+            .collect_containers(Occasion::Periodic)
+            .await;
+        told(&report.performed)
+    };
+    // Who knows the pod keeps its last container and its sandbox; who only sees what runs takes it for gone.
+    let known = Known::all([(&web, PodState::LIVING)]);
+    assert_eq!(collect(&known).await, ["container web/app#0"]);
+    assert_eq!(collect(&known).await, [""; 0]);
+    let runs = ReadySandboxes::new(Arc::new(runtime.clone()));
+    assert_eq!(collect(&runs).await, ["container web/app#1", "sandbox web#0"]);
+}

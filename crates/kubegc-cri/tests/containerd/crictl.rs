@@ -1,0 +1,145 @@
+//! Answers of the runtime as `crictl -o json` prints them: protojson, with numbers of 64 bits as texts and enumerations by name.
+
+use serde_json::{Map, Value, json};
+
+use crate::raw::cri;
+
+/// How a message that is not set is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unset {
+    /// Not at all, since July 2024.
+    LeftOut,
+    /// As null, before.
+    Null,
+}
+
+impl Unset {
+    fn put(self, map: &mut Value, name: &str, message: Option<Value>) {
+        match message {
+            None if self == Self::LeftOut => {}
+            message => map[name] = message.unwrap_or(Value::Null),
+        }
+    }
+
+    /// `crictl ps -a`.
+    pub(crate) fn ps(self, containers: &[cri::Container]) -> Value {
+        let one = |container: &cri::Container| {
+            let mut one = json!({
+                "id": container.id,
+                "podSandboxId": container.pod_sandbox_id,
+                "imageRef": container.image_ref,
+                "state": container.state().as_str_name(),
+                "createdAt": container.created_at.to_string(),
+                "labels": container.labels,
+                "annotations": container.annotations,
+                "imageId": container.image_id,
+            });
+            self.put(
+                &mut one,
+                "metadata",
+                container.metadata.as_ref().map(container_metadata),
+            );
+            self.put(&mut one, "image", container.image.as_ref().map(image_spec));
+            one
+        };
+        json!({ "containers": containers.iter().map(one).collect::<Vec<_>>() })
+    }
+
+    /// `crictl pods`.
+    pub(crate) fn pods(self, sandboxes: &[cri::PodSandbox]) -> Value {
+        let one = |sandbox: &cri::PodSandbox| {
+            let mut one = json!({
+                "id": sandbox.id,
+                "state": sandbox.state().as_str_name(),
+                "createdAt": sandbox.created_at.to_string(),
+                "labels": sandbox.labels,
+                "annotations": sandbox.annotations,
+                "runtimeHandler": sandbox.runtime_handler,
+            });
+            let metadata = sandbox.metadata.as_ref().map(|metadata| {
+                json!({
+                    "name": metadata.name,
+                    "uid": metadata.uid,
+                    "namespace": metadata.namespace,
+                    "attempt": metadata.attempt,
+                })
+            });
+            self.put(&mut one, "metadata", metadata);
+            one
+        };
+        json!({ "items": sandboxes.iter().map(one).collect::<Vec<_>>() })
+    }
+
+    /// `crictl images`.
+    pub(crate) fn images(self, images: &[cri::Image]) -> Value {
+        let one = |image: &cri::Image| {
+            let mut one = json!({
+                "id": image.id,
+                "repoTags": image.repo_tags,
+                "repoDigests": image.repo_digests,
+                "size": image.size.to_string(),
+                "username": "",
+                "pinned": image.pinned,
+            });
+            self.put(&mut one, "uid", None);
+            self.put(&mut one, "spec", image.spec.as_ref().map(image_spec));
+            one
+        };
+        json!({ "images": images.iter().map(one).collect::<Vec<_>>() })
+    }
+
+    /// `crictl imagefsinfo`.
+    pub(crate) fn imagefsinfo(self, answer: &cri::ImageFsInfoResponse) -> Value {
+        let value = |number: &cri::UInt64Value| json!({ "value": number.value.to_string() });
+        let one = |usage: &cri::FilesystemUsage| {
+            let mut one = json!({ "timestamp": usage.timestamp.to_string() });
+            let mountpoint = usage
+                .fs_id
+                .as_ref()
+                .map(|id| json!({ "mountpoint": id.mountpoint }));
+            self.put(&mut one, "fsId", mountpoint);
+            self.put(&mut one, "usedBytes", usage.used_bytes.as_ref().map(value));
+            self.put(&mut one, "inodesUsed", usage.inodes_used.as_ref().map(value));
+            one
+        };
+        let list = |usages: &[cri::FilesystemUsage]| usages.iter().map(one).collect::<Vec<_>>();
+        json!({ "status": {
+            "imageFilesystems": list(&answer.image_filesystems),
+            "containerFilesystems": list(&answer.container_filesystems),
+        }})
+    }
+
+    /// `crictl inspect`.
+    pub(crate) fn inspect(self, status: &cri::ContainerStatus) -> Value {
+        let mount = |mount: &cri::Mount| {
+            let mut one = json!({ "containerPath": mount.container_path });
+            self.put(&mut one, "image", mount.image.as_ref().map(image_spec));
+            one
+        };
+        let mut one = json!({
+            "id": status.id,
+            "state": status.state().as_str_name(),
+            "mounts": status.mounts.iter().map(mount).collect::<Vec<_>>(),
+            "logPath": status.log_path,
+        });
+        self.put(
+            &mut one,
+            "metadata",
+            status.metadata.as_ref().map(container_metadata),
+        );
+        json!({ "status": one, "info": Map::new() })
+    }
+}
+
+fn container_metadata(metadata: &cri::ContainerMetadata) -> Value {
+    json!({ "name": metadata.name, "attempt": metadata.attempt })
+}
+
+fn image_spec(spec: &cri::ImageSpec) -> Value {
+    json!({
+        "image": spec.image,
+        "annotations": spec.annotations,
+        "userSpecifiedImage": spec.user_specified_image,
+        "runtimeHandler": spec.runtime_handler,
+    })
+}

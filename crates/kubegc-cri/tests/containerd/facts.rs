@@ -1,0 +1,165 @@
+//! What this runtime does when it is asked wrongly: it does it. Planners protect what runs and what is used, because nobody else does.
+
+use std::{fs, path::Path};
+
+use kubegc_core::{Runtime, RuntimeError, node_facts::ContainerState};
+
+use crate::{
+    collector::client,
+    daemon::PAUSE,
+    host::{Host, RUNS, pod, until},
+    oci::ImageSpec,
+    raw::cri,
+};
+
+const WEB: &str = "registry.invalid/web:1";
+const JOB: &str = "registry.invalid/job:1";
+const GONE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// How many processes run this test's sleeping container.
+fn sleepers() -> usize {
+    let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
+    let command = |process: &Path| fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+    processes
+        .filter(|process| command(&process.path()) == RUNS.join("\0") + "\0")
+        .count()
+}
+
+/// Removals of what is in use.
+pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
+    let image = |names| ImageSpec {
+        names,
+        filling_bytes: 0,
+    };
+    host.import(&[image(&[WEB]), image(&[JOB])]).await;
+    let sandbox = host.sandbox(&pod("web"), 0).await;
+    let app = host.run(&sandbox, "app", 0, WEB, &RUNS).await;
+    let job = host.ended(&sandbox, "job", 0, JOB).await;
+    let runtime = client().await;
+    let image_of = async |id: &str| {
+        let listed = runtime.containers().await.expect("it answers");
+        let container = listed
+            .iter()
+            .find(|container| *container.id == *id)
+            .expect("it is listed");
+        container.image.clone()
+    };
+
+    // An image that a dead container was made from goes, by the beginning of its id; the container stays, and still names it.
+    let used = image_of(&job).await.reference;
+    assert_eq!(
+        runtime.image_id(JOB).await,
+        Ok(Some(used.clone())),
+        "the reference of a container is the image's id"
+    );
+    assert_eq!(runtime.remove_image(&used[..20], "").await, Ok(()));
+    assert_eq!(runtime.image_id(JOB).await, Ok(None));
+    assert_eq!(image_of(&job).await.reference, used);
+    // So does one that a running container was made from.
+    let used = image_of(&app).await.reference;
+    assert_eq!(runtime.remove_image(&used, "").await, Ok(()));
+    assert_eq!(host.image_names().await, [PAUSE]);
+    assert_eq!(host.left().await, ["web/app#0 running", "web/job#0 exited"]);
+
+    // A container that runs is killed and removed. The beginning of its id is enough.
+    assert_eq!(sleepers(), 2, "the container, and the one that holds the sandbox");
+    assert_eq!(runtime.remove_container(&app[..8]).await, Ok(()));
+    assert_eq!(runtime.container_status(&app).await, Err(RuntimeError::NotFound));
+    until("its process is gone", async || (sleepers() == 1).then_some(())).await;
+
+    // A sandbox that is ready is removed, with the containers in it.
+    host.run(&sandbox, "app", 1, PAUSE, &RUNS).await;
+    assert_eq!(runtime.remove_sandbox(&sandbox.id).await, Ok(()));
+    assert_eq!((host.left().await, host.sandboxes_left().await), (vec![], vec![]));
+    until("its processes are gone", async || (sleepers() == 0).then_some(())).await;
+}
+
+/// Repeats, and what never was.
+pub(crate) async fn what_is_gone_is_removed_again(host: &Host) {
+    let sandbox = host.sandbox(&pod("web"), 0).await;
+    let app = host.run(&sandbox, "app", 0, PAUSE, &RUNS).await;
+    let runtime = client().await;
+    let pause = runtime
+        .image_id(PAUSE)
+        .await
+        .expect("it answers")
+        .expect("it is there");
+    for id in [app.as_str(), GONE] {
+        for _ in 0..2 {
+            assert_eq!(runtime.stop_container(id, 0).await, Ok(()));
+        }
+    }
+    let status = runtime
+        .container_status(&app)
+        .await
+        .expect("it answers")
+        .expect("it says something");
+    assert_eq!(
+        (status.state, status.image_volumes.len()),
+        (ContainerState::Exited, 0)
+    );
+    assert_eq!(*status.log_path, *"/var/log/pods/shop_web_uid-of-web/app/0.log");
+    assert!(Path::new(&*status.log_path).exists());
+    for id in [app.as_str(), GONE] {
+        for _ in 0..2 {
+            assert_eq!(runtime.remove_container(id).await, Ok(()));
+        }
+        assert_eq!(runtime.container_status(id).await, Err(RuntimeError::NotFound));
+    }
+    for id in [sandbox.id.as_str(), GONE] {
+        for _ in 0..2 {
+            assert_eq!(runtime.stop_sandbox(id).await, Ok(()));
+        }
+        for _ in 0..2 {
+            assert_eq!(runtime.remove_sandbox(id).await, Ok(()));
+        }
+    }
+    for id in [&pause, &format!("sha256:{GONE}").into()] {
+        for _ in 0..2 {
+            assert_eq!(runtime.remove_image(id, "").await, Ok(()));
+        }
+    }
+    assert_eq!(host.image_names().await, [""; 0]);
+}
+
+/// No id at all. Of containers and sandboxes it means none; of images it means any, and where there is only one, that one goes.
+pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) {
+    let sandbox = host.sandbox(&pod("web"), 0).await;
+    host.create(&sandbox, "app", 0, PAUSE, &RUNS).await;
+    host.import(&[ImageSpec {
+        names: &[WEB],
+        filling_bytes: 0,
+    }])
+    .await;
+    let runtime = client().await;
+    let answers = [
+        runtime.stop_container("", 0).await,
+        runtime.remove_container("").await,
+        runtime.stop_sandbox("").await,
+        runtime.remove_sandbox("").await,
+        runtime.remove_image("", "").await,
+    ];
+    assert!(answers.iter().all(Result::is_err), "{answers:?}");
+    assert_eq!(host.left().await, ["web/app#0 created"]);
+    assert_eq!(host.sandboxes_left().await, ["web#0 ready"]);
+    assert_eq!(host.image_names().await, [PAUSE, WEB]);
+
+    // Past the client.
+    let remove_any = async || {
+        let request = cri::RemoveImageRequest {
+            image: Some(cri::ImageSpec::default()),
+        };
+        let answer: Result<cri::RemoveImageResponse, _> = host.raw.images("RemoveImage", request).await;
+        answer.map_err(|status| status.message().to_owned())
+    };
+    let of_two = remove_any().await.expect_err("which of two is not told");
+    assert!(of_two.ends_with("ambiguous digest string"), "{of_two}");
+    let web = runtime
+        .image_id(WEB)
+        .await
+        .expect("it answers")
+        .expect("it is there");
+    assert_eq!(runtime.remove_image(&web, "").await, Ok(()));
+    assert_eq!(remove_any().await, Ok(cri::RemoveImageResponse {}));
+    assert_eq!(host.image_names().await, [""; 0]);
+}

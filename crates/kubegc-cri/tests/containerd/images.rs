@@ -1,0 +1,256 @@
+//! Images on a disk that is really full: what is used stays, what is not goes, the least recently used first, until there is room.
+
+use std::{fs, time::Duration};
+
+use kubegc_core::{
+    Runtime, Timestamp,
+    node_facts::{FileSystem, PodState},
+};
+use kubegc_cri::CriRuntime;
+use kubegc_node::{
+    Node, World,
+    driver::{ImagesReport, KeepImages},
+    image::{Action, Reason, Subject, Task},
+};
+use kubegc_sim::SimClock;
+
+use crate::{
+    collector::{Known, client, settings, settings_of, told},
+    daemon::{PAUSE, ROOT},
+    host::{Host, RUNS, pod, until},
+    oci::ImageSpec,
+};
+
+const MEGABYTE: usize = 1 << 20;
+const RUNNING: &str = "registry.invalid/running:1";
+const DEAD: &str = "registry.invalid/dead:1";
+const NEVER: &str = "registry.invalid/never:1";
+const FIRST: &str = "registry.invalid/first:1";
+const SECOND: &str = "registry.invalid/second:1";
+const THIRD: &str = "registry.invalid/third:1";
+
+/// The images that each test begins with, beside the one of sandboxes.
+async fn import(host: &Host) {
+    let image = |names, filling_bytes| ImageSpec { names, filling_bytes };
+    host.import(&[
+        image(&[RUNNING], MEGABYTE),
+        image(&[DEAD], MEGABYTE),
+        // Two names for one image.
+        image(&[NEVER, "registry.invalid/never:stable"], 4 * MEGABYTE),
+        image(&[FIRST], 3 * MEGABYTE),
+        image(&[SECOND], 2 * MEGABYTE),
+        image(&[THIRD], MEGABYTE),
+    ])
+    .await;
+}
+
+/// The disk, once nothing moves on it any more.
+async fn quiet(runtime: &CriRuntime) -> FileSystem {
+    let mut before = None;
+    until("the disk is quiet", async || {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = runtime.image_file_system().await.expect("it answers");
+        let same = before.replace(now.available_bytes) == Some(now.available_bytes);
+        same.then_some(now)
+    })
+    .await
+}
+
+/// Leaves so many bytes free on the disk, or a few less.
+async fn leave(runtime: &CriRuntime, bytes: u64) {
+    let available = quiet(runtime).await.available_bytes.expect("measured");
+    let filling = available.checked_sub(bytes).expect("the disk is large enough");
+    let filling = vec![1; usize::try_from(filling).expect("as large as memory")];
+    fs::write(format!("{ROOT}/others-data"), filling).expect("there is room");
+}
+
+/// Names of the images that stay in use.
+fn in_use(report: &ImagesReport) -> Vec<String> {
+    let used = report
+        .plan
+        .kept
+        .iter()
+        .filter_map(|kept| match (&kept.object, &kept.reason) {
+            (Subject::Image(image), Reason::InUse) => Some(image.name().to_owned()),
+            _ => None,
+        });
+    let mut used: Vec<String> = used.collect();
+    used.sort();
+    used
+}
+
+/// Room is made, and no more than is needed.
+pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
+    import(host).await;
+    let web = pod("web");
+    let sandbox = host.sandbox(&web, 0).await;
+    host.run(&sandbox, "running", 0, RUNNING, &RUNS).await;
+    host.ended(&sandbox, "dead", 0, DEAD).await;
+    let mut users = Vec::new();
+    for (name, image) in [("first", FIRST), ("second", SECOND), ("third", THIRD)] {
+        users.push(host.create(&sandbox, name, 0, image, &RUNS).await);
+    }
+
+    let runtime = client().await;
+    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    assert_eq!(kept.unmatched().await, Ok(vec![]));
+    let pods = Known::all([(&web, PodState::LIVING)]);
+    let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
+    let world = World {
+        runtime: &kept,
+        logs: None,
+        pods: &pods,
+        clock: &clock,
+    };
+    let mut node = Node::new(world, settings(|_| {}));
+    // Each is seen in use ten minutes longer than the one before.
+    for user in users {
+        let seen = node.detect_images().await;
+        assert_eq!((seen.images, seen.error), (7, None));
+        clock.advance(Duration::from_secs(600));
+        runtime.remove_container(&user).await.expect("it is not started");
+    }
+
+    let plenty = node.collect_images().await;
+    assert_eq!(
+        (told(&plenty.performed), plenty.error()),
+        (vec![], None),
+        "{:?}",
+        plenty.plan.summary
+    );
+
+    // The disk may be 80 % full. Made so much fuller that the image never used and a part of the next must go.
+    let size = |name: &str| {
+        let image = plenty.plan.kept.iter().find_map(|kept| match &kept.object {
+            Subject::Image(image) if image.name() == name => Some(image.size_bytes),
+            _ => None,
+        });
+        image.expect("it is listed")
+    };
+    let capacity = quiet(&runtime).await.capacity_bytes.expect("measured");
+    leave(&runtime, capacity / 5 - size(NEVER) - size(FIRST) / 2).await;
+    let made = node.collect_images().await;
+    assert_eq!(made.error(), None);
+    assert_eq!(
+        told(&made.performed),
+        [format!("image {NEVER}"), format!("image {FIRST}")]
+    );
+    assert_eq!(in_use(&made), [DEAD, RUNNING]);
+    let summary = &made.plan.summary;
+    let (wanted, freed) = (
+        summary.to_free_bytes.expect("too full"),
+        summary.freed_bytes.expect("freed"),
+    );
+    assert!(
+        summary.usage_percent.is_some_and(|percent| percent >= 85),
+        "{summary:?}"
+    );
+    assert_eq!(freed.cast_unsigned(), size(NEVER) + size(FIRST));
+    assert!(
+        wanted > size(NEVER).cast_signed() && wanted <= freed,
+        "{wanted} {freed}"
+    );
+    assert_eq!(
+        host.image_names().await,
+        [DEAD, PAUSE, RUNNING, SECOND, THIRD],
+        "with both its names"
+    );
+
+    // What the runtime freed shows on the disk itself, and there is nothing to do any more.
+    let filled = capacity / 5 - wanted.cast_unsigned();
+    until("the disk is emptier", async || {
+        let now = runtime.image_file_system().await.expect("it answers");
+        now.available_bytes
+            .filter(|&now| now >= filled + freed.cast_unsigned())
+    })
+    .await;
+    let again = node.collect_images().await;
+    assert_eq!(
+        (told(&again.performed), again.error()),
+        (vec![], None),
+        "{:?}",
+        again.plan.summary
+    );
+
+    // So many bytes, whatever the disk says.
+    let asked = node.images(Task::Free { bytes: 1 }).await;
+    assert_eq!(
+        (told(&asked.performed), asked.error()),
+        (vec![format!("image {SECOND}")], None)
+    );
+}
+
+/// Removes all unused images as a kubelet does that is configured with the image of sandboxes; the names of what went, in order.
+async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_run: bool) -> Vec<String> {
+    let mut settings = settings_of(version.parse().expect("a version"), |_| {});
+    settings.sandbox_image = Some(PAUSE.into());
+    let mut node = Node::new(world, settings.clone());
+    node.detect_images().await;
+    // Older than the minimum age.
+    clock.advance(Duration::from_secs(600));
+    settings.dry_run = dry_run;
+    let mut node = Node::remembering(world, settings, node.records().clone());
+    let report = node.delete_unused_images().await;
+    assert_eq!(report.error(), None);
+    let used = in_use(&report);
+    assert!(
+        [DEAD, RUNNING]
+            .iter()
+            .all(|name| used.iter().any(|used| used == name)),
+        "{used:?}"
+    );
+    let mut removed: Vec<String> = report
+        .plan
+        .actions
+        .iter()
+        .map(|Action::Remove { image, .. }| image.name().to_owned())
+        .collect();
+    removed.sort();
+    removed
+}
+
+/// Under pressure all unused images go. The image of sandboxes is one of them, for this runtime does not pin it.
+pub(crate) async fn the_image_of_sandboxes_goes_unless_it_is_kept(host: &Host) {
+    import(host).await;
+    let web = pod("web");
+    let sandbox = host.sandbox(&web, 0).await;
+    host.run(&sandbox, "running", 0, RUNNING, &RUNS).await;
+    host.ended(&sandbox, "dead", 0, DEAD).await;
+
+    let runtime = client().await;
+    let listed = runtime.images().await.expect("it answers");
+    assert!(
+        listed.iter().all(|image| !image.pinned),
+        "1.6 pins nothing: {listed:?}"
+    );
+    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let pods = Known::all([(&web, PodState::LIVING)]);
+    let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
+    let plain = World {
+        runtime: &runtime,
+        logs: None,
+        pods: &pods,
+        clock: &clock,
+    };
+    let unused = [FIRST, NEVER, SECOND, THIRD];
+    let removed = async |world, version, dry_run| delete_unused(world, &clock, version, dry_run).await;
+    let (old, new) = ("1.28.0", "1.36.0");
+    let with_pause = [FIRST, NEVER, PAUSE, SECOND, THIRD];
+    // A kubelet protects the image that it is configured with, up to 1.28; later ones trust the runtime.
+    assert_eq!(removed(plain, old, true).await, unused);
+    assert_eq!(removed(plain, new, true).await, with_pause);
+    let keeping = World {
+        runtime: &kept,
+        ..plain
+    };
+    assert_eq!(removed(keeping, new, true).await, unused);
+    assert_eq!(removed(keeping, new, false).await, unused);
+    assert_eq!(host.image_names().await, [DEAD, PAUSE, RUNNING]);
+    assert_eq!(removed(keeping, new, false).await, [""; 0]);
+    host.sandbox(&pod("next"), 0).await;
+
+    // Without it, the image goes from under a ready sandbox, and that sandbox runs on.
+    assert_eq!(removed(plain, new, false).await, [PAUSE]);
+    assert_eq!(host.image_names().await, [DEAD, RUNNING]);
+    assert_eq!(host.sandboxes_left().await, ["next#0 ready", "web#0 ready"]);
+}

@@ -1,0 +1,114 @@
+//! CRI as it stands on the wire, past the client under test: what the runtime says, and what it is asked to run.
+
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::UnixStream;
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    codegen::http::uri::PathAndQuery,
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+
+use crate::daemon::SOCKET;
+
+/// Messages of the calls that a collector makes.
+pub(crate) mod cri {
+    #![allow(
+        dead_code,
+        missing_docs,
+        unnameable_types,
+        unreachable_pub,
+        unused_qualifications,
+        clippy::all,
+        clippy::exhaustive_enums,
+        clippy::exhaustive_structs,
+        clippy::use_self,
+        reason = "generated"
+    )]
+    include!("../generated/server.rs");
+}
+
+/// Messages of the calls that start sandboxes and containers.
+pub(crate) mod build {
+    #![allow(
+        dead_code,
+        missing_docs,
+        unnameable_types,
+        unreachable_pub,
+        unused_qualifications,
+        clippy::all,
+        clippy::exhaustive_enums,
+        clippy::exhaustive_structs,
+        clippy::use_self,
+        reason = "generated"
+    )]
+    include!("../generated/build.rs");
+}
+
+/// A connection to the daemon; after a restart it connects anew.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw(Channel);
+
+impl Raw {
+    pub(crate) fn new() -> Self {
+        let connect = |_| async { UnixStream::connect(SOCKET).await.map(TokioIo::new) };
+        let endpoint = Endpoint::from_static("http://containerd").timeout(Duration::from_secs(60));
+        Self(endpoint.connect_with_connector_lazy(tower::service_fn(connect)))
+    }
+
+    /// Makes a call of the runtime service.
+    pub(crate) async fn runtime<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        self.call("RuntimeService", method, request).await
+    }
+
+    /// Makes a call of the image service.
+    pub(crate) async fn images<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        self.call("ImageService", method, request).await
+    }
+
+    async fn call<Q, A>(&self, service: &str, method: &str, request: Q) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut client = Grpc::new(self.0.clone());
+        let ready = client.ready().await;
+        ready.map_err(|error| Status::unavailable(error.to_string()))?;
+        let path = PathAndQuery::try_from(format!("/runtime.v1.{service}/{method}"));
+        let path = path.expect("names of methods make a path");
+        let answer = client.unary(Request::new(request), path, ProstCodec::<Q, A>::default());
+        Ok(answer.await?.into_inner())
+    }
+
+    pub(crate) async fn containers(&self) -> Vec<cri::Container> {
+        let answer: Result<cri::ListContainersResponse, _> = self
+            .runtime("ListContainers", cri::ListContainersRequest {})
+            .await;
+        answer.expect("the daemon answers").containers
+    }
+
+    pub(crate) async fn sandboxes(&self) -> Vec<cri::PodSandbox> {
+        let answer: Result<cri::ListPodSandboxResponse, _> = self
+            .runtime("ListPodSandbox", cri::ListPodSandboxRequest {})
+            .await;
+        answer.expect("the daemon answers").items
+    }
+
+    pub(crate) async fn listed_images(&self) -> Vec<cri::Image> {
+        let answer: Result<cri::ListImagesResponse, _> =
+            self.images("ListImages", cri::ListImagesRequest {}).await;
+        answer.expect("the daemon answers").images
+    }
+}

@@ -1,0 +1,226 @@
+//! What is read of the answers about one thing: a container, an image, the runtime's health, its file systems.
+
+use std::{path::Path, sync::Arc};
+
+use kubegc_core::{
+    Runtime, RuntimeError,
+    node_facts::{ContainerState, FileSystem},
+};
+use kubegc_cri::{CriRuntime, Options};
+
+use crate::{
+    convert::spec,
+    server::{Act, Rule, Server},
+    tables::{Tables, Told, image},
+    wire,
+};
+
+#[tokio::test]
+async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
+    let mount = |image: Option<&str>| wire::Mount {
+        container_path: "/data".to_owned(),
+        image: image.map(|image| spec(image, "kata")),
+    };
+    let status = wire::ContainerStatus {
+        id: "c1".to_owned(),
+        state: 2,
+        mounts: vec![
+            mount(None),
+            mount(Some("sha256:data")),
+            mount(Some("")),
+            mount(Some("sha256:more")),
+        ],
+        log_path: "/var/log/pods/shop_web-0_uid-0/web/2.log".to_owned(),
+        ..wire::ContainerStatus::default()
+    };
+    let server = Server::start(Told::new(Tables {
+        images: vec![
+            wire::Image {
+                repo_tags: vec!["pause:3.9".to_owned()],
+                ..image("sha256:pause")
+            },
+            image(""),
+        ],
+        ..Tables::default()
+    }));
+    server.backend.tables().statuses = [("c1".to_owned(), Some(status)), ("silent".to_owned(), None)].into();
+    let runtime = server.connect().await;
+    let status = runtime
+        .container_status("c1")
+        .await
+        .expect("answered")
+        .expect("told");
+    assert_eq!(status.state, ContainerState::Exited);
+    assert_eq!(&*status.log_path, "/var/log/pods/shop_web-0_uid-0/web/2.log");
+    assert_eq!(
+        status.image_volumes,
+        [Arc::from("sha256:data"), Arc::from("sha256:more")]
+    );
+    assert_eq!(runtime.container_status("silent").await, Ok(None));
+    assert_eq!(
+        runtime.container_status("gone").await,
+        Err(RuntimeError::NotFound)
+    );
+
+    assert_eq!(
+        runtime.image_id("pause:3.9").await,
+        Ok(Some("sha256:pause".into()))
+    );
+    assert_eq!(runtime.image_id("other:1").await, Ok(None));
+    // The image without an id answers to the empty reference.
+    let half = "ImageStatus: half an answer: image : id is missing";
+    assert_eq!(runtime.image_id("").await, Err(RuntimeError::refused(half)));
+    server.script([Rule::always("ImageStatus", Act::Vanish)]);
+    assert_eq!(runtime.image_id("pause:3.9").await, Ok(None));
+}
+
+#[tokio::test]
+async fn health_and_the_image_of_sandboxes_are_told() {
+    let server = Server::start(Told::default());
+    let runtime = server.connect().await;
+    assert_eq!(
+        runtime.status().await,
+        Err(RuntimeError::refused("Status: half an answer: status is missing"))
+    );
+    let condition = |kind: &str, status| wire::RuntimeCondition {
+        r#type: kind.to_owned(),
+        status,
+        reason: "NetworkPluginNotReady".to_owned(),
+        message: "no network".to_owned(),
+    };
+    for (ready, config, image) in [
+        (
+            true,
+            Some(r#"{"sandboxImage":"registry.k8s.io/pause:3.6"}"#),
+            Some("registry.k8s.io/pause:3.6"),
+        ),
+        (false, Some("not JSON"), None),
+        (true, None, None),
+    ] {
+        server.backend.tables().status = wire::StatusResponse {
+            status: Some(wire::RuntimeStatus {
+                conditions: vec![
+                    condition("NetworkReady", !ready),
+                    condition("RuntimeReady", ready),
+                ],
+            }),
+            info: config
+                .iter()
+                .map(|config| ("config".to_owned(), (*config).to_owned()))
+                .collect(),
+        };
+        let status = runtime.status().await.expect("told");
+        assert_eq!(status.is_ready(), ready);
+        assert_eq!(status.sandbox_image.as_deref(), image);
+        let network = &status.conditions[0];
+        assert_eq!(
+            (&*network.kind, network.status, &*network.message),
+            ("NetworkReady", !ready, "no network")
+        );
+    }
+}
+
+/// A file system that the runtime names.
+fn usage(mountpoint: &str, used: Option<u64>) -> wire::FilesystemUsage {
+    wire::FilesystemUsage {
+        fs_id: Some(wire::FilesystemIdentifier {
+            mountpoint: mountpoint.to_owned(),
+        }),
+        used_bytes: used.map(|value| wire::UInt64Value { value }),
+        inodes_used: Some(wire::UInt64Value { value: 3 }),
+        ..wire::FilesystemUsage::default()
+    }
+}
+
+/// What the system says of a folder, leaving out what changes from one moment to the next.
+fn steady(folder: &Path) -> (Option<u64>, Option<u64>) {
+    let found = rustix::fs::statvfs(folder).expect("it is there");
+    (Some(found.f_blocks * found.f_frsize), Some(found.f_files))
+}
+
+#[tokio::test]
+async fn split_file_systems_are_told_apart_and_measured_where_they_are() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let images = folder.path().join("images");
+    std::fs::create_dir(&images).expect("writable");
+    let text = images.to_str().expect("UTF-8");
+    let server = Server::start(Told::new(Tables {
+        file_systems: wire::ImageFsInfoResponse {
+            image_filesystems: vec![usage(text, Some(700)), usage("/nowhere", None)],
+            container_filesystems: vec![usage("/proc", Some(0)), wire::FilesystemUsage::default()],
+        },
+        ..Tables::default()
+    }));
+    let runtime = server.connect().await;
+    let told = runtime.file_systems().await.expect("told");
+    let [first, nowhere] = &told.images[..] else {
+        panic!("{told:?}")
+    };
+    let [proc, nameless] = &told.containers[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(&*first.mountpoint, text);
+    assert_eq!(
+        (first.file_system.capacity_bytes, first.file_system.inodes),
+        steady(&images)
+    );
+    assert!(first.file_system.available_bytes <= first.file_system.capacity_bytes);
+    assert!(first.file_system.available_bytes.is_some() && first.file_system.inodes_free.is_some());
+    assert_eq!(first.file_system.used_bytes, Some(700));
+    // N5.1: what cannot be looked at has neither capacity nor free bytes.
+    assert_eq!(
+        (&*nowhere.mountpoint, nowhere.file_system),
+        ("/nowhere", FileSystem::default())
+    );
+    assert_eq!(
+        (&*nameless.mountpoint, nameless.file_system),
+        ("", FileSystem::default())
+    );
+    assert_eq!(proc.file_system.capacity_bytes, Some(0), "it has no blocks");
+
+    let first = runtime.image_file_system().await.expect("told");
+    assert_eq!(
+        (first.capacity_bytes, first.used_bytes),
+        (steady(&images).0, Some(700))
+    );
+    server.backend.tables().file_systems.image_filesystems.clear();
+    assert_eq!(
+        runtime.image_file_system().await,
+        Err(RuntimeError::refused("imageFs information is unavailable"))
+    );
+}
+
+#[tokio::test]
+async fn file_systems_of_the_host_are_looked_for_below_its_root() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    std::fs::create_dir(folder.path().join("images")).expect("writable");
+    let server = Server::start(Told::new(Tables {
+        file_systems: wire::ImageFsInfoResponse {
+            image_filesystems: vec![
+                usage("/images", None),
+                usage("//images", None),
+                usage("images", None),
+            ],
+            container_filesystems: Vec::new(),
+        },
+        ..Tables::default()
+    }));
+    let mut options = Options::default();
+    options.host_root = folder.path().into();
+    let runtime = CriRuntime::connect(&server.endpoint(), options)
+        .await
+        .expect("it speaks CRI v1");
+    let told = runtime.file_systems().await.expect("told");
+    let known: Vec<_> = told
+        .images
+        .iter()
+        .map(|found| found.file_system.capacity_bytes.is_some())
+        .collect();
+    assert_eq!(
+        known,
+        [true, true, false],
+        "a path that is not absolute says nothing"
+    );
+    let elsewhere = server.connect().await.image_file_system().await.expect("told");
+    assert_eq!(elsewhere, FileSystem::default());
+}

@@ -1,0 +1,395 @@
+//! Single calls: what goes over the wire, what errors mean, and what a client survives.
+
+use std::{fmt::Debug, sync::Arc};
+
+use kubegc_core::{Runtime, RuntimeError};
+use kubegc_cri::CriRuntime;
+use tokio::sync::Notify;
+use tonic::Code;
+
+use crate::{
+    convert::spec,
+    server::{Act, Call, Rule, Server},
+    tables::{Tables, Told, container, image, sandbox},
+    wire,
+};
+
+/// A runtime with one of each.
+fn small() -> Server<Told> {
+    let status = wire::ContainerStatus {
+        id: "c".to_owned(),
+        state: 2,
+        ..wire::ContainerStatus::default()
+    };
+    Server::start(Told::new(Tables {
+        containers: vec![container("c")],
+        sandboxes: vec![sandbox("s")],
+        images: vec![image("i")],
+        statuses: [("c".to_owned(), Some(status))].into(),
+        ..Tables::default()
+    }))
+}
+
+/// The calls that change something, by CRI's names.
+const WRITES: [&str; 5] = [
+    "StopContainer",
+    "RemoveContainer",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+    "RemoveImage",
+];
+
+/// Performs one of [`WRITES`] on what [`small`] has.
+async fn write(runtime: &CriRuntime, method: &str) -> Result<(), RuntimeError> {
+    let [container, sandbox, image] = ["c", "s", "i"];
+    match method {
+        "StopPodSandbox" | "RemovePodSandbox" => write_to(runtime, method, sandbox).await,
+        "RemoveImage" => write_to(runtime, method, image).await,
+        _ => write_to(runtime, method, container).await,
+    }
+}
+
+/// Performs one of [`WRITES`] on this id.
+async fn write_to(runtime: &CriRuntime, method: &str, id: &str) -> Result<(), RuntimeError> {
+    match method {
+        "StopContainer" => runtime.stop_container(id, 30).await,
+        "RemoveContainer" => runtime.remove_container(id).await,
+        "StopPodSandbox" => runtime.stop_sandbox(id).await,
+        "RemovePodSandbox" => runtime.remove_sandbox(id).await,
+        "RemoveImage" => runtime.remove_image(id, "").await,
+        other => panic!("{other} changes nothing"),
+    }
+}
+
+#[tokio::test]
+async fn without_an_id_nothing_is_sent() {
+    let server = small();
+    let runtime = server.connect().await;
+    for method in WRITES {
+        let refused = RuntimeError::refused(format!("{method}: the id is empty"));
+        assert_eq!(write_to(&runtime, method, "").await, Err(refused));
+    }
+    assert_eq!(server.take_calls(), []);
+}
+
+/// The calls that only read, by CRI's names.
+const READS: [&str; 7] = [
+    "ListContainers",
+    "ListPodSandbox",
+    "ListImages",
+    "ImageFsInfo",
+    "ContainerStatus",
+    "ImageStatus",
+    "Status",
+];
+
+/// Performs one of [`READS`]; what fails.
+async fn read(runtime: &CriRuntime, method: &str) -> Option<RuntimeError> {
+    match method {
+        "ListContainers" => runtime.containers().await.err(),
+        "ListPodSandbox" => runtime.sandboxes().await.err(),
+        "ListImages" => runtime.images().await.err(),
+        "ImageFsInfo" => runtime.image_file_system().await.err(),
+        "ContainerStatus" => runtime.container_status("c").await.err(),
+        "ImageStatus" => runtime.image_id("i").await.err(),
+        "Status" => runtime.status().await.err(),
+        other => panic!("{other} is not read"),
+    }
+}
+
+#[tokio::test]
+async fn requests_say_what_the_kubelet_says_and_when_they_must_be_done() {
+    let server = small();
+    let runtime = server.connect().await;
+    for method in READS {
+        drop(read(&runtime, method).await);
+    }
+    runtime
+        .remove_image("i", "kata")
+        .await
+        .expect("there is none of this handler");
+    for method in WRITES {
+        write(&runtime, method).await.expect("done");
+    }
+    runtime
+        .stop_container("c", u32::MAX)
+        .await
+        .expect("there is none any more");
+    let within = |grpc_timeout: &str, method, request: &dyn Debug| Call {
+        method,
+        request: format!("{request:?}"),
+        grpc_timeout: grpc_timeout.to_owned(),
+    };
+    let call = |method, request: &dyn Debug| within("120000m", method, request);
+    let id = || "c".to_owned();
+    assert_eq!(
+        server.take_calls(),
+        [
+            // Nothing is filtered: what a filter leaves out would count as absent.
+            call("ListContainers", &wire::ListContainersRequest {}),
+            call("ListPodSandbox", &wire::ListPodSandboxRequest {}),
+            call("ListImages", &wire::ListImagesRequest {}),
+            call("ImageFsInfo", &wire::ImageFsInfoRequest {}),
+            call(
+                "ContainerStatus",
+                &wire::ContainerStatusRequest {
+                    container_id: id(),
+                    verbose: false
+                }
+            ),
+            call(
+                "ImageStatus",
+                &wire::ImageStatusRequest {
+                    image: Some(spec("i", "")),
+                    verbose: false
+                }
+            ),
+            call("Status", &wire::StatusRequest { verbose: true }),
+            call(
+                "RemoveImage",
+                &wire::RemoveImageRequest {
+                    image: Some(spec("i", "kata"))
+                }
+            ),
+            within(
+                "150000m",
+                "StopContainer",
+                &wire::StopContainerRequest {
+                    container_id: id(),
+                    timeout: 30
+                }
+            ),
+            call(
+                "RemoveContainer",
+                &wire::RemoveContainerRequest { container_id: id() }
+            ),
+            call(
+                "StopPodSandbox",
+                &wire::StopPodSandboxRequest {
+                    pod_sandbox_id: "s".to_owned()
+                }
+            ),
+            call(
+                "RemovePodSandbox",
+                &wire::RemovePodSandboxRequest {
+                    pod_sandbox_id: "s".to_owned()
+                }
+            ),
+            call(
+                "RemoveImage",
+                &wire::RemoveImageRequest {
+                    image: Some(spec("i", ""))
+                }
+            ),
+            within(
+                "71582790M",
+                "StopContainer",
+                &wire::StopContainerRequest {
+                    container_id: id(),
+                    timeout: i64::from(u32::MAX)
+                }
+            ),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn errors_of_reads_say_that_nothing_changed_and_those_of_writes_that_something_may_have() {
+    let server = small();
+    let runtime = server.connect().await;
+    for (code, name, sure) in [
+        (Code::InvalidArgument, "InvalidArgument", true),
+        (Code::PermissionDenied, "PermissionDenied", true),
+        (Code::Unauthenticated, "Unauthenticated", true),
+        (Code::FailedPrecondition, "FailedPrecondition", false),
+        (Code::Unavailable, "Unavailable", false),
+        (Code::DeadlineExceeded, "DeadlineExceeded", false),
+        (Code::Cancelled, "Canceled", false),
+        (Code::Unknown, "Unknown", false),
+        (Code::Internal, "Internal", false),
+        (Code::ResourceExhausted, "ResourceExhausted", false),
+        (Code::Aborted, "Aborted", false),
+        (Code::OutOfRange, "OutOfRange", false),
+        (Code::DataLoss, "DataLoss", false),
+        (Code::AlreadyExists, "AlreadyExists", false),
+    ] {
+        server.script([Rule::always("*", Act::Fail(code, "the disk is on fire"))]);
+        let text = format!("rpc error: code = {name} desc = the disk is on fire");
+        for method in READS {
+            assert_eq!(
+                read(&runtime, method).await,
+                Some(RuntimeError::refused(&*text)),
+                "{method}"
+            );
+        }
+        for method in WRITES {
+            let expected = if sure {
+                RuntimeError::refused(&*text)
+            } else {
+                RuntimeError::unknown(&*text)
+            };
+            assert_eq!(write(&runtime, method).await, Err(expected), "{method}");
+        }
+    }
+    server.script([Rule::always(
+        "*",
+        Act::Fail(Code::Unimplemented, "unknown method"),
+    )]);
+    for operation in READS {
+        assert_eq!(
+            read(&runtime, operation).await,
+            Some(RuntimeError::NotSupported { operation })
+        );
+    }
+    for operation in WRITES {
+        assert_eq!(
+            write(&runtime, operation).await,
+            Err(RuntimeError::NotSupported { operation })
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_gone_already_is_stopped_and_removed_and_has_no_status() {
+    let server = small();
+    let runtime = server.connect().await;
+    let tables = || server.backend.tables();
+    tables().containers.clear();
+    tables().sandboxes.clear();
+    tables().images.clear();
+    tables().statuses.clear();
+    for method in WRITES {
+        assert_eq!(write(&runtime, method).await, Ok(()), "{method}");
+    }
+    assert_eq!(runtime.container_status("c").await, Err(RuntimeError::NotFound));
+    assert_eq!(runtime.image_id("i").await, Ok(None));
+    // A listing that is not found is no listing.
+    server.script([Rule::always(
+        "ListContainers",
+        Act::Fail(Code::NotFound, "nothing"),
+    )]);
+    assert_eq!(runtime.containers().await, Err(RuntimeError::NotFound));
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_leaves_writes_open_and_the_next_call_opens_it_again() {
+    for act in [Act::Cut, Act::CutAfter] {
+        for method in WRITES.into_iter().chain(READS) {
+            let server = small();
+            let runtime = server.connect().await;
+            server.script([Rule::once(method, 0, act.clone())]);
+            let is_write = WRITES.contains(&method);
+            let error = if is_write {
+                write(&runtime, method).await.err()
+            } else {
+                read(&runtime, method).await
+            };
+            let message = match error {
+                Some(RuntimeError::Unknown { message }) if is_write => message,
+                Some(RuntimeError::Refused { message }) if !is_write => message,
+                other => panic!("{method}: {other:?}"),
+            };
+            let start = "rpc error: code = Unavailable desc = connection lost: ";
+            assert!(
+                message.starts_with(start) && message.len() > start.len(),
+                "{method}: {message}"
+            );
+            assert!(runtime.containers().await.is_ok(), "{method}");
+            if is_write {
+                assert_eq!(write(&runtime, method).await, Ok(()), "{method}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_dies_is_told_and_reached_again_when_it_is_back() {
+    let mut server = small();
+    let runtime = server.connect().await;
+    for _ in 0..3 {
+        server.die().await;
+        // Until the broken connection is noticed the first call may find it lost, not refused.
+        drop(runtime.containers().await);
+        let text = |why: &str| {
+            format!(
+                "rpc error: code = Unavailable desc = connection error: {}: {why}",
+                server.path().display()
+            )
+        };
+        let nobody = text("connection refused: nobody listens; start the runtime that left the socket");
+        for method in READS {
+            assert_eq!(
+                read(&runtime, method).await,
+                Some(RuntimeError::refused(&*nobody)),
+                "{method}"
+            );
+        }
+        // The call was never sent: it surely changed nothing.
+        for method in WRITES {
+            assert_eq!(
+                write(&runtime, method).await,
+                Err(RuntimeError::refused(&*nobody)),
+                "{method}"
+            );
+        }
+        server.clear();
+        let missing = text("no such file: start the runtime, or name the socket that it listens on");
+        assert_eq!(
+            write(&runtime, "RemoveImage").await,
+            Err(RuntimeError::refused(missing))
+        );
+        server.restart();
+        let containers = runtime.containers().await.expect("it is back");
+        assert_eq!(containers.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_leaves_the_client_usable_and_the_runtime_may_have_done_it() {
+    let server = small();
+    let runtime = server.connect().await;
+    let until = Arc::new(Notify::new());
+    server.script([Rule::once("RemoveContainer", 0, Act::Hold(Arc::clone(&until)))]);
+    tokio::select! {
+        biased;
+        done = runtime.remove_container("c") => panic!("held, but {done:?}"),
+        () = server.called("RemoveContainer") => {}
+    }
+    assert_eq!(runtime.containers().await.expect("listed").len(), 1);
+    until.notify_one();
+    assert_eq!(
+        runtime.remove_container("c").await,
+        Ok(()),
+        "whether or not the dropped call did it"
+    );
+    assert_eq!(runtime.containers().await.expect("listed").len(), 0);
+    // As often as it is dropped, before it is sent too.
+    for turns in 0..50 {
+        let mut call = runtime.images();
+        for _ in 0..turns {
+            let turn = async {
+                tokio::select! { biased; _ = &mut call => true, () = tokio::task::yield_now() => false }
+            };
+            if turn.await {
+                break;
+            }
+        }
+    }
+    assert_eq!(runtime.images().await.expect("listed").len(), 1);
+}
+
+#[tokio::test]
+async fn clones_share_a_runtime_and_calls_go_side_by_side() {
+    let server = small();
+    let runtime = server.connect().await;
+    let until = Arc::new(Notify::new());
+    server.script([Rule::once("ListContainers", 0, Act::Hold(Arc::clone(&until)))]);
+    let held = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.containers().await }
+    });
+    server.called("ListContainers").await;
+    assert_eq!(runtime.sandboxes().await.expect("not held up").len(), 1);
+    until.notify_one();
+    assert_eq!(held.await.expect("no panic").expect("listed").len(), 1);
+}

@@ -1,0 +1,506 @@
+//! What connecting finds out: the socket, who listens, and whether it speaks CRI v1.
+
+use std::{
+    fs,
+    os::unix::net::{UnixDatagram, UnixListener as StdListener},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use kubegc_core::{Runtime, RuntimeError};
+use kubegc_cri::{ConnectError, CriRuntime, Endpoint, Options};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixListener,
+};
+use tonic::Code;
+
+use crate::{
+    server::{Act, Call, Rule, Server, Serves},
+    tables::{Tables, Told, version},
+    wire,
+};
+
+/// Why connecting fails.
+async fn failure(endpoint: &Endpoint, options: Options) -> ConnectError {
+    match CriRuntime::connect(endpoint, options).await {
+        Ok(connected) => panic!("connected to {}", connected.version()),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_cannot_be_opened_is_told_with_its_path_and_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("file"), "").expect("writable");
+    fs::create_dir(at("folder")).expect("writable");
+    drop(StdListener::bind(at("left")).expect("free"));
+    let _datagrams = UnixDatagram::bind(at("datagrams")).expect("free");
+    std::os::unix::fs::symlink(at("gone"), at("dangling")).expect("writable");
+
+    let no_socket = |path: &Path| ConnectError::NoSocket { path: path.into() };
+    let not_a_socket = |path: &Path| ConnectError::NotASocket { path: path.into() };
+    let nobody = |path: &Path| ConnectError::NobodyListens { path: path.into() };
+    let failed = |message: &str| {
+        let message = message.to_owned();
+        move |path: &Path| ConnectError::Failed {
+            path: path.into(),
+            message: message.clone(),
+        }
+    };
+    type Expected<'a> = &'a dyn Fn(&Path) -> ConnectError;
+    let wrong_type = failed("Protocol wrong type for socket (os error 91)");
+    let too_long = failed("path must be shorter than SUN_LEN");
+    let long = "x".repeat(200);
+    let cases: [(&str, Expected<'_>, &str); 8] = [
+        (
+            "missing",
+            &no_socket,
+            ": no such file: start the runtime, or name the socket that it listens on",
+        ),
+        (
+            "missing/runtime.sock",
+            &no_socket,
+            ": no such file: start the runtime, or name the socket that it listens on",
+        ),
+        (
+            "file/runtime.sock",
+            &no_socket,
+            ": no such file: start the runtime, or name the socket that it listens on",
+        ),
+        (
+            "dangling",
+            &no_socket,
+            ": no such file: start the runtime, or name the socket that it listens on",
+        ),
+        (
+            "file",
+            &not_a_socket,
+            ": not a socket: name the socket that the runtime listens on",
+        ),
+        (
+            "folder",
+            &not_a_socket,
+            ": not a socket: name the socket that the runtime listens on",
+        ),
+        (
+            "left",
+            &nobody,
+            ": connection refused: nobody listens; start the runtime that left the socket",
+        ),
+        (
+            "datagrams",
+            &wrong_type,
+            ": cannot be opened: Protocol wrong type for socket (os error 91)",
+        ),
+    ];
+    for (name, expected, text) in cases {
+        let path = at(name);
+        let error = failure(&Endpoint::unix(&path), Options::default()).await;
+        assert_eq!(error, expected(&path), "{name}");
+        assert_eq!(error.to_string(), format!("{}{text}", path.display()));
+    }
+    let path = at(&long);
+    assert_eq!(
+        failure(&Endpoint::unix(&path), Options::default()).await,
+        too_long(&path)
+    );
+}
+
+/// Whether the tests run as somebody who may enter everything.
+fn is_privileged(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let closed = folder.join("closed");
+    fs::create_dir(&closed).expect("writable");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).expect("ours");
+    fs::read_dir(&closed).is_ok()
+}
+
+#[tokio::test]
+async fn a_socket_that_may_not_be_entered_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("runtime.sock");
+    let _listener = StdListener::bind(&path).expect("free");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).expect("ours");
+    if is_privileged(folder.path()) {
+        #[expect(clippy::print_stderr, reason = "a skipped case is told")]
+        {
+            eprintln!("SKIPPED: permissions do not bind whoever runs this test");
+        }
+        return;
+    }
+    let error = failure(&Endpoint::unix(&path), Options::default()).await;
+    assert_eq!(error, ConnectError::Permission { path: path.clone() });
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: permission denied: run as root, or as a member of the socket's group",
+            path.display()
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_and_says_nothing_is_given_up_after_the_connect_timeout() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("runtime.sock");
+    let _never_accepts = UnixListener::bind(&path).expect("free");
+    let began = tokio::time::Instant::now();
+    let mut options = Options::default();
+    options.connect_timeout = Duration::from_secs(7);
+    let error = failure(&Endpoint::unix(&path), options).await;
+    let waited = Duration::from_secs(7);
+    assert_eq!(
+        error,
+        ConnectError::Timeout {
+            path: path.clone(),
+            waited
+        }
+    );
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: no answer within 7s: see whether the runtime hangs, or wait longer",
+            path.display()
+        )
+    );
+    let passed = began.elapsed();
+    assert!(
+        passed >= waited && passed < waited + Duration::from_secs(1),
+        "{passed:?}"
+    );
+}
+
+#[tokio::test]
+async fn whoever_speaks_another_protocol_is_told_as_such() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("web.sock");
+    let listener = UnixListener::bind(&path).expect("free");
+    let serving = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut some = [0; 16];
+            // What it says and whether anybody hears it decide nothing.
+            let _read = stream.read(&mut some).await;
+            let _wrote = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let error = failure(&Endpoint::unix(&path), Options::default()).await;
+    let ConnectError::Handshake {
+        path: told,
+        operation: "Version",
+        message,
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!(told, &path);
+    assert!(
+        message.starts_with("rpc error: code = Unavailable desc = connection lost: "),
+        "{message}"
+    );
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: Version failed; see whether a container runtime listens there and is well: {message}",
+            path.display()
+        )
+    );
+    serving.abort();
+}
+
+#[tokio::test]
+async fn the_handshake_asks_for_the_version_as_the_kubelet_does_and_for_images() {
+    let server = Server::start(Told::default());
+    let connected = CriRuntime::connect(&server.endpoint(), Options::default())
+        .await
+        .expect("it speaks CRI v1");
+    assert_eq!(connected.version().to_string(), "containerd 1.7.2 (CRI v1)");
+    let call = |method, request: &dyn std::fmt::Debug, grpc_timeout: &str| Call {
+        method,
+        request: format!("{request:?}"),
+        grpc_timeout: grpc_timeout.to_owned(),
+    };
+    let version = wire::VersionRequest {
+        version: "0.1.0".to_owned(),
+    };
+    assert_eq!(
+        server.take_calls(),
+        [
+            call("Version", &version, "10000000u"),
+            call("ImageFsInfo", &wire::ImageFsInfoRequest {}, "120000m"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_runtime_that_tells_half_of_its_version_is_refused() {
+    let whole = version("cri-o", "1.30.1", "v1");
+    for (field, told) in [
+        (
+            "version",
+            wire::VersionResponse {
+                version: String::new(),
+                ..whole.clone()
+            },
+        ),
+        (
+            "runtime_name",
+            wire::VersionResponse {
+                runtime_name: String::new(),
+                ..whole.clone()
+            },
+        ),
+        (
+            "runtime_version",
+            wire::VersionResponse {
+                runtime_version: String::new(),
+                ..whole.clone()
+            },
+        ),
+        (
+            "runtime_api_version",
+            wire::VersionResponse {
+                runtime_api_version: String::new(),
+                ..whole.clone()
+            },
+        ),
+    ] {
+        let server = Server::start(Told::new(Tables {
+            version: told,
+            ..Tables::default()
+        }));
+        let error = failure(&server.endpoint(), Options::default()).await;
+        let ConnectError::HalfAnswer {
+            path,
+            field: told,
+            version,
+        } = &error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!((path, *told), (&server.path(), field));
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{}: half an answer: Version does not tell {field} ({version:?})",
+                server.path().display()
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not() {
+    for (api, speaks) in [
+        ("v1", true),
+        ("1.41.0", true),
+        ("v1alpha2", false),
+        ("v2", false),
+        ("v1alpha1", false),
+    ] {
+        let tables = Tables {
+            version: version("some", "3.1", api),
+            ..Tables::default()
+        };
+        let server = Server::start(Told::new(tables));
+        let connected = CriRuntime::connect(&server.endpoint(), Options::default()).await;
+        assert_eq!(connected.is_ok(), speaks, "{api}");
+        if let Err(error) = connected {
+            assert!(matches!(error, ConnectError::WrongVersion { .. }), "{error:?}");
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "{}: some 3.1 (CRI {api}) does not speak CRI v1, which is needed",
+                    server.path().display()
+                )
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_service_is_named() {
+    const WHY: &str = "the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin disabled, or this another daemon's socket";
+    // As containerd without its CRI plugin says it.
+    let server = Server::start(Told::default());
+    server.script([Rule::always(
+        "Version",
+        Act::Fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService"),
+    )]);
+    let error = failure(&server.endpoint(), Options::default()).await;
+    assert_eq!(
+        error,
+        ConnectError::WrongApi {
+            path: server.path(),
+            service: "runtime.v1.RuntimeService",
+            message: "unknown service runtime.v1.RuntimeService".to_owned(),
+        }
+    );
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: does not serve runtime.v1.RuntimeService (unknown service runtime.v1.RuntimeService): {WHY}",
+            server.path().display()
+        )
+    );
+    // In earnest: one of the services is not there.
+    for (serves, missing) in [
+        (Serves::ImagesOnly, "runtime.v1.RuntimeService"),
+        (Serves::RuntimeOnly, "runtime.v1.ImageService"),
+    ] {
+        let server = Server::serving(serves, Told::default());
+        let error = failure(&server.endpoint(), Options::default()).await;
+        let expected = ConnectError::WrongApi {
+            path: server.path(),
+            service: missing,
+            message: "unimplemented".to_owned(),
+        };
+        assert_eq!(error, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_image_service_that_reports_an_error_is_one_and_one_that_goes_away_is_told_when_used() {
+    let server = Server::start(Told::default());
+    server.script([
+        Rule::once("ImageFsInfo", 0, Act::Fail(Code::Unknown, "no statistics yet")),
+        Rule::always(
+            "ListImages",
+            Act::Fail(Code::Unimplemented, "unknown service runtime.v1.ImageService"),
+        ),
+    ]);
+    let runtime = server.connect().await;
+    let error = runtime.images().await.expect_err("not served any more");
+    assert_eq!(
+        error,
+        RuntimeError::NotSupported {
+            operation: "ListImages"
+        }
+    );
+    assert_eq!(error.to_string(), "ListImages is not supported by this runtime");
+}
+
+#[tokio::test]
+async fn other_errors_of_the_handshake_are_told_as_they_are() {
+    let server = Server::start(Told::default());
+    for (method, act, text) in [
+        (
+            "Version",
+            Act::Fail(Code::Unavailable, "still starting"),
+            "Version failed; see whether a container runtime listens there and is well: rpc error: code = Unavailable desc = still starting",
+        ),
+        (
+            "Version",
+            Act::Fail(Code::Unknown, "server is not initialized yet"),
+            "Version failed; see whether a container runtime listens there and is well: rpc error: code = Unknown desc = server is not initialized yet",
+        ),
+    ] {
+        server.script([Rule::always(method, act)]);
+        let error = failure(&server.endpoint(), Options::default()).await;
+        assert_eq!(error.to_string(), format!("{}: {text}", server.path().display()));
+    }
+    server.script([Rule::always("ImageFsInfo", Act::Cut)]);
+    let error = failure(&server.endpoint(), Options::default()).await;
+    let start = format!(
+        "{}: ImageFsInfo failed; see whether a container runtime listens there and is well: rpc error: code = Unavailable desc = connection lost: ",
+        server.path().display()
+    );
+    assert!(error.to_string().starts_with(&start), "{error}");
+}
+
+#[tokio::test]
+async fn images_can_be_asked_for_elsewhere() {
+    let tables = |id: &str| Tables {
+        images: vec![wire::Image {
+            id: id.to_owned(),
+            ..wire::Image::default()
+        }],
+        ..Tables::default()
+    };
+    let runtime = Server::serving(Serves::RuntimeOnly, Told::new(tables("here")));
+    let images = Server::serving(Serves::ImagesOnly, Told::new(tables("there")));
+    let mut options = Options::default();
+    options.image_endpoint = Some(images.endpoint());
+    let connected = CriRuntime::connect(&runtime.endpoint(), options.clone())
+        .await
+        .expect("both serve");
+    let listed = connected.images().await.expect("listed");
+    assert_eq!(
+        listed.iter().map(|image| &*image.id).collect::<Vec<_>>(),
+        ["there"]
+    );
+    assert!(connected.containers().await.is_ok());
+    assert_eq!(runtime.take_methods(), ["Version", "ListContainers"]);
+    assert_eq!(images.take_methods(), ["ImageFsInfo", "ListImages"]);
+
+    let missing = runtime.folder().join("images.sock");
+    options.image_endpoint = Some(Endpoint::unix(&missing));
+    let error = failure(&runtime.endpoint(), options).await;
+    assert_eq!(error, ConnectError::NoSocket { path: missing });
+}
+
+#[tokio::test]
+async fn the_only_runtime_among_known_sockets_is_found() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let missing = Endpoint::unix(folder.path().join("missing.sock"));
+    let containerd = Server::start(Told::default());
+    let disabled = Server::serving(Serves::ImagesOnly, Told::default());
+    let link = Endpoint::unix(folder.path().join("link.sock"));
+    std::os::unix::fs::symlink(containerd.path(), link.path()).expect("writable");
+    let crio = Server::start(Told::new(Tables {
+        version: version("cri-o", "1.30.1", "v1"),
+        ..Tables::default()
+    }));
+
+    let among = [
+        missing.clone(),
+        disabled.endpoint(),
+        link.clone(),
+        containerd.endpoint(),
+    ];
+    let (endpoint, connected) = CriRuntime::detect_among(&among, Options::default())
+        .await
+        .expect("one, by two names");
+    assert_eq!((endpoint, &*connected.version().name), (link, "containerd"));
+
+    let among = [containerd.endpoint(), missing.clone(), crio.endpoint()];
+    let error = CriRuntime::detect_among(&among, Options::default())
+        .await
+        .expect_err("two");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "several container runtimes found, name the one that is meant: {} (containerd 1.7.2 (CRI v1)), {} (cri-o 1.30.1 (CRI v1)).",
+            containerd.endpoint(),
+            crio.endpoint()
+        )
+    );
+
+    let error = CriRuntime::detect_among(&[missing.clone(), disabled.endpoint()], Options::default())
+        .await
+        .expect_err("none");
+    let ConnectError::NoRuntime { tried } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(tried.len(), 2);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no container runtime found; tried:\n  {}\n  {}",
+            tried[0], tried[1]
+        )
+    );
+    assert_eq!(
+        tried[0],
+        ConnectError::NoSocket {
+            path: PathBuf::from(missing.path())
+        }
+    );
+    assert!(
+        matches!(tried[1], ConnectError::WrongApi { .. }),
+        "{:?}",
+        tried[1]
+    );
+}

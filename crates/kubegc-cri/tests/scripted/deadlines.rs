@@ -1,0 +1,96 @@
+//! Calls that are not answered in time. The clock is stopped once the runtime has the call, so that hours pass at once.
+
+use std::time::Duration;
+
+use kubegc_core::{Runtime, RuntimeError};
+use kubegc_cri::{CriRuntime, Options};
+use tokio::time::Instant;
+
+use crate::{
+    server::{Act, Rule, Server},
+    tables::{Tables, Told, container},
+};
+
+/// What a late call says.
+const LATE: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+
+/// A runtime that answers nothing after the handshake, and a client.
+async fn silent(request_timeout: Duration) -> (Server<Told>, CriRuntime) {
+    let tables = Tables {
+        containers: vec![container("c")],
+        ..Tables::default()
+    };
+    let server = Server::start(Told::new(tables));
+    let mut options = Options::default();
+    options.request_timeout = request_timeout;
+    let runtime = CriRuntime::connect(&server.endpoint(), options)
+        .await
+        .expect("it speaks CRI v1");
+    server.take_calls();
+    server.script([Rule::always("*", Act::Hang)]);
+    (server, runtime)
+}
+
+/// The result of a call, and how long it took by the clock of tokio, which stands still but for timers once the runtime has the call.
+async fn late<T>(server: &Server<Told>, method: &str, call: impl Future<Output = T>) -> (T, Duration) {
+    let began = Instant::now();
+    let stopping = async {
+        server.called(method).await;
+        tokio::time::pause();
+    };
+    let (result, ()) = tokio::join!(call, stopping);
+    let passed = began.elapsed();
+    tokio::time::resume();
+    server.take_calls();
+    (result, passed)
+}
+
+#[tokio::test]
+async fn a_missed_deadline_is_a_refused_read_and_an_open_write() {
+    let timeout = Duration::from_secs(120);
+    let (server, runtime) = silent(timeout).await;
+    let refused = || RuntimeError::refused(LATE);
+    let unknown = || RuntimeError::unknown(LATE);
+    let took = |passed: Duration, timeout: Duration| {
+        assert!(
+            passed >= timeout && passed < timeout + Duration::from_secs(60),
+            "{passed:?}"
+        );
+    };
+    let (result, passed) = late(&server, "ListContainers", runtime.containers()).await;
+    assert_eq!(result, Err(refused()));
+    took(passed, timeout);
+    let (result, passed) = late(&server, "ListImages", runtime.images()).await;
+    assert_eq!(result, Err(refused()));
+    took(passed, timeout);
+    let (result, passed) = late(&server, "RemoveImage", runtime.remove_image("i", "")).await;
+    assert_eq!(result, Err(unknown()));
+    took(passed, timeout);
+    // The grace comes on top, lest the deadline cut it short.
+    let (result, passed) = late(&server, "StopContainer", runtime.stop_container("c", 300)).await;
+    assert_eq!(result, Err(unknown()));
+    took(passed, Duration::from_secs(420));
+
+    server.script([]);
+    assert_eq!(
+        runtime
+            .containers()
+            .await
+            .expect("the client is still good")
+            .len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn the_time_that_is_set_is_the_time_that_is_waited() {
+    for timeout in [Duration::from_secs(10), Duration::from_secs(3_600)] {
+        let (server, runtime) = silent(timeout).await;
+        let (result, passed) = late(&server, "StopPodSandbox", runtime.stop_sandbox("s")).await;
+        assert_eq!(result, Err(RuntimeError::unknown(LATE)));
+        assert!(
+            passed >= timeout && passed < timeout + Duration::from_secs(60),
+            "{passed:?}"
+        );
+    }
+}

@@ -1,0 +1,423 @@
+//! What is read of listings, statuses and file systems: odd ones, half ones, large ones.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    Runtime, RuntimeError, Timestamp,
+    node_facts::{ContainerState, SandboxState},
+};
+use kubegc_cri::{CriRuntime, Options};
+
+use crate::{
+    convert::spec,
+    server::Server,
+    tables::{Tables, Told, container, image, sandbox},
+    warnings::Warnings,
+    wire,
+};
+
+/// A runtime that lists these.
+fn listing(
+    containers: Vec<wire::Container>,
+    sandboxes: Vec<wire::PodSandbox>,
+    images: Vec<wire::Image>,
+) -> Server<Told> {
+    Server::start(Told::new(Tables {
+        containers,
+        sandboxes,
+        images,
+        ..Tables::default()
+    }))
+}
+
+#[tokio::test]
+async fn pins_and_runtime_handlers_are_told_and_one_id_under_two_handlers_is_two_images() {
+    let images = vec![
+        wire::Image {
+            pinned: true,
+            repo_tags: vec!["registry.k8s.io/pause:3.9".to_owned()],
+            ..image("sha256:pause")
+        },
+        wire::Image {
+            spec: Some(spec("", "runc")),
+            ..image("sha256:web")
+        },
+        wire::Image {
+            spec: Some(spec("", "kata")),
+            size: 9,
+            ..image("sha256:web")
+        },
+    ];
+    let containers = vec![wire::Container {
+        image: Some(spec("web:1", "kata")),
+        image_id: "sha256:web".to_owned(),
+        ..container("c1")
+    }];
+    let server = listing(containers, Vec::new(), images);
+    let runtime = server.connect().await;
+    let images = runtime.images().await.expect("listed");
+    let told: Vec<_> = images
+        .iter()
+        .map(|image| {
+            (
+                &*image.id,
+                &*image.runtime_handler,
+                image.size_bytes,
+                image.pinned,
+                image.name(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("sha256:pause", "", 5, true, "registry.k8s.io/pause:3.9"),
+            ("sha256:web", "runc", 5, false, "sha256:web"),
+            ("sha256:web", "kata", 9, false, "sha256:web"),
+        ]
+    );
+    let containers = runtime.containers().await.expect("listed");
+    let image = &containers[0].image;
+    assert_eq!(
+        (&*image.reference, &*image.id, &*image.runtime_handler),
+        ("sha256:aa", "sha256:web", "kata")
+    );
+    // Of two handlers' images, the one that is meant goes.
+    runtime.remove_image("sha256:web", "runc").await.expect("removed");
+    let left = runtime.images().await.expect("listed");
+    assert_eq!(
+        left.iter()
+            .map(|image| &*image.runtime_handler)
+            .collect::<Vec<_>>(),
+        ["", "kata"]
+    );
+}
+
+#[tokio::test]
+async fn placeholders_are_no_names() {
+    let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    let images = vec![wire::Image {
+        repo_tags: texts(&["<none>:<none>", "web:1", "web:<none>"]),
+        repo_digests: texts(&["<none>@<none>", "web@sha256:bb"]),
+        ..image("sha256:web")
+    }];
+    let server = listing(Vec::new(), Vec::new(), images);
+    let listed = server.connect().await.images().await.expect("listed");
+    assert_eq!(listed[0].tags, [Arc::from("web:1")]);
+    assert_eq!(listed[0].digests, [Arc::from("web@sha256:bb")]);
+}
+
+#[tokio::test]
+async fn states_that_cri_does_not_have_are_taken_with_care_and_told() {
+    let containers = (0..4).chain([17, -1]).map(|state| wire::Container {
+        state,
+        ..container(&format!("c{state}"))
+    });
+    let sandboxes = [0, 1, 9].map(|state| wire::PodSandbox {
+        state,
+        ..sandbox(&format!("s{state}"))
+    });
+    let server = listing(containers.collect(), sandboxes.to_vec(), Vec::new());
+    let status = wire::ContainerStatus {
+        state: 17,
+        ..wire::ContainerStatus::default()
+    };
+    server
+        .backend
+        .tables()
+        .statuses
+        .insert("c17".to_owned(), Some(status));
+    let runtime = server.connect().await;
+    let warnings = Warnings::default();
+    let _here = warnings.collect();
+    let containers = runtime.containers().await.expect("listed");
+    assert_eq!(
+        containers
+            .iter()
+            .map(|container| container.state)
+            .collect::<Vec<_>>(),
+        [
+            ContainerState::Created,
+            ContainerState::Running,
+            ContainerState::Exited,
+            ContainerState::Unknown,
+            ContainerState::Unknown,
+            ContainerState::Unknown,
+        ]
+    );
+    let sandboxes = runtime.sandboxes().await.expect("listed");
+    assert_eq!(
+        sandboxes.iter().map(|sandbox| sandbox.state).collect::<Vec<_>>(),
+        [SandboxState::Ready, SandboxState::NotReady, SandboxState::Ready]
+    );
+    let status = runtime
+        .container_status("c17")
+        .await
+        .expect("answered")
+        .expect("told");
+    assert_eq!(status.state, ContainerState::Unknown);
+    assert_eq!(
+        warnings.take(),
+        [
+            "no state of a container; taken as unknown entry=container web (c17) state=17",
+            "no state of a container; taken as unknown entry=container web (c-1) state=-1",
+            "no state of a sandbox; taken as ready entry=sandbox web-0 (s9) state=9",
+            "no state of a container; taken as unknown entry=container ? state=17",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn times_of_creation_are_taken_as_they_are_told() {
+    let times = [i64::MIN, -1, 0, 1, i64::MAX];
+    let containers = times.map(|created_at| wire::Container {
+        created_at,
+        ..container(&format!("c{created_at}"))
+    });
+    let sandboxes = times.map(|created_at| wire::PodSandbox {
+        created_at,
+        ..sandbox(&format!("s{created_at}"))
+    });
+    let server = listing(containers.to_vec(), sandboxes.to_vec(), Vec::new());
+    let runtime = server.connect().await;
+    let expected = times.map(Timestamp::from_nanos);
+    let containers = runtime.containers().await.expect("listed");
+    assert_eq!(
+        containers
+            .iter()
+            .map(|container| container.created_at)
+            .collect::<Vec<_>>(),
+        expected
+    );
+    let sandboxes = runtime.sandboxes().await.expect("listed");
+    assert_eq!(
+        sandboxes
+            .iter()
+            .map(|sandbox| sandbox.created_at)
+            .collect::<Vec<_>>(),
+        expected
+    );
+}
+
+/// The labels that name a pod.
+fn pod_labels(uid: &str) -> BTreeMap<String, String> {
+    [("uid", uid), ("name", "web-0"), ("namespace", "shop")]
+        .map(|(key, value)| (format!("io.kubernetes.pod.{key}"), value.to_owned()))
+        .into()
+}
+
+#[tokio::test]
+async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_else_labels() {
+    let containers = vec![
+        wire::Container {
+            labels: pod_labels("uid-1"),
+            ..container("labelled")
+        },
+        container("bare"),
+        wire::Container {
+            metadata: None,
+            ..container("nameless")
+        },
+    ];
+    let sandboxes = vec![
+        wire::PodSandbox {
+            labels: pod_labels("another"),
+            ..sandbox("both")
+        },
+        sandbox("label-less"),
+        wire::PodSandbox {
+            metadata: None,
+            labels: pod_labels("uid-2"),
+            ..sandbox("labels-only")
+        },
+        wire::PodSandbox {
+            metadata: Some(wire::PodSandboxMetadata::default()),
+            labels: pod_labels("uid-3"),
+            ..sandbox("empty-metadata")
+        },
+    ];
+    let server = listing(containers, sandboxes, Vec::new());
+    let runtime = server.connect().await;
+    let containers = runtime.containers().await.expect("listed");
+    let told: Vec<_> = containers
+        .iter()
+        .map(|container| {
+            (
+                container.name.as_deref(),
+                container.attempt,
+                container.pod.uid.text().to_string(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some("web"), 2, "uid-1".to_owned()),
+            (Some("web"), 2, String::new()),
+            (None, 0, String::new()),
+        ]
+    );
+    let sandboxes = runtime.sandboxes().await.expect("listed");
+    let told: Vec<_> = sandboxes
+        .iter()
+        .map(|sandbox| {
+            (
+                sandbox.pod.uid.text().to_string(),
+                &*sandbox.pod.name,
+                sandbox.attempt,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("uid-0".to_owned(), "web-0", 1),
+            ("uid-0".to_owned(), "web-0", 1),
+            ("uid-2".to_owned(), "web-0", 0),
+            (String::new(), "", 0),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
+    let half = |text: &str| Some(RuntimeError::refused(text));
+    let whole = || container("whole");
+    for (broken, expected) in [
+        (
+            wire::Container {
+                id: String::new(),
+                ..container("")
+            },
+            "ListContainers: half an answer: container web (?): id is missing",
+        ),
+        (
+            wire::Container {
+                pod_sandbox_id: String::new(),
+                ..container("0123456789abcdef")
+            },
+            "ListContainers: half an answer: container web (0123456789abc): pod_sandbox_id is missing",
+        ),
+        (
+            wire::Container {
+                image_ref: String::new(),
+                metadata: None,
+                ..container("c1")
+            },
+            "ListContainers: half an answer: container c1: image_ref is missing",
+        ),
+        (
+            wire::Container {
+                created_at: 8,
+                ..whole()
+            },
+            "ListContainers: half an answer: container web (whole): id is listed twice, differently",
+        ),
+    ] {
+        let server = listing(vec![whole(), broken], Vec::new(), Vec::new());
+        assert_eq!(server.connect().await.containers().await.err(), half(expected));
+    }
+    for (broken, expected) in [
+        (
+            wire::PodSandbox {
+                id: String::new(),
+                ..sandbox("")
+            },
+            "ListPodSandbox: half an answer: sandbox web-0 (?): id is missing",
+        ),
+        (
+            wire::PodSandbox {
+                metadata: None,
+                ..sandbox("s1")
+            },
+            "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, and no label names the pod",
+        ),
+        (
+            wire::PodSandbox {
+                state: 1,
+                ..sandbox("whole")
+            },
+            "ListPodSandbox: half an answer: sandbox web-0 (whole): id is listed twice, differently",
+        ),
+    ] {
+        let server = listing(Vec::new(), vec![sandbox("whole"), broken], Vec::new());
+        assert_eq!(server.connect().await.sandboxes().await.err(), half(expected));
+    }
+    for (broken, expected) in [
+        (
+            wire::Image {
+                repo_tags: vec!["web:1".to_owned()],
+                ..image("")
+            },
+            "ListImages: half an answer: image web:1: id is missing",
+        ),
+        (image(""), "ListImages: half an answer: image ?: id is missing"),
+        (
+            wire::Image {
+                pinned: true,
+                ..image("sha256:whole")
+            },
+            "ListImages: half an answer: image whole: id is listed twice, differently",
+        ),
+    ] {
+        let server = listing(Vec::new(), Vec::new(), vec![image("sha256:whole"), broken]);
+        assert_eq!(server.connect().await.images().await.err(), half(expected));
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_stands_there_twice_alike_counts_once() {
+    let server = listing(
+        vec![container("c"), container("d"), container("c")],
+        vec![sandbox("s"), sandbox("s")],
+        vec![image("i"), image("i")],
+    );
+    let runtime = server.connect().await;
+    let containers = runtime.containers().await.expect("listed");
+    assert_eq!(
+        containers
+            .iter()
+            .map(|container| &*container.id)
+            .collect::<Vec<_>>(),
+        ["c", "d"]
+    );
+    assert_eq!(runtime.sandboxes().await.expect("listed").len(), 1);
+    assert_eq!(runtime.images().await.expect("listed").len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_listing_is_read_and_one_beyond_the_limit_is_an_error() {
+    let annotations: BTreeMap<_, _> = [("note".to_owned(), "x".repeat(10_000))].into();
+    let wordy = |index: usize| wire::Container {
+        annotations: annotations.clone(),
+        ..container(&format!("c{index}"))
+    };
+    let server = listing((0..600).map(wordy).collect(), Vec::new(), Vec::new());
+    let runtime = server.connect().await;
+    assert_eq!(
+        runtime.containers().await.expect("6 MB are no problem").len(),
+        600
+    );
+    server.backend.tables().containers.extend((600..1_700).map(wordy));
+    let error = runtime.containers().await.expect_err("17 MB are too much");
+    let RuntimeError::Refused { message } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(
+        message.starts_with(
+            "rpc error: code = OutOfRange desc = Error, decoded message length too large: found 17"
+        ) && message.ends_with("bytes, the limit is: 16777216 bytes"),
+        "{message}"
+    );
+    let mut options = Options::default();
+    options.message_bytes_max = 32 * 1024 * 1024;
+    let roomy = CriRuntime::connect(&server.endpoint(), options)
+        .await
+        .expect("it speaks CRI v1");
+    assert_eq!(roomy.containers().await.expect("32 MiB are allowed").len(), 1_700);
+    assert_eq!(
+        runtime.images().await.map(|images| images.len()),
+        Ok(0),
+        "the connection is still good"
+    );
+}

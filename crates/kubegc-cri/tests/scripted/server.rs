@@ -1,0 +1,396 @@
+//! A runtime behind a real socket: a backend that answers, and a script of what goes wrong in front of it.
+
+use std::{
+    fmt::Debug,
+    net::Shutdown,
+    os::unix::net::UnixStream as StdStream,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use kubegc_cri::{CriRuntime, Endpoint, Options};
+use tempfile::TempDir;
+use tokio::{
+    net::UnixListener,
+    sync::Notify,
+    task::{AbortHandle, JoinSet},
+};
+use tonic::{Code, Request, Response, Status, async_trait, codegen::tokio_stream};
+
+use crate::wire::{
+    self, image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer,
+};
+
+/// Whoever answers, as long as the script lets it.
+#[async_trait]
+pub(crate) trait Backend: Send + Sync + 'static {
+    async fn version(&self) -> Result<wire::VersionResponse, Status>;
+    async fn status(&self) -> Result<wire::StatusResponse, Status>;
+    async fn sandboxes(&self) -> Result<Vec<wire::PodSandbox>, Status>;
+    async fn containers(&self) -> Result<Vec<wire::Container>, Status>;
+    async fn images(&self) -> Result<Vec<wire::Image>, Status>;
+    async fn image(&self, reference: &str) -> Result<Option<wire::Image>, Status>;
+    async fn container_status(&self, id: &str) -> Result<Option<wire::ContainerStatus>, Status>;
+    async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status>;
+    async fn stop_container(&self, id: &str, seconds: i64) -> Result<(), Status>;
+    async fn remove_container(&self, id: &str) -> Result<(), Status>;
+    async fn stop_sandbox(&self, id: &str) -> Result<(), Status>;
+    async fn remove_sandbox(&self, id: &str) -> Result<(), Status>;
+    async fn remove_image(&self, image: wire::ImageSpec) -> Result<(), Status>;
+}
+
+/// What goes wrong with a call.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// It is answered with an error and not carried out.
+    Fail(Code, &'static str),
+    /// It is not carried out, and the connection is cut.
+    Cut,
+    /// It is carried out, and the connection is cut before the answer.
+    CutAfter,
+    /// What it asks to be removed is removed by somebody else just before, so that it is not found.
+    Vanish,
+    /// It is never answered.
+    Hang,
+    /// It is answered when the test says so.
+    Hold(Arc<Notify>),
+}
+
+/// Calls of a method that go wrong. `method` may be `*`.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) method: &'static str,
+    /// How many that fit pass before.
+    pub(crate) skip: usize,
+    /// How many go wrong then.
+    pub(crate) times: usize,
+    pub(crate) act: Act,
+}
+
+impl Rule {
+    /// All calls of a method go wrong.
+    pub(crate) fn always(method: &'static str, act: Act) -> Self {
+        let times = usize::MAX;
+        Self {
+            method,
+            skip: 0,
+            times,
+            act,
+        }
+    }
+
+    /// The call after this many goes wrong, and no other.
+    pub(crate) fn once(method: &'static str, skip: usize, act: Act) -> Self {
+        Self {
+            method,
+            skip,
+            times: 1,
+            act,
+        }
+    }
+}
+
+/// A call as it came over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) method: &'static str,
+    /// The message, as its type prints it.
+    pub(crate) request: String,
+    /// The header `grpc-timeout`.
+    pub(crate) grpc_timeout: String,
+}
+
+/// What the handlers share.
+#[derive(Default)]
+struct Desk {
+    rules: Mutex<Vec<Rule>>,
+    calls: Mutex<Vec<Call>>,
+    /// A second handle of every connection, to cut it by.
+    connections: Mutex<Vec<StdStream>>,
+    called: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds this")
+}
+
+impl Desk {
+    fn cut(&self) {
+        for connection in lock(&self.connections).drain(..) {
+            // One that the client has closed cannot be shut down again.
+            drop(connection.shutdown(Shutdown::Both));
+        }
+    }
+
+    /// What goes wrong with this call.
+    fn turn(&self, method: &'static str) -> Option<Act> {
+        let mut rules = lock(&self.rules);
+        let mut fitting = rules
+            .iter_mut()
+            .filter(|rule| rule.method == method || rule.method == "*");
+        fitting.find_map(|rule| {
+            if rule.skip > 0 {
+                rule.skip -= 1;
+                return None;
+            }
+            rule.times = rule.times.checked_sub(1)?;
+            Some(rule.act.clone())
+        })
+    }
+}
+
+/// The handlers: the desk in front, the backend behind.
+struct Front<B> {
+    desk: Arc<Desk>,
+    backend: Arc<B>,
+}
+
+impl<B> Clone for Front<B> {
+    fn clone(&self) -> Self {
+        Self {
+            desk: Arc::clone(&self.desk),
+            backend: Arc::clone(&self.backend),
+        }
+    }
+}
+
+impl<B> Front<B> {
+    async fn answer<Q: Debug, A>(
+        &self,
+        method: &'static str,
+        request: &Request<Q>,
+        perform: impl Future<Output = Result<A, Status>>,
+    ) -> Result<Response<A>, Status> {
+        let timeout = request.metadata().get("grpc-timeout");
+        lock(&self.desk.calls).push(Call {
+            method,
+            request: format!("{:?}", request.get_ref()),
+            grpc_timeout: timeout
+                .map_or("", |text| text.to_str().expect("ASCII"))
+                .to_owned(),
+        });
+        self.desk.called.notify_waiters();
+        match self.desk.turn(method) {
+            None => {}
+            Some(Act::Fail(code, message)) => return Err(Status::new(code, message)),
+            Some(Act::Hang) => return std::future::pending().await,
+            Some(Act::Hold(until)) => until.notified().await,
+            Some(Act::Vanish) => {
+                let _by_another = perform.await;
+                return Err(Status::not_found("an error occurred: not found"));
+            }
+            Some(Act::Cut) => {
+                self.desk.cut();
+                return std::future::pending().await;
+            }
+            Some(Act::CutAfter) => {
+                let _lost = perform.await;
+                self.desk.cut();
+                return std::future::pending().await;
+            }
+        }
+        perform.await.map(Response::new)
+    }
+}
+
+/// Answers of the two services. Each method: its name, its message, its answer, and who gives it.
+macro_rules! serve {
+    ($service:path { $($method:ident $name:literal $request:ident $response:ident: |$backend:ident, $message:ident| $answer:expr;)* }) => {
+        #[async_trait]
+        impl<B: Backend> $service for Front<B> {
+            $(
+                async fn $method(
+                    &self,
+                    request: Request<wire::$request>,
+                ) -> Result<Response<wire::$response>, Status> {
+                    let ($backend, $message) = (&self.backend, request.get_ref().clone());
+                    let answer = async move { let _ = &$message; Ok($answer) };
+                    self.answer($name, &request, answer).await
+                }
+            )*
+        }
+    };
+}
+
+serve!(wire::runtime_service_server::RuntimeService {
+    version "Version" VersionRequest VersionResponse: |backend, message| backend.version().await?;
+    status "Status" StatusRequest StatusResponse: |backend, message| backend.status().await?;
+    list_pod_sandbox "ListPodSandbox" ListPodSandboxRequest ListPodSandboxResponse: |backend, message|
+        wire::ListPodSandboxResponse { items: backend.sandboxes().await? };
+    stop_pod_sandbox "StopPodSandbox" StopPodSandboxRequest StopPodSandboxResponse: |backend, message| {
+        backend.stop_sandbox(&message.pod_sandbox_id).await?;
+        wire::StopPodSandboxResponse {}
+    };
+    remove_pod_sandbox "RemovePodSandbox" RemovePodSandboxRequest RemovePodSandboxResponse: |backend, message| {
+        backend.remove_sandbox(&message.pod_sandbox_id).await?;
+        wire::RemovePodSandboxResponse {}
+    };
+    list_containers "ListContainers" ListContainersRequest ListContainersResponse: |backend, message|
+        wire::ListContainersResponse { containers: backend.containers().await? };
+    container_status "ContainerStatus" ContainerStatusRequest ContainerStatusResponse: |backend, message|
+        wire::ContainerStatusResponse { status: backend.container_status(&message.container_id).await? };
+    stop_container "StopContainer" StopContainerRequest StopContainerResponse: |backend, message| {
+        backend.stop_container(&message.container_id, message.timeout).await?;
+        wire::StopContainerResponse {}
+    };
+    remove_container "RemoveContainer" RemoveContainerRequest RemoveContainerResponse: |backend, message| {
+        backend.remove_container(&message.container_id).await?;
+        wire::RemoveContainerResponse {}
+    };
+});
+
+serve!(wire::image_service_server::ImageService {
+    list_images "ListImages" ListImagesRequest ListImagesResponse: |backend, message|
+        wire::ListImagesResponse { images: backend.images().await? };
+    image_status "ImageStatus" ImageStatusRequest ImageStatusResponse: |backend, message|
+        wire::ImageStatusResponse { image: backend.image(&message.image.unwrap_or_default().image).await? };
+    remove_image "RemoveImage" RemoveImageRequest RemoveImageResponse: |backend, message| {
+        backend.remove_image(message.image.unwrap_or_default()).await?;
+        wire::RemoveImageResponse {}
+    };
+    image_fs_info "ImageFsInfo" ImageFsInfoRequest ImageFsInfoResponse: |backend, message| backend.file_systems().await?;
+});
+
+/// Which services a runtime has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Serves {
+    Both,
+    RuntimeOnly,
+    ImagesOnly,
+}
+
+/// A runtime that listens on a socket in a folder of its own, until it is stopped or dropped.
+pub(crate) struct Server<B> {
+    pub(crate) backend: Arc<B>,
+    folder: TempDir,
+    front: Front<B>,
+    serves: Serves,
+    listening: Option<AbortHandle>,
+}
+
+impl<B: Backend> Server<B> {
+    pub(crate) fn start(backend: B) -> Self {
+        Self::serving(Serves::Both, backend)
+    }
+
+    pub(crate) fn serving(serves: Serves, backend: B) -> Self {
+        let backend = Arc::new(backend);
+        let front = Front {
+            desk: Arc::default(),
+            backend: Arc::clone(&backend),
+        };
+        let mut server = Self {
+            backend,
+            folder: tempfile::tempdir().expect("a folder can be made"),
+            front,
+            serves,
+            listening: None,
+        };
+        server.restart();
+        server
+    }
+
+    /// Listens, on the same path as before.
+    pub(crate) fn restart(&mut self) {
+        let listener = UnixListener::bind(self.path()).expect("the path is free");
+        let (front, serves) = (self.front.clone(), self.serves);
+        let accepting = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let stream = stream.into_std().expect("registered");
+                lock(&front.desk.connections).push(stream.try_clone().expect("handles are left"));
+                let stream = tokio::net::UnixStream::from_std(stream).expect("not blocking");
+                let runtime =
+                    (serves != Serves::ImagesOnly).then(|| RuntimeServiceServer::new(front.clone()));
+                let images = (serves != Serves::RuntimeOnly).then(|| ImageServiceServer::new(front.clone()));
+                let router = tonic::transport::Server::builder()
+                    .add_optional_service(runtime)
+                    .add_optional_service(images);
+                let incoming = tokio_stream::once(Ok::<_, std::io::Error>(stream));
+                connections.spawn(router.serve_with_incoming(incoming));
+            }
+        });
+        self.listening = Some(accepting.abort_handle());
+    }
+
+    /// Dies as a killed process does: connections break, and the socket stays behind.
+    pub(crate) async fn die(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.abort();
+            // Ends: an aborted task is finished when it is scheduled next.
+            while !listening.is_finished() {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.front.desk.cut();
+    }
+
+    /// Removes the socket that a dead runtime left, as its next start does.
+    pub(crate) fn clear(&self) {
+        std::fs::remove_file(self.path()).expect("it is there");
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("runtime.sock")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::unix(self.path())
+    }
+
+    /// A client. The log of calls begins after its handshake.
+    pub(crate) async fn connect(&self) -> CriRuntime {
+        let runtime = CriRuntime::connect(&self.endpoint(), Options::default())
+            .await
+            .expect("it listens and speaks CRI v1");
+        self.take_calls();
+        runtime
+    }
+
+    /// What goes wrong from now on. Rules are looked at in order.
+    pub(crate) fn script(&self, rules: impl Into<Vec<Rule>>) {
+        *lock(&self.front.desk.rules) = rules.into();
+    }
+
+    pub(crate) fn take_calls(&self) -> Vec<Call> {
+        std::mem::take(&mut lock(&self.front.desk.calls))
+    }
+
+    /// The methods called since the log was taken.
+    pub(crate) fn take_methods(&self) -> Vec<&'static str> {
+        self.take_calls().iter().map(|call| call.method).collect()
+    }
+
+    /// Waits until a method was called.
+    pub(crate) async fn called(&self, method: &str) {
+        self.reached(method, 1).await;
+    }
+
+    /// Waits until a method was called this many times since the log was taken.
+    pub(crate) async fn reached(&self, method: &str, times: usize) {
+        loop {
+            let next = self.front.desk.called.notified();
+            let calls = lock(&self.front.desk.calls)
+                .iter()
+                .filter(|call| call.method == method)
+                .count();
+            if calls >= times {
+                return;
+            }
+            next.await;
+        }
+    }
+}
+
+impl<B> Drop for Server<B> {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.abort();
+        }
+        self.front.desk.cut();
+    }
+}

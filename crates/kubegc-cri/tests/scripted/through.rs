@@ -1,0 +1,420 @@
+//! The adapter changes no decision: a node collected through the socket ends as its twin that was collected directly.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    Runtime, Timestamp, Uid,
+    node_facts::{
+        Container, ContainerImage, ContainerState, Image, PodIdentity, Sandbox, SandboxState, label,
+    },
+};
+use kubegc_snapshot::{NodeDocument, NodeReader};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    convert,
+    server::Server,
+    sim::Simulated,
+    tables::{Tables, Told},
+    wire,
+    world::{Through, busy, collect, left},
+};
+
+#[tokio::test]
+async fn a_node_collected_through_the_socket_ends_as_its_twin() {
+    for release in ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"] {
+        let (sim, clock) = busy();
+        let twin = sim.fork(clock.clone());
+        let server = Server::start(Simulated(sim.clone()));
+        let runtime = server.connect().await;
+        let through = Through {
+            runtime: &runtime,
+            sim: &sim,
+        };
+        for pass in 0..2 {
+            let reports = collect(&through, &sim, &clock, release).await;
+            let direct = collect(&twin, &twin, &clock, release).await;
+            assert_eq!(reports, direct, "{release}, pass {pass}");
+            assert_eq!(sim.take_calls(), twin.take_calls(), "{release}, pass {pass}");
+        }
+        assert_eq!(left(&sim), left(&twin), "{release}");
+        assert_eq!(sim.violations(), twin.violations(), "{release}");
+        assert_eq!(sim.all_containers(), twin.all_containers(), "{release}");
+        assert_eq!(sim.all_images(), twin.all_images(), "{release}");
+    }
+}
+
+fn word() -> impl Strategy<Value = Arc<str>> {
+    "[a-z0-9:./-]{0,6}".prop_map(Arc::from)
+}
+
+fn some_word() -> impl Strategy<Value = Arc<str>> {
+    "[a-z0-9:./-]{1,6}".prop_map(Arc::from)
+}
+
+/// A uid: a UUID, another text, or none.
+fn uid() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}",
+        "[a-zA-Z0-9-]{0,6}"
+    ]
+}
+
+fn labels() -> impl Strategy<Value = BTreeMap<Arc<str>, Arc<str>>> {
+    let others = prop::collection::btree_map(word(), word(), 0..3);
+    let pod = prop::option::of((uid(), word(), word()));
+    (others, pod).prop_map(|(mut labels, pod)| {
+        if let Some((uid, namespace, name)) = pod {
+            labels.insert(label::POD_UID.into(), uid.into());
+            labels.insert(label::POD_NAMESPACE.into(), namespace);
+            labels.insert(label::POD_NAME.into(), name);
+        }
+        labels
+    })
+}
+
+fn container() -> impl Strategy<Value = Container> {
+    let state = prop_oneof![
+        Just(ContainerState::Created),
+        Just(ContainerState::Running),
+        Just(ContainerState::Exited),
+        Just(ContainerState::Unknown),
+    ];
+    let image = (some_word(), word(), word(), any::<bool>());
+    let name = prop::option::of((word(), any::<u32>()));
+    let told = (labels(), prop::collection::btree_map(word(), word(), 0..3));
+    (state, name, any::<i64>(), some_word(), image, told).prop_map(
+        |(state, name, nanos, sandbox_id, (image, other, runtime_handler, swap), (labels, annotations))| {
+            let (reference, id) = if swap { (other, image) } else { (image, other) };
+            Container {
+                state,
+                attempt: name.as_ref().map_or(0, |(_, attempt)| *attempt),
+                created_at: Timestamp::from_nanos(nanos),
+                name: name.map(|(name, _)| name),
+                pod: PodIdentity::from_labels(&labels),
+                id: Arc::default(),
+                sandbox_id,
+                image: ContainerImage {
+                    reference,
+                    id,
+                    runtime_handler,
+                },
+                labels,
+                annotations,
+            }
+        },
+    )
+}
+
+fn sandbox() -> impl Strategy<Value = Sandbox> {
+    let state = prop_oneof![Just(SandboxState::Ready), Just(SandboxState::NotReady)];
+    (state, uid(), word(), word(), any::<u32>(), any::<i64>(), labels()).prop_map(
+        |(state, uid, namespace, name, attempt, nanos, labels)| Sandbox {
+            id: Arc::default(),
+            pod: PodIdentity {
+                uid: Uid::new(&uid),
+                namespace,
+                name,
+            },
+            attempt,
+            state,
+            created_at: Timestamp::from_nanos(nanos),
+            labels,
+        },
+    )
+}
+
+fn image() -> impl Strategy<Value = Image> {
+    let names = || prop::collection::vec(some_word(), 0..3);
+    (word(), any::<u64>(), any::<bool>(), names(), names()).prop_map(
+        |(runtime_handler, size_bytes, pinned, tags, digests)| Image {
+            id: Arc::default(),
+            runtime_handler,
+            size_bytes,
+            pinned,
+            tags,
+            digests,
+        },
+    )
+}
+
+/// What a node has: the facts, each with an id of its own.
+fn facts() -> impl Strategy<Value = (Vec<Container>, Vec<Sandbox>, Vec<Image>)> {
+    let id = |kind: &str, index: usize| Arc::from(format!("{kind}-{index}"));
+    let containers = prop::collection::vec(container(), 0..5);
+    let sandboxes = prop::collection::vec(sandbox(), 0..5);
+    let images = prop::collection::vec(image(), 0..5);
+    (containers, sandboxes, images).prop_map(move |(mut containers, mut sandboxes, mut images)| {
+        for (index, container) in containers.iter_mut().enumerate() {
+            container.id = id("container", index);
+        }
+        for (index, sandbox) in sandboxes.iter_mut().enumerate() {
+            sandbox.id = id("sandbox", index);
+        }
+        for (index, image) in images.iter_mut().enumerate() {
+            image.id = id("image", index);
+        }
+        (containers, sandboxes, images)
+    })
+}
+
+/// What goes wrong with a message on its way.
+#[derive(Clone, Copy, Debug)]
+enum Flaw {
+    None,
+    NoId,
+    NoMetadata,
+    NoSandbox,
+    NoImage,
+    NoSpec,
+    Twice,
+    TwiceDifferently,
+    State(i32),
+    Placeholder,
+}
+
+fn flaw() -> impl Strategy<Value = (Flaw, usize)> {
+    let flaw = prop_oneof![
+        6 => Just(Flaw::None),
+        1 => Just(Flaw::NoId),
+        3 => Just(Flaw::NoMetadata),
+        1 => Just(Flaw::NoSandbox),
+        1 => Just(Flaw::NoImage),
+        1 => Just(Flaw::NoSpec),
+        1 => Just(Flaw::Twice),
+        1 => Just(Flaw::TwiceDifferently),
+        2 => any::<i32>().prop_map(Flaw::State),
+        1 => Just(Flaw::Placeholder),
+    ];
+    (flaw, 0_usize..5)
+}
+
+/// The messages of some facts, with a flaw in one of each kind.
+fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Flaw, usize)) -> Tables {
+    let mut tables = Tables {
+        containers: facts.0.iter().map(convert::container).collect(),
+        sandboxes: facts.1.iter().map(convert::sandbox).collect(),
+        images: facts.2.iter().map(convert::image).collect(),
+        ..Tables::default()
+    };
+    if let Some(container) = tables.containers.get_mut(index) {
+        match flaw {
+            Flaw::NoId => container.id.clear(),
+            Flaw::NoMetadata => container.metadata = None,
+            Flaw::NoSandbox => container.pod_sandbox_id.clear(),
+            Flaw::NoImage => {
+                container.image_ref.clear();
+                container.image_id.clear();
+            }
+            Flaw::NoSpec => container.image = None,
+            Flaw::State(state) => container.state = state,
+            Flaw::Twice | Flaw::TwiceDifferently => {
+                let mut again = container.clone();
+                again.created_at ^= i64::from(matches!(flaw, Flaw::TwiceDifferently));
+                tables.containers.push(again);
+            }
+            Flaw::None | Flaw::Placeholder => {}
+        }
+    }
+    if let Some(sandbox) = tables.sandboxes.get_mut(index) {
+        match flaw {
+            Flaw::NoId => sandbox.id.clear(),
+            Flaw::NoMetadata => sandbox.metadata = None,
+            Flaw::State(state) => sandbox.state = state,
+            Flaw::Twice | Flaw::TwiceDifferently => {
+                let mut again = sandbox.clone();
+                again.created_at ^= i64::from(matches!(flaw, Flaw::TwiceDifferently));
+                tables.sandboxes.push(again);
+            }
+            _ => {}
+        }
+    }
+    if let Some(image) = tables.images.get_mut(index) {
+        match flaw {
+            Flaw::NoId => image.id.clear(),
+            Flaw::NoSpec => image.spec = None,
+            Flaw::Placeholder => {
+                image.repo_tags.push("<none>:<none>".to_owned());
+                image.repo_digests.insert(0, "<none>@<none>".to_owned());
+            }
+            Flaw::Twice | Flaw::TwiceDifferently => {
+                let mut again = image.clone();
+                again.pinned ^= matches!(flaw, Flaw::TwiceDifferently);
+                tables.images.push(again);
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+/// Checks a property of what is read over the wire, over one connection.
+fn over_the_wire<S: Strategy>(
+    strategy: &S,
+    check: impl AsyncFn(&Server<Told>, &kubegc_cri::CriRuntime, S::Value) -> Result<(), TestCaseError>,
+) {
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    let (server, runtime) = tokio.block_on(async {
+        let server = Server::start(Told::default());
+        let runtime = server.connect().await;
+        (server, runtime)
+    });
+    let config = Config {
+        failure_persistence: None,
+        ..Config::with_cases(128)
+    };
+    let result =
+        TestRunner::new(config).run(strategy, |value| tokio.block_on(check(&server, &runtime, value)));
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}
+
+#[test]
+fn facts_that_are_written_are_the_facts_that_are_read() {
+    over_the_wire(&facts(), async |server, runtime, facts| {
+        *server.backend.tables() = flawed(&facts, (Flaw::None, 0));
+        let shared = |error| TestCaseError::fail(format!("{error}"));
+        let containers = runtime.containers().await.map_err(shared)?;
+        prop_assert_eq!(
+            containers.iter().map(|fact| &**fact).collect::<Vec<_>>(),
+            facts.0.iter().collect::<Vec<_>>()
+        );
+        let sandboxes = runtime.sandboxes().await.map_err(shared)?;
+        prop_assert_eq!(
+            sandboxes.iter().map(|fact| &**fact).collect::<Vec<_>>(),
+            facts.1.iter().collect::<Vec<_>>()
+        );
+        let images = runtime.images().await.map_err(shared)?;
+        prop_assert_eq!(
+            images.iter().map(|fact| &**fact).collect::<Vec<_>>(),
+            facts.2.iter().collect::<Vec<_>>()
+        );
+        Ok(())
+    });
+}
+
+/// Whether two readers agree: equal facts, or none from either.
+fn agree<T: std::fmt::Debug + PartialEq, E: std::fmt::Debug, F: std::fmt::Debug>(
+    live: Result<T, E>,
+    dumped: Result<T, F>,
+) -> Result<(), TestCaseError> {
+    match (live, dumped) {
+        (Ok(live), Ok(dumped)) => prop_assert_eq!(live, dumped),
+        (Err(_), Err(_)) => {}
+        (live, dumped) => prop_assert!(false, "live {:?}, dumped {:?}", live, dumped),
+    }
+    Ok(())
+}
+
+#[test]
+fn what_crictl_prints_of_an_answer_reads_as_the_answer_itself() {
+    over_the_wire(&(facts(), flaw()), async |server, runtime, (facts, flaw)| {
+        let tables = flawed(&facts, flaw);
+        let mut reader = NodeReader::new().containers_are_whole();
+        for (document, text) in [
+            (
+                NodeDocument::Containers,
+                json!({ "containers": tables.containers.iter().map(container_json).collect::<Vec<_>>() }),
+            ),
+            (
+                NodeDocument::Sandboxes,
+                json!({ "items": tables.sandboxes.iter().map(sandbox_json).collect::<Vec<_>>() }),
+            ),
+            (
+                NodeDocument::Images,
+                json!({ "images": tables.images.iter().map(image_json).collect::<Vec<_>>() }),
+            ),
+        ] {
+            let read = reader.read_as(document, "node.json", text.to_string().as_bytes());
+            read.map_err(|error| TestCaseError::fail(format!("{error}")))?;
+        }
+        let dumped = reader
+            .finish()
+            .map_err(|error| TestCaseError::fail(format!("{error}")))?;
+        *server.backend.tables() = tables;
+        agree(runtime.containers().await, dumped.inventory.containers)?;
+        agree(runtime.sandboxes().await, dumped.inventory.sandboxes)?;
+        agree(runtime.images().await, dumped.inventory.images)
+    });
+}
+
+/// The name of a state, or its number where it has none.
+fn state(names: &[&str], state: i32) -> Value {
+    let name = usize::try_from(state).ok().and_then(|state| names.get(state));
+    name.map_or_else(|| json!(state), |name| json!(name))
+}
+
+/// A map without the fields that are unset.
+fn without_unset(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
+
+fn spec_json(spec: &wire::ImageSpec) -> Value {
+    json!({
+        "image": spec.image,
+        "annotations": spec.annotations,
+        "userSpecifiedImage": spec.user_specified_image,
+        "runtimeHandler": spec.runtime_handler,
+    })
+}
+
+fn container_json(container: &wire::Container) -> Value {
+    const STATES: [&str; 4] = [
+        "CONTAINER_CREATED",
+        "CONTAINER_RUNNING",
+        "CONTAINER_EXITED",
+        "CONTAINER_UNKNOWN",
+    ];
+    without_unset(json!({
+        "id": container.id,
+        "podSandboxId": container.pod_sandbox_id,
+        "metadata": container.metadata.as_ref().map(|metadata| json!({ "name": metadata.name, "attempt": metadata.attempt })),
+        "image": container.image.as_ref().map(spec_json),
+        "imageRef": container.image_ref,
+        "state": state(&STATES, container.state),
+        "createdAt": container.created_at.to_string(),
+        "labels": container.labels,
+        "annotations": container.annotations,
+        "imageId": container.image_id,
+    }))
+}
+
+fn sandbox_json(sandbox: &wire::PodSandbox) -> Value {
+    without_unset(json!({
+        "id": sandbox.id,
+        "metadata": sandbox.metadata.as_ref().map(|metadata| json!({
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "namespace": metadata.namespace,
+            "attempt": metadata.attempt,
+        })),
+        "state": state(&["SANDBOX_READY", "SANDBOX_NOTREADY"], sandbox.state),
+        "createdAt": sandbox.created_at.to_string(),
+        "labels": sandbox.labels,
+        "annotations": sandbox.annotations,
+        "runtimeHandler": sandbox.runtime_handler,
+    }))
+}
+
+fn image_json(image: &wire::Image) -> Value {
+    without_unset(json!({
+        "id": image.id,
+        "repoTags": image.repo_tags,
+        "repoDigests": image.repo_digests,
+        "size": image.size.to_string(),
+        "username": "",
+        "spec": image.spec.as_ref().map(spec_json),
+        "pinned": image.pinned,
+    }))
+}
