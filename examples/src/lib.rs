@@ -1,6 +1,8 @@
 //! What the examples share: the bundled cluster, an online shop, with what is complete in its dump; one bundled node of it; and for simulated nodes
 //! the passing of time, a fortnight of work, and a plot.
 
+#[cfg(feature = "cri")]
+pub mod cri;
 pub mod fortnight;
 pub mod plot;
 pub mod simulated;

@@ -178,6 +178,17 @@ pub mod collecting_on_a_node {
     //!
     //! **Invariant.** The planners protect what must stay; a runtime does not. A real one removes a running container, and an image in use, when asked.
     //!
+    //! On a real node `kubegc-cri` is the runtime: containerd, CRI-O, or whatever else speaks CRI v1 on a unix socket. Around any runtime stand:
+    //!
+    //! | part | what it is for |
+    //! |---|---|
+    //! | [`driver::survey`](crate::node::driver::survey()) | all that the planners look at, asked for once: for a forecast or a dry run |
+    //! | [`driver::Approved`](crate::node::driver::Approved) | performs what somebody has seen and approved, and refuses whatever became garbage since |
+    //! | [`driver::KeepImages`](crate::node::driver::KeepImages) | keeps images that the runtime fails to pin, such as that of sandboxes |
+    //! | [`driver::ReadySandboxes`](crate::node::driver::ReadySandboxes) | pods are what runs: where nobody else knows |
+    //! | [`snapshot::PodManifests`](crate::snapshot::PodManifests) | pods are the static ones of a folder |
+    //! | [`snapshot::PodsFile`](crate::snapshot::PodsFile) | pods are those that a file lists |
+    //!
     //! What a node does next, when its disk is full, and what another policy would have done is asked of
     //! [`predict::node_forecast`](crate::predict::node_forecast) and [`predict::what_if`](crate::predict::what_if()).
 }

@@ -1,0 +1,61 @@
+//! What would the kubelet's collector remove from this machine's container runtime, in which order, and why?
+//!
+//! ```sh
+//! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_dry_run -- --pods ready-sandboxes --change imageGCHighThresholdPercent=60
+//! ```
+//!
+//! Lists what containerd, CRI-O or another runtime has, and forecasts. It asks, and touches nothing.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+use std::{error::Error, process::ExitCode};
+
+use clap::Parser;
+use kubegc::{
+    core::Clock as _,
+    predict::node::{Growth, NodeFrame, node_forecast},
+};
+use kubegc_examples::cri::NodeArguments;
+
+/// Says what would be collected on this machine, and touches nothing.
+#[derive(Parser)]
+#[command(after_help = "Exit codes: 0 forecast; 1 the runtime, a file or the settings cannot be read; 2 wrong usage.")]
+struct Arguments {
+    #[command(flatten)]
+    node: NodeArguments,
+    /// How fast the disk fills, such as 2GB/h or 500MB/d.
+    #[arg(long, value_name = "AMOUNT")]
+    growth: Option<Growth>,
+    /// Writes JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match run(&Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let node = arguments.node.open().await?;
+    eprintln!("{}", node.about);
+    let survey = node.driver(node.world()).survey().await;
+    if let Some(error) = &survey.pods_error {
+        eprintln!("note: {error}");
+    }
+    let frame = NodeFrame {
+        now: node.clock.now(),
+        growth_bytes_per_hour: arguments.growth.unwrap_or_default().bytes_per_hour,
+    };
+    let forecast = node_forecast(&survey.inventory, &node.policy, frame);
+    match arguments.json {
+        true => println!("{:#}", forecast.to_json()),
+        false => print!("{forecast}"),
+    }
+    Ok(())
+}
