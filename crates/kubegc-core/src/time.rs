@@ -48,6 +48,15 @@ impl Timestamp {
         Self(self.0.saturating_sub(nanos(earlier)))
     }
 
+    /// The point in time this much later; `None` where it lies beyond what can be told.
+    ///
+    /// For deadlines: a saturated one would come true at the end of time, which it must not.
+    #[must_use]
+    pub fn checked_add(self, later: Duration) -> Option<Self> {
+        let later = i64::try_from(later.as_nanos()).ok()?;
+        self.0.checked_add(later).map(Self)
+    }
+
     /// The time passed since `earlier`; zero where `earlier` is not earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
@@ -58,6 +67,13 @@ impl Timestamp {
     #[must_use]
     pub const fn truncate_to_secs(self) -> Self {
         Self::from_secs(self.as_secs())
+    }
+
+    /// The day in UTC.
+    #[must_use]
+    pub fn utc_date(self) -> Date {
+        let days = self.0.div_euclid(NANOS_PER_DAY);
+        Date(i32::try_from(days).expect("64-bit nanoseconds are less than 110,000 days away from the epoch"))
     }
 
     /// Reads an RFC 3339 date, as `metadata.deletionTimestamp` has it.
@@ -71,8 +87,100 @@ impl Timestamp {
     }
 }
 
+const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+
 fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A day of the Gregorian calendar in the years 0 to 9999, as labels write it: `2026-03-01`.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Timestamp, time::Date};
+/// let leap_day = Date::parse("2028-02-29").expect("2028 has one");
+/// assert_eq!(leap_day.next().to_string(), "2028-03-01");
+/// assert_eq!(leap_day.midnight(), Timestamp::parse("2028-02-29T00:00:00Z").ok());
+/// assert_eq!(Date::parse("2026-02-29"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Date(i32);
+
+impl Date {
+    /// The day with these numbers, where there is one in the years 0 to 9999.
+    #[must_use]
+    pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
+        let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let days_in_month = match month {
+            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+            4 | 6 | 9 | 11 => 30,
+            2 if is_leap => 29,
+            2 => 28,
+            _ => return None,
+        };
+        if year > 9999 || !(1..=days_in_month).contains(&day) {
+            return None;
+        }
+        // Years are counted from March, so that the leap day is the last of its year.
+        let (month, day) = (i32::from(month), i32::from(day));
+        let year = i32::from(year) - i32::from(month <= 2);
+        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        Some(Self(365 * year + leap_days + day_of_year - DAYS_TO_EPOCH))
+    }
+
+    /// Reads `YYYY-MM-DD`; `None` for every other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_shaped = text.len() == 10
+            && text.bytes().enumerate().all(|(at, byte)| match at {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            });
+        if !is_shaped {
+            return None;
+        }
+        let year = text.get(..4)?.parse().ok()?;
+        let month = text.get(5..7)?.parse().ok()?;
+        Self::new(year, month, text.get(8..)?.parse().ok()?)
+    }
+
+    /// Days since the first of January 1970.
+    #[must_use]
+    pub const fn days_since_epoch(self) -> i32 {
+        self.0
+    }
+
+    /// The day after.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// When the day begins in UTC; `None` where that lies beyond what a [`Timestamp`] can tell.
+    #[must_use]
+    pub fn midnight(self) -> Option<Timestamp> {
+        i64::from(self.0).checked_mul(NANOS_PER_DAY).map(Timestamp)
+    }
+}
+
+/// Days from the first of March of the year 0 to the epoch.
+const DAYS_TO_EPOCH: i32 = 719_468;
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The calendar repeats every 400 years, which are 146,097 days.
+        let days = self.0 + DAYS_TO_EPOCH;
+        let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = 400 * era + year_of_era + i32::from(month <= 2);
+        write!(f, "{year:04}-{month:02}-{day:02}")
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -110,6 +218,69 @@ mod tests {
         for bad in ["", "yesterday", "2026-03-01", "9999-01-01T00:00:00Z"] {
             assert!(Timestamp::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn days_agree_with_the_calendar() {
+        let mut day = jiff::civil::date(0, 1, 1);
+        let mut previous = None;
+        loop {
+            let text = day.to_string();
+            let date = Date::parse(&text);
+            assert_eq!(date.map(|date| date.to_string()), Some(text));
+            if let Some(previous) = previous {
+                assert_eq!(date, Some(Date::next(previous)));
+            }
+            previous = date;
+            match day.tomorrow() {
+                Ok(next) => day = next,
+                Err(_) => break,
+            }
+        }
+        for bad in [
+            "",
+            "2026-02-29",
+            "1900-02-29",
+            "2026-13-01",
+            "2026-00-10",
+            "2026-04-31",
+            "2026-04-00",
+            "2026-4-1",
+            "2026/04/01",
+            "+026-04-01",
+            "2026-04-010",
+            "2026-04-0\u{e9}",
+        ] {
+            assert_eq!(Date::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_day_begins_at_midnight_in_utc() {
+        let nanos = |text: &str| Timestamp::parse(text).map(Timestamp::as_nanos).expect("a date");
+        let midnight = nanos("2026-03-01T00:00:00Z");
+        for (at, expected) in [
+            (midnight - 1, "2026-02-28"),
+            (midnight, "2026-03-01"),
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (i64::MAX, "2262-04-11"),
+            (i64::MIN, "1677-09-21"),
+        ] {
+            assert_eq!(Timestamp(at).utc_date().to_string(), expected);
+        }
+        let date = Date::parse("2026-03-01").expect("a date");
+        assert_eq!(date.midnight(), Some(Timestamp(midnight)));
+        assert_eq!(Date::parse("2262-04-12").and_then(Date::midnight), None);
+        assert_eq!(Date::parse("0001-01-01").and_then(Date::midnight), None);
+    }
+
+    #[test]
+    fn deadlines_beyond_the_end_of_time_are_none() {
+        let end = Timestamp::from_nanos(i64::MAX);
+        assert_eq!(end.checked_add(Duration::ZERO), Some(end));
+        assert_eq!(end.checked_add(Duration::from_nanos(1)), None);
+        assert_eq!(Timestamp::from_nanos(i64::MIN).checked_add(Duration::MAX), None);
     }
 
     #[test]
