@@ -1,0 +1,209 @@
+//! One look at all cron jobs and their jobs.
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{Kept, Plan, PlanOf, Planner, StoreError, Timestamp, Uid};
+
+use super::{Action, Class, CronJob, Facts, Job, Limit, Reason, Settings, Summary};
+use crate::object::{Object, Resource, by_identity, expected};
+
+impl Planner for Settings {
+    type Facts = Facts;
+    type Action = Action;
+    type Object = Object;
+    type Reason = Reason;
+    type Summary = Summary;
+
+    /// Plans for all cron jobs, one after the other: the deletion of successful jobs, then of failed ones, then the status. `next_at` is always `None`.
+    ///
+    /// To carry the plan out as upstream does, drive a [`Pass`](super::Pass): a status is to be written only for the jobs that were deleted.
+    fn plan(&self, facts: &Facts, _now: Timestamp) -> PlanOf<Self> {
+        let (cron_jobs, jobs) = match (&facts.cron_jobs, &facts.jobs) {
+            (Ok(cron_jobs), Ok(jobs)) => (cron_jobs, jobs),
+            (Err(error), _) | (_, Err(error)) => return not_listed(facts, error),
+        };
+        let mut plan = Plan::default();
+        let cron_jobs = by_identity(Resource::CronJobs, cron_jobs, |cron_job| &cron_job.meta);
+        let mut histories = by_name(&cron_jobs);
+        for (object, job) in by_identity(Resource::Jobs, jobs, |job| &job.meta) {
+            match job.map_or(Err(Reason::ListedTwice), |job| {
+                self.find(job, &object, &mut histories)
+            }) {
+                Ok((history, finished)) => history.push((finished, object)),
+                Err(reason) => plan.kept.push(Kept { object, reason }),
+            }
+        }
+        for (object, cron_job) in cron_jobs {
+            let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
+            match (cron_job, histories.remove(&key)) {
+                (Some(cron_job), Some(Some(history))) => {
+                    prune(object, cron_job, history.finished, &mut plan);
+                }
+                _ => plan.kept.push(Kept {
+                    object,
+                    reason: Reason::ListedTwice,
+                }),
+            }
+        }
+        plan
+    }
+}
+
+/// Without both lists nothing is done.
+fn not_listed(facts: &Facts, error: &StoreError) -> PlanOf<Settings> {
+    let cron_jobs = facts.cron_jobs.as_deref().unwrap_or_default();
+    let jobs = facts.jobs.as_deref().unwrap_or_default();
+    let cron_jobs = by_identity(Resource::CronJobs, cron_jobs, |cron_job| &cron_job.meta);
+    let jobs = by_identity(Resource::Jobs, jobs, |job| &job.meta);
+    let kept = cron_jobs.into_keys().chain(jobs.into_keys()).map(|object| Kept {
+        object,
+        reason: Reason::NotListed,
+    });
+    Plan {
+        kept: kept.collect(),
+        summary: Summary {
+            deleted: 0,
+            error: Some(error.clone()),
+        },
+        ..Plan::default()
+    }
+}
+
+/// Namespace and name.
+type Key = (Arc<str>, Arc<str>);
+
+/// A finished job.
+struct Finished<'a> {
+    class: Class,
+    start_time: Option<Timestamp>,
+    job: &'a Job,
+}
+
+type Line<'a> = Vec<(Finished<'a>, Object)>;
+
+/// The finished jobs of one cron job.
+struct History<'a> {
+    cron_job: &'a CronJob,
+    finished: Line<'a>,
+}
+
+/// The histories, still empty; `None` where more than one cron job has the name.
+fn by_name<'a>(cron_jobs: &BTreeMap<Object, Option<&'a CronJob>>) -> BTreeMap<Key, Option<History<'a>>> {
+    let mut all = BTreeMap::new();
+    for (object, cron_job) in cron_jobs {
+        let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
+        let history = cron_job.map(|cron_job| History {
+            cron_job,
+            finished: Vec::new(),
+        });
+        all.entry(key).and_modify(|seen| *seen = None).or_insert(history);
+    }
+    all
+}
+
+impl Settings {
+    /// The history that a job is in, and as what (L3.2, L3.3).
+    fn find<'h, 'a>(
+        &self,
+        job: &'a Job,
+        object: &Object,
+        histories: &'h mut BTreeMap<Key, Option<History<'a>>>,
+    ) -> Result<(&'h mut Line<'a>, Finished<'a>), Reason> {
+        let controller = job.controller().ok_or(Reason::NotOfCronJob)?;
+        let key = (Arc::clone(&object.namespace), Arc::clone(&controller.name));
+        let history = histories.get_mut(&key).ok_or(Reason::NotOfCronJob)?;
+        let history = history.as_mut().ok_or(Reason::CronJobListedTwice)?;
+        if self.template_labels_must_match {
+            let template = history.cron_job.template_labels.as_ref();
+            let mut wanted = template.ok_or(Reason::TemplateUnknown)?.iter();
+            if !wanted.all(|(key, value)| job.meta.labels.get(key) == Some(value)) {
+                return Err(Reason::LabelsDiffer);
+            }
+        }
+        let status = job.status.as_ref().ok_or(Reason::StatusUnknown)?;
+        let finished = Finished {
+            class: status.class().ok_or(Reason::Unfinished)?,
+            start_time: status.start_time,
+            job,
+        };
+        Ok((&mut history.finished, finished))
+    }
+}
+
+/// L3.1 and L3.4 to L3.7, for one cron job.
+fn prune(object: Object, cron_job: &CronJob, finished: Line<'_>, plan: &mut PlanOf<Settings>) {
+    let (successful, failed): (Vec<_>, Vec<_>) = finished
+        .into_iter()
+        .partition(|(finished, _)| finished.class == Class::Successful);
+    let mut deleted: Vec<Uid> = Vec::new();
+    for (class, mut line) in [(Class::Successful, successful), (Class::Failed, failed)] {
+        let (excess, goes, stays) = verdict(cron_job.limit(class), class, line.len());
+        // Those that never started come last. The names differ within a namespace; should they not, the objects do.
+        line.sort_by(|(a, a_object), (b, b_object)| {
+            let key = |finished: &Finished<'_>| (Reverse(finished.start_time.is_some()), finished.start_time);
+            key(a).cmp(&key(b)).then_with(|| a_object.cmp(b_object))
+        });
+        for (at, (finished, job)) in line.into_iter().enumerate() {
+            if at >= excess {
+                let reason = stays.clone();
+                plan.kept.push(Kept { object: job, reason });
+                continue;
+            }
+            if !is_controller(finished.job, &object) {
+                plan.findings.push(Kept {
+                    object: job.clone(),
+                    reason: Reason::ControllerDiffers,
+                });
+            }
+            deleted.push(job.uid.clone());
+            plan.actions.push(Action::Delete {
+                object: job,
+                cron_job: object.clone(),
+                expect: expected(&finished.job.meta),
+                reason: goes.clone(),
+            });
+        }
+    }
+    plan.summary.deleted = plan.summary.deleted.saturating_add(deleted.len());
+    if deleted.is_empty() {
+        let reason = Reason::NothingToPrune;
+        plan.kept.push(Kept { object, reason });
+    } else {
+        plan.actions.push(Action::UpdateStatus {
+            object,
+            expect: expected(&cron_job.meta),
+            jobs: deleted,
+            reason: Reason::JobsDeleted,
+        });
+    }
+}
+
+/// How many of a class go, and why these go and the others stay.
+fn verdict(limit: Limit, class: Class, finished: usize) -> (usize, Reason, Reason) {
+    let none = |reason: Reason| (0, reason.clone(), reason);
+    let limit = match limit {
+        Limit::Unset => return none(Reason::LimitUnset { class }),
+        Limit::Unknown => return none(Reason::LimitUnknown { class }),
+        Limit::Jobs(limit) => limit,
+    };
+    let Ok(may_stay) = usize::try_from(limit) else {
+        return none(Reason::LimitInvalid { class, limit });
+    };
+    let goes = Reason::OverLimit {
+        class,
+        finished,
+        limit,
+    };
+    let stays = Reason::WithinLimit {
+        class,
+        finished,
+        limit,
+    };
+    (finished.saturating_sub(may_stay), goes, stays)
+}
+
+/// Whether the controller that a job names is the cron job itself. Upstream only compares the name.
+fn is_controller(job: &Job, cron_job: &Object) -> bool {
+    job.controller()
+        .is_some_and(|controller| &*controller.kind == "CronJob" && controller.uid == cron_job.uid)
+}
