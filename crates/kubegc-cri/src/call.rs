@@ -6,7 +6,7 @@ use kubegc_core::RuntimeError;
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
-use crate::ConnectError;
+use crate::socket::Unreached;
 
 /// A method of CRI, as far as its failures are concerned.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ pub(crate) struct Failure {
     /// Whether this was found out here, not told by the runtime: the way there is broken.
     pub(crate) lost: bool,
     /// Why the runtime was not reached; `None` where it was, or may have been.
-    pub(crate) unreached: Option<ConnectError>,
+    pub(crate) unreached: Option<Unreached>,
 }
 
 /// Calls a method. Whoever is called learns the deadline, and it is kept here too.
@@ -84,17 +84,22 @@ impl Failure {
         }
     }
 
+    /// The call was not sent.
+    pub(crate) fn unreached(why: Unreached) -> Self {
+        Self {
+            code: Code::Unavailable,
+            message: format!("connection error: {why}"),
+            lost: true,
+            unreached: Some(why),
+        }
+    }
+
     /// What it means to a collector.
     ///
-    /// Of a call that reads, nothing is open. Of one that writes, only what is answered before anything is done says that nothing was: runtimes report what failed half-way
-    /// with `FailedPrecondition`, too.
+    /// Of a call that reads, nothing is open. Of one that writes, nothing was done where it was not sent. Where a runtime answers with an error, it may be one that came up
+    /// half-way, whatever its code: what the runtime itself was answered by whom it asked is passed on.
     pub(crate) fn of(self, method: Method) -> RuntimeError {
-        let nothing_done = !method.writes
-            || self.unreached.is_some()
-            || matches!(
-                self.code,
-                Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated
-            );
+        let nothing_done = !method.writes || self.unreached.is_some();
         match self.code {
             Code::NotFound => RuntimeError::NotFound,
             Code::Unimplemented => RuntimeError::NotSupported {
@@ -118,31 +123,25 @@ impl From<&Status> for Failure {
                 unreached: None,
             };
         };
-        let mut unreached = None;
         // Ends: each error is made before the one that it is the source of.
         loop {
             if source.is::<tonic::TimeoutExpired>() {
                 return Self::deadline("");
             }
-            if let Some(error) = source.downcast_ref::<ConnectError>() {
-                unreached = Some(error.clone());
+            if let Some(why) = source.downcast_ref::<Unreached>() {
+                return Self::unreached(why.clone());
             }
             message = source.to_string();
             match source.source() {
-                Some(cause) if unreached.is_none() => source = cause,
-                _ => break,
+                Some(cause) => source = cause,
+                None => break,
             }
         }
-        let place = if unreached.is_some() {
-            "connection error"
-        } else {
-            "connection lost"
-        };
         Self {
             code: Code::Unavailable,
-            message: format!("{place}: {message}"),
+            message: format!("connection lost: {message}"),
             lost: true,
-            unreached,
+            unreached: None,
         }
     }
 }
@@ -182,6 +181,7 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::{Failure, Method};
+    use crate::socket::Unreached;
 
     const READ: Method = Method::reads("ListImages");
     const WRITE: Method = Method::writes("RemoveImage");
@@ -203,17 +203,22 @@ mod tests {
             (Code::Unavailable, "Unavailable"),
             (Code::DataLoss, "DataLoss"),
             (Code::Ok, "OK"),
-        ] {
-            assert_eq!(of(code, READ), refused(name));
-            assert_eq!(of(code, WRITE), unknown(name));
-        }
-        for (code, name) in [
             (Code::InvalidArgument, "InvalidArgument"),
             (Code::PermissionDenied, "PermissionDenied"),
             (Code::Unauthenticated, "Unauthenticated"),
         ] {
             assert_eq!(of(code, READ), refused(name));
-            assert_eq!(of(code, WRITE), refused(name));
+            assert_eq!(of(code, WRITE), unknown(name));
+        }
+        for method in [READ, WRITE] {
+            let path = "/run/a.sock".into();
+            assert_eq!(
+                Failure::unreached(Unreached::Gone { path }).of(method),
+                RuntimeError::refused(
+                    "rpc error: code = Unavailable desc = connection error: /run/a.sock: the connection that was listed on is gone, \
+                     and another runtime may listen there now: list again"
+                )
+            );
         }
         for method in [READ, WRITE] {
             assert_eq!(of(Code::NotFound, method), RuntimeError::NotFound);

@@ -2,12 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
-use tonic::{
-    Code,
-    transport::{Channel, Uri},
-};
+use tonic::{Code, transport::Channel};
 
 use crate::{
     ConnectError, Endpoint, Options,
@@ -16,6 +11,8 @@ use crate::{
         runtime_service_client::RuntimeServiceClient,
     },
     call::{Failure, Method, call},
+    file_systems::Measuring,
+    socket::{Listed, Socket, Unreached},
 };
 
 /// The version of the kubelet's side, which every request for the runtime's carries.
@@ -23,20 +20,31 @@ const KUBELET_API_VERSION: &str = "0.1.0";
 
 /// A container runtime behind a unix socket, spoken to as the kubelet does.
 ///
-/// Clones share the connection. A connection that broke is opened again by the next call, so that a runtime that was started anew on the same socket is reached.
+/// Clones share the connection, and what was listed on it.
 ///
 /// # Guarantees
 /// A listing is whole or an error. Every call ends by its deadline. A call may be dropped at any time: what it reads is lost, and whether what it writes was done is for the next listing to say.
 /// Nothing is decided here: a runtime removes a running container, or an image in use, when asked.
 ///
+/// Where the connection broke, the next call that reads opens another, so that a runtime that was started anew on the same socket is reached. A call that writes does not: it goes over the
+/// connection on which what it rests on was last listed, or is [`Refused`](kubegc_core::RuntimeError::Refused) unsent. Stopping and removing containers rests on the listing of containers; for
+/// sandboxes, on those of sandboxes and containers; for images, on those of images and containers. What was never listed holds nothing up.
+///
 /// # Assumptions
 /// It is used within the tokio runtime in which it was connected, with I/O and time enabled.
+///
+/// Another connection has no handshake: whoever listens by then is taken for a runtime, and [`version`](Self::version) stays what it was. Listings count whoever asked for them: where somebody else, a
+/// second collector or a source of pods, lists on a new connection while a plan of before is being performed, the rest of the plan goes over the new one. Ids of containers and sandboxes are drawn at
+/// random, so that they stand for nothing in another runtime; ids of images are not.
 #[derive(Clone, Debug)]
 pub struct CriRuntime {
-    pub(crate) runtime: RuntimeServiceClient<Channel>,
-    pub(crate) images: ImageServiceClient<Channel>,
+    pub(crate) runtime: Arc<Socket>,
+    /// The same socket, unless images are asked for elsewhere.
+    pub(crate) images: Arc<Socket>,
+    pub(crate) listed: Arc<Listed>,
     pub(crate) request_timeout: Duration,
     pub(crate) host_root: Arc<PathBuf>,
+    pub(crate) measuring: Arc<Measuring>,
     version: RuntimeVersion,
 }
 
@@ -68,24 +76,24 @@ impl CriRuntime {
     /// `NewRemoteRuntimeService` and `NewRemoteImageService` of `cri-client/pkg` (1.31; before, `kubelet/cri/remote`): `Version` and `ImageFsInfo` are asked first. There any error of
     /// `ImageFsInfo` fails; here one that the runtime itself reports does not, as it comes up again where it matters.
     pub async fn connect(endpoint: &Endpoint, options: Options) -> Result<Self, ConnectError> {
-        let channel = channel(endpoint, options.connect_timeout);
         let image_endpoint = options.image_endpoint.as_ref().unwrap_or(endpoint);
-        let image_channel = if image_endpoint == endpoint {
-            channel.clone()
+        let runtime = Arc::new(Socket::new(endpoint, &options));
+        let images = if image_endpoint == endpoint {
+            Arc::clone(&runtime)
         } else {
-            self::channel(image_endpoint, options.connect_timeout)
+            Arc::new(Socket::new(image_endpoint, &options))
         };
-        let limit = options.message_bytes_max;
-        let runtime = RuntimeServiceClient::new(channel).max_decoding_message_size(limit);
-        let images = ImageServiceClient::new(image_channel).max_decoding_message_size(limit);
+        let version = version(endpoint, runtime.link().runtime, options.connect_timeout).await?;
+        serves_images(image_endpoint, images.link().images, options.request_timeout).await?;
         let connected = Self {
-            version: version(endpoint, runtime.clone(), options.connect_timeout).await?,
             runtime,
             images,
+            listed: Arc::default(),
             request_timeout: options.request_timeout,
             host_root: Arc::new(options.host_root),
+            measuring: Arc::default(),
+            version,
         };
-        serves_images(image_endpoint, connected.images.clone(), options.request_timeout).await?;
         tracing::debug!(%endpoint, version = %connected.version, "connected");
         Ok(connected)
     }
@@ -93,7 +101,8 @@ impl CriRuntime {
     /// Connects to the one runtime that listens where runtimes do ([`Endpoint::KNOWN`]).
     ///
     /// # Errors
-    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`] where there are several.
+    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`] where there are several; [`ConnectError::Doubtful`] where there is one, and
+    /// of another socket it could not be found out: that may be the node's runtime, and this a leftover.
     pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
         Self::detect_among(&Endpoint::known(), options).await
     }
@@ -121,17 +130,24 @@ impl CriRuntime {
                 Err(error) => tried.push(error),
             }
         }
-        match found.pop() {
-            None => Err(ConnectError::NoRuntime { tried }),
-            Some(only) if found.is_empty() => Ok(only),
-            Some(last) => {
-                found.push(last);
-                let told = |(endpoint, connected): (Endpoint, Self)| (endpoint, connected.version);
-                Err(ConnectError::Ambiguous {
-                    found: found.into_iter().map(told).collect(),
-                })
-            }
+        let Some(last) = found.pop() else {
+            return Err(ConnectError::NoRuntime { tried });
+        };
+        tried.retain(|error| !error.tells_of_no_runtime());
+        if found.is_empty() && tried.is_empty() {
+            return Ok(last);
         }
+        found.push(last);
+        let told = |(endpoint, connected): (Endpoint, Self)| (endpoint, connected.version);
+        let found = found.into_iter().map(told).collect();
+        Err(if tried.is_empty() {
+            ConnectError::Ambiguous { found }
+        } else {
+            ConnectError::Doubtful {
+                found,
+                unclear: tried,
+            }
+        })
     }
 
     /// What the runtime said of itself when it was connected to.
@@ -139,27 +155,6 @@ impl CriRuntime {
     pub const fn version(&self) -> &RuntimeVersion {
         &self.version
     }
-}
-
-/// A channel that opens the socket with its first call, and again whenever it broke.
-fn channel(endpoint: &Endpoint, timeout: Duration) -> Channel {
-    let path: Arc<std::path::Path> = endpoint.path().into();
-    // The address of a socket is its path; HTTP/2 wants a host all the same.
-    tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(
-        tower::service_fn(move |_: Uri| {
-            let path = Arc::clone(&path);
-            async move {
-                match tokio::time::timeout(timeout, UnixStream::connect(&*path)).await {
-                    Ok(Ok(stream)) => Ok(TokioIo::new(stream)),
-                    Ok(Err(error)) => Err(ConnectError::opening(&path, &error)),
-                    Err(_) => Err(ConnectError::Timeout {
-                        path: path.to_path_buf(),
-                        waited: timeout,
-                    }),
-                }
-            }
-        }),
-    )
 }
 
 /// Asks the runtime what it is. Upstream's `getVersion` wants the same four fields.
@@ -245,11 +240,14 @@ fn failed(
         Code::DeadlineExceeded => ConnectError::Timeout { path, waited },
         _ => {
             let message = failure.to_string();
-            failure.unreached.unwrap_or(ConnectError::Handshake {
-                path,
-                operation: method.name,
-                message,
-            })
+            match failure.unreached {
+                Some(Unreached::Closed(error)) => error,
+                Some(Unreached::Gone { .. }) | None => ConnectError::Handshake {
+                    path,
+                    operation: method.name,
+                    message,
+                },
+            }
         }
     }
 }

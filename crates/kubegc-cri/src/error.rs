@@ -1,8 +1,7 @@
 //! Says why there is no connection to a runtime, and what to do about it.
 
 use std::{
-    fmt::{self, Write as _},
-    io,
+    fmt, io,
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -106,16 +105,40 @@ pub enum ConnectError {
     },
     /// Several sockets lead to runtimes, and nothing says which is meant.
     #[error(
-        "several container runtimes found, name the one that is meant: {}",
+        "several container runtimes found, name the one that is meant: {}.",
         Found(found)
     )]
     Ambiguous {
         /// Each with what it says of itself.
         found: Vec<(Endpoint, RuntimeVersion)>,
     },
+    /// A socket leads to a runtime, and another may: why it does not answer as one says nothing of who listens there.
+    #[error(
+        "name the container runtime that is meant: found {}; perhaps there is another; {}",
+        Found(found),
+        Tried(unclear)
+    )]
+    Doubtful {
+        /// Each with what it says of itself: one or more.
+        found: Vec<(Endpoint, RuntimeVersion)>,
+        /// What went wrong with the others, in the order in which they were tried.
+        unclear: Vec<Self>,
+    },
 }
 
 impl ConnectError {
+    /// Whether there surely is no runtime that speaks CRI v1: no socket, nobody behind it, or somebody who speaks something else.
+    pub(crate) const fn tells_of_no_runtime(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSocket { .. }
+                | Self::NotASocket { .. }
+                | Self::NobodyListens { .. }
+                | Self::WrongApi { .. }
+                | Self::WrongVersion { .. }
+        )
+    }
+
     /// What kept this socket from being opened. Looks at the file, as the system reports a file that is no socket as one where nobody listens.
     pub(crate) fn opening(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
@@ -156,6 +179,40 @@ impl fmt::Display for Found<'_> {
             }
             write!(f, "{endpoint} ({version})")?;
         }
-        f.write_char('.')
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, path::Path};
+
+    use super::ConnectError;
+
+    /// Those that come up whoever runs the tests are told of real sockets elsewhere.
+    #[test]
+    fn what_the_system_says_of_a_socket_is_told_in_words_of_what_to_do() {
+        let path = Path::new("/run/no/such.sock");
+        let own = || path.to_owned();
+        for (kind, expected, text) in [
+            (
+                io::ErrorKind::PermissionDenied,
+                ConnectError::Permission { path: own() },
+                "/run/no/such.sock: permission denied: run as root, or as a member of the socket's group",
+            ),
+            (
+                io::ErrorKind::OutOfMemory,
+                ConnectError::Failed {
+                    path: own(),
+                    message: "out of memory".to_owned(),
+                },
+                "/run/no/such.sock: cannot be opened: out of memory",
+            ),
+        ] {
+            let error = ConnectError::opening(path, &io::Error::from(kind));
+            assert_eq!(error, expected);
+            assert_eq!(error.to_string(), text);
+            assert!(!error.tells_of_no_runtime(), "{error}");
+        }
     }
 }

@@ -2,18 +2,30 @@
 //!
 //! A runtime knows what it uses. What there is, and what is free, the file system itself tells.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use kubegc_core::{RuntimeError, node_facts::FileSystem};
-use rustix::{fs::statvfs, io};
+use rustix::{
+    fs::{StatVfs, statvfs},
+    io,
+};
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     CriRuntime,
     bindings::{FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse},
-    call::{Failure, Method, call},
+    call::{Failure, Method},
 };
 
 /// The file systems of a runtime.
+///
+/// A collector frees space on the first of [`images`](Self::images). Both lists are what eviction looks at: where writable layers lie on a disk apart from images, how full that disk is decides too, and
+/// what is freed on the one says nothing of the other. See [`kubegc_node::eviction`]: [`FileSystems::told_by`](kubegc_node::eviction::FileSystems::told_by) takes the first mount point of each list, and
+/// [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system) what was measured there.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystems {
@@ -29,7 +41,8 @@ pub struct FileSystems {
 pub struct MountedFileSystem {
     /// A folder on it, on the runtime's host; empty where the runtime does not say.
     pub mountpoint: Arc<str>,
-    /// How full it is. Used bytes are the runtime's; all else is the file system's, and `None` where the folder cannot be looked at.
+    /// How full it is. Used bytes are the runtime's; all else is the file system's, and `None` where the folder cannot be looked at. Never another's: below a
+    /// [`host_root`](crate::Options::host_root) links are followed as the host follows them, and where the system cannot do that (before Linux 5.6, or not Linux), nothing is known.
     pub file_system: FileSystem,
 }
 
@@ -39,7 +52,8 @@ impl CriRuntime {
     /// All file systems that the runtime names, in its order, each measured now.
     ///
     /// # Errors
-    /// The runtime reports an error, or looking at the file systems takes longer than a call may.
+    /// The runtime reports an error, or looking at one of the file systems takes longer than a call may: it can be one whose server is away. File systems are looked at one by one, for all
+    /// clones together; while one hangs beyond that time, every further call is an error at once.
     ///
     /// # Upstream
     /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known device, leaves capacity and free bytes out too.
@@ -60,16 +74,16 @@ impl CriRuntime {
     }
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
-        let mut client = self.images.clone();
-        call(
-            METHOD,
-            "",
-            self.request_timeout,
-            ImageFsInfoRequest {},
-            |request| async move { client.image_fs_info(request).await },
-        )
-        .await
-        .map_err(|failure| failure.of(METHOD))
+        let (message, timeout) = (ImageFsInfoRequest {}, self.request_timeout);
+        let answer = self
+            .images
+            .read(METHOD, "", timeout, message, |mut link, request| async move {
+                link.images.image_fs_info(request).await
+            });
+        match answer.await {
+            Ok((told, _)) => Ok(told),
+            Err(failure) => Err(failure.of(METHOD)),
+        }
     }
 
     async fn measured(&self, usages: Vec<FilesystemUsage>) -> Result<Vec<MountedFileSystem>, RuntimeError> {
@@ -80,21 +94,16 @@ impl CriRuntime {
         Ok(mounted)
     }
 
-    /// Measures one file system, on a thread where it may block: it can be one whose server is away.
+    /// Measures one file system.
     async fn measure(&self, usage: FilesystemUsage) -> Result<MountedFileSystem, RuntimeError> {
         let mountpoint: Arc<str> = usage.fs_id.unwrap_or_default().mountpoint.into();
         let (folder, host_root) = (Arc::clone(&mountpoint), Arc::clone(&self.host_root));
-        let looking = tokio::task::spawn_blocking(move || look(&host_root, &folder));
-        let looked = tokio::time::timeout(self.request_timeout, looking).await;
-        let found = match looked {
-            Ok(Ok(found)) => found,
-            // The thread does not panic; it is given up where tokio ends.
-            Ok(Err(_)) => return Err(RuntimeError::refused("the tokio runtime is shutting down")),
-            Err(_) => {
-                let what = format!("statvfs {mountpoint}: ");
-                return Err(Failure::deadline(&what).of(METHOD));
-            }
-        };
+        let found = self
+            .measuring
+            .run(&mountpoint, self.request_timeout, move || {
+                look(&host_root, &folder)
+            })
+            .await?;
         let mut file_system = found.unwrap_or_else(|why| {
             tracing::warn!(%mountpoint, why, "the file system cannot be measured: its capacity is not known");
             FileSystem::default()
@@ -107,18 +116,73 @@ impl CriRuntime {
     }
 }
 
+/// Whose turn it is to look at a file system: one at a time, so that of those that hang there is never more than one thread.
+#[derive(Debug)]
+pub(crate) struct Measuring {
+    turn: Arc<Semaphore>,
+    /// What is looked at, and since when.
+    under_way: Arc<Mutex<Option<UnderWay>>>,
+}
+
+/// A folder that is looked at, and since when.
+type UnderWay = (Arc<str>, Instant);
+
+impl Default for Measuring {
+    fn default() -> Self {
+        Self {
+            turn: Arc::new(Semaphore::new(1)),
+            under_way: Arc::default(),
+        }
+    }
+}
+
+impl Measuring {
+    /// Looks, on a thread where that may block. Whoever has the turn is waited for, but no longer than it may take; a thread that hangs keeps the turn until it ends.
+    async fn run<T: Send + 'static>(
+        &self,
+        mountpoint: &Arc<str>,
+        timeout: Duration,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        let began = Instant::now();
+        let now = || self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let patience = now()
+            .as_ref()
+            .map_or(timeout, |(_, since)| timeout.saturating_sub(since.elapsed()));
+        let turn = Arc::clone(&self.turn).acquire_owned();
+        let Ok(turn) = tokio::time::timeout(patience, turn).await else {
+            let hanging = now()
+                .as_ref()
+                .map_or_else(Arc::default, |(hanging, _)| Arc::clone(hanging));
+            let what = format!("statvfs {mountpoint}: not begun, as statvfs {hanging} hangs: ");
+            return Err(Failure::deadline(&what).of(METHOD));
+        };
+        *now() = Some((Arc::clone(mountpoint), Instant::now()));
+        let under_way = Arc::clone(&self.under_way);
+        let looking = tokio::task::spawn_blocking(move || {
+            let found = look();
+            *under_way.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            drop(turn);
+            found
+        });
+        match tokio::time::timeout(timeout.saturating_sub(began.elapsed()), looking).await {
+            Ok(Ok(found)) => Ok(found),
+            // The thread does not panic; it is given up where tokio ends.
+            Ok(Err(_)) => Err(RuntimeError::refused("the tokio runtime is shutting down")),
+            Err(_) => Err(Failure::deadline(&format!("statvfs {mountpoint}: ")).of(METHOD)),
+        }
+    }
+}
+
 /// How much there is, and how much is free; why that is not known.
 fn look(host_root: &Path, folder: &str) -> Result<FileSystem, String> {
-    let Some(below) = folder.strip_prefix('/') else {
+    if !folder.starts_with('/') {
         return Err("the runtime names no absolute path".to_owned());
-    };
-    // Ends: repeated only while signals come in between.
-    let found = loop {
-        match statvfs(host_root.join(below.trim_start_matches('/'))) {
-            Err(io::Errno::INTR) => {}
-            Err(error) => return Err(error.to_string()),
-            Ok(found) => break found,
-        }
+    }
+    let found = if host_root == Path::new("/") {
+        patiently(|| statvfs(folder)).map_err(|error| error.to_string())?
+    } else {
+        below(host_root, folder)?
     };
     Ok(FileSystem {
         capacity_bytes: Some(found.f_blocks.saturating_mul(found.f_frsize)),
@@ -127,4 +191,76 @@ fn look(host_root: &Path, folder: &str) -> Result<FileSystem, String> {
         inodes: Some(found.f_files),
         inodes_free: Some(found.f_ffree),
     })
+}
+
+/// Asks about a folder of the host, whose file systems are mounted below this root. Links and `..` lead nowhere else, as they do on the host.
+#[cfg(target_os = "linux")]
+fn below(host_root: &Path, folder: &str) -> Result<StatVfs, String> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
+    let place = OFlags::PATH | OFlags::CLOEXEC;
+    let root = patiently(|| openat(CWD, host_root, place | OFlags::DIRECTORY, Mode::empty()))
+        .map_err(|error| format!("{}: {error}", host_root.display()))?;
+    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let folder =
+        patiently(|| openat2(&root, folder, place, Mode::empty(), inside)).map_err(|error| match error {
+            io::Errno::NOSYS => {
+                "the system cannot follow links as the host does (openat2, Linux 5.6)".to_owned()
+            }
+            error => error.to_string(),
+        })?;
+    patiently(|| fstatvfs(&folder)).map_err(|error| error.to_string())
+}
+
+/// Without a way to follow links as the host does, another disk might be measured.
+#[cfg(not(target_os = "linux"))]
+fn below(_host_root: &Path, _folder: &str) -> Result<StatVfs, String> {
+    Err("below another root, only Linux can follow links as the host does".to_owned())
+}
+
+/// Asks again while signals come in between, and a few times more where something is being renamed meanwhile.
+fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut renamed = 0;
+    loop {
+        match ask() {
+            Err(io::Errno::INTR) => {}
+            Err(io::Errno::AGAIN) if renamed < 16 => renamed += 1,
+            answer => return answer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use kubegc_core::RuntimeError;
+
+    use super::Measuring;
+
+    #[tokio::test]
+    async fn while_one_hangs_no_other_is_begun() {
+        let late = |what: &str| {
+            RuntimeError::refused(format!(
+                "rpc error: code = DeadlineExceeded desc = {what}context deadline exceeded"
+            ))
+        };
+        let measuring = Measuring::default();
+        let (end, ended) = mpsc::channel::<()>();
+        let hanging = move || ended.recv().is_ok();
+        let given_up = measuring.run(&"/nfs".into(), Duration::ZERO, hanging).await;
+        assert_eq!(given_up, Err(late("statvfs /nfs: ")));
+        for _ in 0..3 {
+            let refused = measuring.run(&"/disk".into(), Duration::ZERO, || true).await;
+            let why = "statvfs /disk: not begun, as statvfs /nfs hangs: ";
+            assert_eq!(refused, Err(late(why)));
+        }
+        // Who has more patience waits for its turn.
+        let minute = Duration::from_secs(60);
+        let disk = "/disk".into();
+        let waiting = measuring.run(&disk, minute, || true);
+        let freeing = async { end.send(()) };
+        let (measured, freed) = tokio::join!(biased; waiting, freeing);
+        assert_eq!((measured, freed), (Ok(true), Ok(())));
+        assert_eq!(measuring.run(&disk, minute, || true).await, Ok(true));
+    }
 }

@@ -18,8 +18,11 @@
 //! - **A listing is whole or an error.** An answer beyond [`Options::message_bytes_max`] is an error. So is one with an entry that has no id, a container without sandbox or image, a sandbox of no
 //!   pod, or two entries that contradict each other: what such an entry holds could be what keeps something else. The error names the entry and the field, and nothing is planned.
 //! - **Odd states are taken with care**, and told as a warning: a container's counts as unknown, so that it is stopped before it is removed; a sandbox's as ready, so that it stays.
-//! - **Every call has its deadline**, here and, by `grpc-timeout`, in the runtime. A stop may take its grace longer.
+//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. A stop may take its grace longer. So has looking at a file system. [`HostLogs`] has none: it reads and
+//!   removes files, which the system does in its own time.
 //! - **Nothing is repeated.** What became of a write whose answer was lost, the next listing says.
+//! - **A write follows its listing.** Where the connection broke after a listing, what was planned on it is refused until there is another: another runtime may have taken the socket. A pass
+//!   in which that comes up ends with errors, and the next one goes on. See [`CriRuntime`].
 //! - **Calls may be dropped** at any await. A write that was sent may be done all the same.
 //!
 //! # Failures
@@ -30,10 +33,9 @@
 //! | answer | reading | writing | was the write carried out? |
 //! |---|---|---|---|
 //! | `NotFound` | `NotFound` | success: what is gone need not be stopped or removed | it need not be |
-//! | `Unimplemented` | `NotSupported` | `NotSupported` | no |
-//! | the socket cannot be opened | `Refused` | `Refused` | no |
-//! | `InvalidArgument`, `PermissionDenied`, `Unauthenticated` | `Refused` | `Refused` | no |
-//! | any other code; `FailedPrecondition` too, as removing a sandbox can fail half-way with it | `Refused` | `Unknown` | perhaps |
+//! | `Unimplemented` | `NotSupported` | `NotSupported` | no: who does not have the method does not begin with it |
+//! | none: the socket cannot be opened, or the connection of the listing is gone | `Refused` | `Refused` | no: it was not sent |
+//! | any other code | `Refused` | `Unknown` | perhaps: a runtime may come to an error half-way, and passes on what others answered it |
 //! | no answer: the connection broke, or the deadline passed | `Refused` | `Unknown` | perhaps |
 //!
 //! # Upstream
@@ -43,13 +45,26 @@
 //! | | kubelet | here |
 //! |---|---|---|
 //! | connecting | gRPC dials again and again in the background; any error of `ImageFsInfo` is one of starting | one attempt with each call; of `ImageFsInfo`, only that nobody serves or answers it |
+//! | a connection that broke | the next call goes over a new one | so does the next that reads; one that writes waits for a listing |
 //! | version | `Version` must say `0.1.0` | it must say something, and not another version of CRI |
 //! | an entry without metadata, id or image | is passed over, and pins nothing | its listing is an error; without metadata alone, a container has no name |
+//! | a sandbox whose metadata name no uid, or another than its label | is its metadata's, of the empty uid too | its listing is an error; a dump of crictl's, which cannot be asked for again, is read as upstream does, and of no uid at all said to be so |
 //! | ids that repeat | the last one holds | twice alike counts once; otherwise an error |
 //! | a sandbox of unknown state | is not ready, and may go | is ready, and stays |
 //! | `NotFound` when removing | an error | success |
 //! | removing an image | by id | by id and runtime handler, where the listing named one |
 //! | capacity | cAdvisor, of the device that the folder is on | `statvfs` of the folder |
+//!
+//! # The image of sandboxes
+//!
+//! No container uses it, so a collector takes it for unused. What keeps it depends on the release whose rules are followed:
+//!
+//! - **Before 1.29**, the planner protects the one that [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image) names. Kubelets have it as `--pod-infra-container-image`; here
+//!   it is [`RuntimeStatus::sandbox_image`], where the runtime tells. The runtime is asked for its id in each pass.
+//! - **From 1.29 on**, only that the runtime pins it; containerd 1.6 does not. For such, [`KeepImages`](kubegc_node::driver::KeepImages) does.
+//!
+//! `KeepImages` compares texts, and the runtime may be configured with a shorter name than it lists: k3s says `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`. So it is
+//! given both: the text, for an image that is pulled later, and the id that [`image_id`](kubegc_core::Runtime::image_id) tells now, which holds whatever it is called. The last example does that.
 //!
 //! # Examples
 //!
@@ -89,6 +104,39 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Room for images, with the one of sandboxes kept:
+//! ```no_run
+//! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # tokio.block_on(async {
+//! use std::{sync::Arc, time::Duration};
+//! use kubegc_core::{Clock, Runtime};
+//! use kubegc_cri::{CriRuntime, Options, TokioClock};
+//! use kubegc_node::{Node, Policy, PolicySpec, World, driver::{KeepImages, ReadySandboxes, Settings}};
+//! let (_, runtime) = CriRuntime::detect(Options::default()).await?;
+//! let mut kept: Vec<Arc<str>> = Vec::new();
+//! let sandbox_image = runtime.status().await?.sandbox_image;
+//! if let Some(reference) = &sandbox_image {
+//!     kept.extend(runtime.image_id(reference).await?);
+//!     kept.push(reference.clone());
+//! }
+//! let runtime = Arc::new(KeepImages::new(runtime, kept));
+//! println!("not there, or misspelled: {:?}", runtime.unmatched().await?);
+//! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
+//! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
+//! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
+//! // Before 1.29, the planner itself looks after it.
+//! let mut node = Node::new(world, Settings { sandbox_image, ..Settings::from(&policy) });
+//! loop {
+//!     // Above the high threshold, those least recently used go. When an image was used is known from the first pass on.
+//!     let report = node.collect_images().await;
+//!     println!("{:#?} {:?}", report.performed, report.error());
+//!     clock.sleep_until(clock.now().saturating_add(Duration::from_secs(300))).await;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod bindings;
 mod call;
@@ -100,6 +148,7 @@ mod logs;
 mod options;
 mod read;
 mod runtime;
+mod socket;
 mod status;
 
 pub use connect::{CriRuntime, RuntimeVersion};

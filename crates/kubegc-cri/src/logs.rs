@@ -30,7 +30,9 @@ const SUFFIX: &str = ".log";
 ///
 /// # Assumptions
 /// The folders are seen here by the paths by which the kubelet and the runtime see them, and so is what links lead to: in a container, mount them, and the
-/// folders of the runtime, in their own places. A link whose target is not mounted seems to dangle, and goes once its container has ended.
+/// folders of the runtime, in their own places. A link whose target is not mounted seems to dangle, and goes once its container has ended, or where the runtime has no
+/// status for the container or fails to answer: upstream has it so
+/// ([`NoStatus`](kubegc_node::log::LinkGone::NoStatus)).
 /// It is used within a tokio runtime. Work on files goes on in its own thread to its end, also where the call was dropped.
 ///
 /// # Upstream
@@ -131,25 +133,33 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// Removes all in the log's folder whose names begin as the log's does, letter by letter: its rotated copies. Where upstream takes the path for a pattern, `[` and
-    /// `*` are letters here. Links are removed, not followed; a folder among them only if it is empty, and else it is an error, as with Go's `os.Remove`. The first error
-    /// ends it. A folder that is gone is no error.
+    /// Removes a log and its rotated copies: the file of this name, and those in its folder whose names go on with `.` behind it, letter by letter
+    /// (`0.log`, `0.log.20260101-000000.gz`). Links are removed, not followed; folders are left alone. The first error ends it. What is gone is no error.
+    ///
+    /// A path that is not absolute, leads back up or names no file names no log: nothing is removed, and a warning says so. An error would keep the container for ever.
+    ///
+    /// # Upstream
+    /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[` and `*` in the path are no letters. A rotated log is named
+    /// `<path>.<time>`, then `<path>.<time>.gz` by way of `.tmp`, so nothing of a log is missed here.
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        let (folder, name) = log_file(log_path)
-            .ok_or_else(|| RuntimeError::refused(format!("{log_path:?}: no absolute path of a file")))?;
+        let Some((folder, name)) = log_file(log_path) else {
+            tracing::warn!(log_path, "no absolute path of a file: no log is removed");
+            return Ok(());
+        };
         blocking(move || {
             let entries = match entries(&folder) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
                 entries => entries.map_err(|error| refused(&folder, &error))?,
             };
-            let begins = |entry: &&DirEntry| {
+            let is_of_log = |entry: &&DirEntry| {
                 let file = entry.file_name();
-                file.as_encoded_bytes().starts_with(name.as_bytes())
+                let rest = file.as_encoded_bytes().strip_prefix(name.as_bytes());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
             };
-            let mut files: Vec<PathBuf> = entries.iter().filter(begins).map(DirEntry::path).collect();
+            let mut files: Vec<PathBuf> = entries.iter().filter(is_of_log).map(DirEntry::path).collect();
             files.sort();
             for file in files {
-                gone(remove_one(&file)).map_err(|error| unknown(&file, &error))?;
+                gone(remove_unless_folder(&file)).map_err(|error| unknown(&file, &error))?;
             }
             Ok(())
         })
@@ -205,10 +215,10 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file, a link or an empty folder.
-fn remove_one(path: &Path) -> io::Result<()> {
+/// Removes a file or a link.
+fn remove_unless_folder(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
-        fs::remove_dir(path)
+        Ok(())
     } else {
         fs::remove_file(path)
     }

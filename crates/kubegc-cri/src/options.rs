@@ -24,7 +24,8 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// Where images are asked for, if not where containers are. Default: none; the kubelet's `imageServiceEndpoint`.
     pub image_endpoint: Option<Endpoint>,
-    /// Where the file systems of the runtime's host are mounted here. Default: `/`. An agent in a container that has the host's under `/host` says so, lest it measure its own.
+    /// Where the file systems of the runtime's host are mounted here. Default: `/`. An agent in a container that has the host's under `/host` says so, lest it measure its own. Links are
+    /// followed as the host follows them, which takes Linux 5.6; without, nothing is measured.
     pub host_root: PathBuf,
 }
 

@@ -1,13 +1,15 @@
 //! The runtime as a collector uses it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use kubegc_core::{
     Runtime, RuntimeError,
     node_facts::{Container, ContainerStatus, FileSystem, Image, Sandbox},
 };
-
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -19,26 +21,69 @@ use crate::{
     },
     call::{Method, call},
     read,
+    socket::{Link, Socket, holds, note},
 };
 
-/// Stops or removes, which succeeds where there is nothing any more. Without an id nothing is sent: a runtime may take that for the beginning of every id.
-async fn change<Q, A, F>(
-    method: Method,
-    id: &str,
-    timeout: Duration,
-    message: Q,
-    send: impl FnOnce(Request<Q>) -> F,
-) -> Result<(), RuntimeError>
-where
-    F: Future<Output = Result<Response<A>, Status>>,
-{
-    if id.is_empty() {
-        return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
+impl CriRuntime {
+    /// Stops or removes, which succeeds where there is nothing any more. Without an id nothing is sent: a runtime may take that for the beginning of every id. Nor is it where what the
+    /// call rests on, each kind with its socket, was listed on another connection than the last.
+    async fn change<Q, A, F>(
+        &self,
+        socket: &Socket,
+        rests_on: &[(&AtomicU64, &Socket)],
+        (method, id, timeout): (Method, &str, Duration),
+        message: Q,
+        send: impl FnOnce(Link, Request<Q>) -> F,
+    ) -> Result<(), RuntimeError>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        if id.is_empty() {
+            return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
+        }
+        // Taken before it is compared: one that is made in between is not the one that the call goes over.
+        let link = socket.link();
+        if let Some((_, socket)) = rests_on.iter().find(|(listed, socket)| !holds(listed, socket)) {
+            return Err(socket.gone().of(method));
+        }
+        let answer = call(method, id, timeout, message, |request| send(link, request)).await;
+        match answer.map_err(|failure| failure.of(method)) {
+            Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
-    let answer = call(method, id, timeout, message, send).await;
-    match answer.map_err(|failure| failure.of(method)) {
-        Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
-        Err(error) => Err(error),
+
+    /// Changes a container.
+    async fn change_container<Q, A, F>(
+        &self,
+        call: (Method, &str, Duration),
+        message: Q,
+        send: impl FnOnce(Link, Request<Q>) -> F,
+    ) -> Result<(), RuntimeError>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let socket = &*self.runtime;
+        let rests_on = [(&self.listed.containers, socket)];
+        self.change(socket, &rests_on, call, message, send).await
+    }
+
+    /// Changes a sandbox, and the containers in it.
+    async fn change_sandbox<Q, A, F>(
+        &self,
+        call: (Method, &str, Duration),
+        message: Q,
+        send: impl FnOnce(Link, Request<Q>) -> F,
+    ) -> Result<(), RuntimeError>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let socket = &*self.runtime;
+        let rests_on = [
+            (&self.listed.sandboxes, socket),
+            (&self.listed.containers, socket),
+        ];
+        self.change(socket, &rests_on, call, message, send).await
     }
 }
 
@@ -46,47 +91,56 @@ where
 impl Runtime for CriRuntime {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
         let method = Method::reads("ListContainers");
-        let mut client = self.runtime.clone();
-        let answer = call(
-            method,
-            "",
-            self.request_timeout,
-            ListContainersRequest {},
-            |request| async move { client.list_containers(request).await },
-        )
-        .await
-        .map_err(|failure| failure.of(method))?;
-        read::listing(method.name, answer.containers, read::container)
+        let (answer, connection) = self
+            .runtime
+            .read(
+                method,
+                "",
+                self.request_timeout,
+                ListContainersRequest {},
+                |mut link, request| async move { link.runtime.list_containers(request).await },
+            )
+            .await
+            .map_err(|failure| failure.of(method))?;
+        let containers = read::listing(method.name, answer.containers, read::container)?;
+        note(&self.listed.containers, connection);
+        Ok(containers)
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
         let method = Method::reads("ListPodSandbox");
-        let mut client = self.runtime.clone();
-        let answer = call(
-            method,
-            "",
-            self.request_timeout,
-            ListPodSandboxRequest {},
-            |request| async move { client.list_pod_sandbox(request).await },
-        )
-        .await
-        .map_err(|failure| failure.of(method))?;
-        read::listing(method.name, answer.items, read::sandbox)
+        let (answer, connection) = self
+            .runtime
+            .read(
+                method,
+                "",
+                self.request_timeout,
+                ListPodSandboxRequest {},
+                |mut link, request| async move { link.runtime.list_pod_sandbox(request).await },
+            )
+            .await
+            .map_err(|failure| failure.of(method))?;
+        let sandboxes = read::listing(method.name, answer.items, read::sandbox)?;
+        note(&self.listed.sandboxes, connection);
+        Ok(sandboxes)
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         let method = Method::reads("ListImages");
-        let mut client = self.images.clone();
-        let answer = call(
-            method,
-            "",
-            self.request_timeout,
-            ListImagesRequest {},
-            |request| async move { client.list_images(request).await },
-        )
-        .await
-        .map_err(|failure| failure.of(method))?;
-        read::listing(method.name, answer.images, read::image)
+        let (answer, connection) = self
+            .images
+            .read(
+                method,
+                "",
+                self.request_timeout,
+                ListImagesRequest {},
+                |mut link, request| async move { link.images.list_images(request).await },
+            )
+            .await
+            .map_err(|failure| failure.of(method))?;
+        let images = read::listing(method.name, answer.images, read::image)?;
+        note(&self.listed.images, connection);
+        Ok(images)
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
@@ -95,37 +149,43 @@ impl Runtime for CriRuntime {
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
         let method = Method::reads("ContainerStatus");
-        let mut client = self.runtime.clone();
         let message = ContainerStatusRequest {
             container_id: id.to_owned(),
             verbose: false,
         };
-        let answer = call(method, id, self.request_timeout, message, |request| async move {
-            client.container_status(request).await
-        })
-        .await
-        .map_err(|failure| failure.of(method))?;
+        let (answer, _) = self
+            .runtime
+            .read(
+                method,
+                id,
+                self.request_timeout,
+                message,
+                |mut link, request| async move { link.runtime.container_status(request).await },
+            )
+            .await
+            .map_err(|failure| failure.of(method))?;
         Ok(answer.status.map(read::status))
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
         let method = Method::reads("ImageStatus");
-        let mut client = self.images.clone();
         let message = ImageStatusRequest {
             image: Some(image_spec(reference, "")),
             verbose: false,
         };
-        let answer = call(
-            method,
-            reference,
-            self.request_timeout,
-            message,
-            |request| async move { client.image_status(request).await },
-        )
-        .await
-        .map_err(|failure| failure.of(method));
+        let answer = self
+            .images
+            .read(
+                method,
+                reference,
+                self.request_timeout,
+                message,
+                |mut link, request| async move { link.images.image_status(request).await },
+            )
+            .await
+            .map_err(|failure| failure.of(method));
         match answer {
-            Ok(answer) => read::image_id(reference, answer.image).map_err(|flaw| flaw.of(method.name)),
+            Ok((answer, _)) => read::image_id(reference, answer.image).map_err(|flaw| flaw.of(method.name)),
             Err(RuntimeError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
@@ -134,64 +194,74 @@ impl Runtime for CriRuntime {
     /// The call may take the grace longer than others, as upstream has it.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
         let method = Method::writes("StopContainer");
-        let mut client = self.runtime.clone();
         let message = StopContainerRequest {
             container_id: id.to_owned(),
             timeout: i64::from(grace_seconds),
         };
         let grace = Duration::from_secs(u64::from(grace_seconds));
         let timeout = self.request_timeout.saturating_add(grace);
-        change(method, id, timeout, message, |request| async move {
-            client.stop_container(request).await
+        self.change_container((method, id, timeout), message, |mut link, request| async move {
+            link.runtime.stop_container(request).await
         })
         .await
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
         let method = Method::writes("RemoveContainer");
-        let mut client = self.runtime.clone();
         let message = RemoveContainerRequest {
             container_id: id.to_owned(),
         };
-        change(method, id, self.request_timeout, message, |request| async move {
-            client.remove_container(request).await
-        })
+        self.change_container(
+            (method, id, self.request_timeout),
+            message,
+            |mut link, request| async move { link.runtime.remove_container(request).await },
+        )
         .await
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
         let method = Method::writes("StopPodSandbox");
-        let mut client = self.runtime.clone();
         let message = StopPodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
         };
-        change(method, id, self.request_timeout, message, |request| async move {
-            client.stop_pod_sandbox(request).await
-        })
+        self.change_sandbox(
+            (method, id, self.request_timeout),
+            message,
+            |mut link, request| async move { link.runtime.stop_pod_sandbox(request).await },
+        )
         .await
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
         let method = Method::writes("RemovePodSandbox");
-        let mut client = self.runtime.clone();
         let message = RemovePodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
         };
-        change(method, id, self.request_timeout, message, |request| async move {
-            client.remove_pod_sandbox(request).await
-        })
+        self.change_sandbox(
+            (method, id, self.request_timeout),
+            message,
+            |mut link, request| async move { link.runtime.remove_pod_sandbox(request).await },
+        )
         .await
     }
 
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
         let method = Method::writes("RemoveImage");
-        let mut client = self.images.clone();
         let message = RemoveImageRequest {
             image: Some(image_spec(id, runtime_handler)),
         };
-        change(method, id, self.request_timeout, message, |request| async move {
-            client.remove_image(request).await
-        })
+        let rests_on = [
+            (&self.listed.images, &*self.images),
+            (&self.listed.containers, &*self.runtime),
+        ];
+        let call = (method, id, self.request_timeout);
+        self.change(
+            &self.images,
+            &rests_on,
+            call,
+            message,
+            |mut link, request| async move { link.images.remove_image(request).await },
+        )
         .await
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     CriRuntime,
     bindings::{StatusRequest, StatusResponse},
-    call::{Method, call},
+    call::Method,
 };
 
 /// How a runtime is.
@@ -53,13 +53,18 @@ impl CriRuntime {
     /// The runtime reports an error, or answers without a status.
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let method = Method::reads("Status");
-        let mut client = self.runtime.clone();
         let message = StatusRequest { verbose: true };
-        let answer = call(method, "", self.request_timeout, message, |request| async move {
-            client.status(request).await
-        })
-        .await
-        .map_err(|failure| failure.of(method))?;
+        let (answer, _) = self
+            .runtime
+            .read(
+                method,
+                "",
+                self.request_timeout,
+                message,
+                |mut link, request| async move { link.runtime.status(request).await },
+            )
+            .await
+            .map_err(|failure| failure.of(method))?;
         read(answer).ok_or_else(|| RuntimeError::refused("Status: half an answer: status is missing"))
     }
 }

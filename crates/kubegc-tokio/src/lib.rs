@@ -16,6 +16,12 @@ use tokio::time::{Instant, sleep_until};
 /// # Assumptions
 /// It is used within a tokio runtime whose time is enabled.
 ///
+/// The wall clock is right when this clock is made: it is read once, and what is set later does not count until a clock is made anew. A device that boots in 1970 and sets its
+/// time from the network afterwards should make it after that. What was made before stays behind (or ahead) by as much as the wall clock was: whatever carries a date of
+/// the right time, such as a container's creation, then seems to lie in the future, so of no age, and what waits for an age waits years; with a wall clock that was ahead, all seems older than it
+/// is, and goes too early. Times that this clock itself gave, such as when an image was first seen, agree among each other, but not with those of a clock made anew. How
+/// long something sleeps is right in any case. Time while the machine is suspended does not count either.
+///
 /// # Examples
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;

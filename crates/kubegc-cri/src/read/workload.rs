@@ -69,13 +69,16 @@ pub(crate) fn container(wire: bindings::Container) -> Result<Container, Flaw> {
     })
 }
 
-/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels, and one of them must name it.
+/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels. One of them must name it, and they must not contradict each other.
 pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
+    const UID: &str = "metadata.uid";
     let entry_id = wire.id.clone();
     let entry_name = wire.metadata.as_ref().map(|metadata| metadata.name.clone());
     let entry = || called("sandbox", entry_name.as_deref(), &entry_id);
     let id = required(wire.id, &entry, "id")?;
     let labels = pairs(wire.labels);
+    let labelled = PodIdentity::from_labels(&labels);
+    let label_uid = labelled.uid.clone();
     let (pod, attempt) = match wire.metadata {
         Some(metadata) => {
             let pod = PodIdentity {
@@ -85,17 +88,16 @@ pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
             };
             (pod, metadata.attempt)
         }
-        None => (PodIdentity::from_labels(&labels), 0),
+        None => (labelled, 0),
     };
-    if pod.uid.is_empty() {
-        if entry_name.is_none() {
-            return Err(Flaw::new(
-                entry(),
-                "metadata.uid",
-                "is missing, and no label names the pod",
-            ));
-        }
-        tracing::warn!(entry = entry(), "its metadata name no pod's uid");
+    let problem = match (pod.uid.is_empty(), label_uid.is_empty()) {
+        (true, true) => Some("is missing, and no label names the pod"),
+        (true, false) => Some("is missing, though a label names the pod"),
+        (false, false) if pod.uid != label_uid => Some("is not the uid that the label names"),
+        (false, _) => None,
+    };
+    if let Some(problem) = problem {
+        return Err(Flaw::new(entry(), UID, problem));
     }
     Ok(Sandbox {
         id,

@@ -356,10 +356,13 @@ pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
             .await;
         told(&report.performed)
     };
-    // Who knows the pod keeps its last container and its sandbox; who only sees what runs takes it for gone.
+    // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while nothing does, and takes the pod for gone as soon as another runs.
     let known = Known::all([(&web, PodState::LIVING)]);
     assert_eq!(collect(&known).await, ["container web/app#0"]);
     assert_eq!(collect(&known).await, [""; 0]);
     let runs = ReadySandboxes::new(Arc::new(runtime.clone()));
+    assert_eq!(collect(&runs).await, [""; 0]);
+    host.sandbox(&pod("other"), 0).await;
     assert_eq!(collect(&runs).await, ["container web/app#1", "sandbox web#0"]);
+    assert_eq!(host.sandboxes_left().await, ["other#0 ready"]);
 }

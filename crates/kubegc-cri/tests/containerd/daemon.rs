@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use crate::programs::Programs;
+use crate::programs::{Programs, version};
 
 /// Where it listens: its usual place, in a `/run` that only this test sees.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
@@ -32,7 +32,8 @@ impl Daemon {
     /// Starts it; it does not answer yet.
     pub(crate) fn start(programs: Programs) -> Self {
         let runc = programs.runc.display();
-        // Without the permission to lower what the kernel kills first, sandboxes fail unless that is restricted; and there is no AppArmor here.
+        // Nothing is asked of the machine that a test does not need: to make a process less likely to be killed takes a permission that root in a container may lack, and a profile of
+        // AppArmor can be loaded only where the kernel has it.
         let config = format!(
             r#"
 version = 2
@@ -121,11 +122,7 @@ Root = "/run/containerd/runc"
 
     /// The version that it says by itself.
     pub(crate) fn version(&self) -> String {
-        let output = Command::new(&self.programs.containerd).arg("--version").output();
-        let said = output.expect("containerd was found").stdout;
-        // Such as `containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3`.
-        let said = String::from_utf8_lossy(&said).into_owned();
-        said.split_whitespace().nth(2).unwrap_or_default().to_owned()
+        version(&self.programs.containerd)
     }
 
     /// Runs its client on the namespace of CRI.

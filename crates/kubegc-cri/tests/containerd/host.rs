@@ -62,7 +62,7 @@ pub(crate) fn pod(name: &str) -> PodIdentity {
     }
 }
 
-/// Asks until there is an answer, for half a minute at most.
+/// Asks until there is an answer: 1500 times at most, with 20 ms in between. That is half a minute, and as long as the asking itself takes.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1500 {
         if let Some(answer) = ask().await {
@@ -70,7 +70,7 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("{what}: not within half a minute")
+    panic!("{what}: not within half a minute, or 1500 questions")
 }
 
 impl Host {

@@ -3,9 +3,12 @@
 //! `KUBEGC_CONTAINERD` names a folder with the unpacked Debian packages `containerd`, `runc` and `busybox-static`; without it the path is searched.
 //! Where they are missing, or the tests do not run as root, they say so and pass, except where `CI=true`: there they fail.
 
+#[path = "../wire.rs"]
+mod bindings;
 mod collector;
 mod containers;
 mod crash;
+#[path = "../crictl.rs"]
 mod crictl;
 mod daemon;
 mod facts;
@@ -17,6 +20,8 @@ mod oci;
 mod parity;
 mod programs;
 mod raw;
+
+use bindings::cri as wire;
 
 /// A test for each scenario, by its name.
 macro_rules! on_a_node {

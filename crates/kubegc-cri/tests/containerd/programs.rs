@@ -1,10 +1,14 @@
 //! Says where containerd and what it needs are, or loudly what is missing.
+//!
+//! What the tests say of containerd was recorded of 1.6. Whoever names a folder decides on the version; of what merely lies in the path, only 1.6 is taken.
 
 use std::{
     env,
     ffi::OsString,
+    fs,
     io::Write as _,
     path::{Path, PathBuf},
+    process::Command,
     sync::Once,
 };
 
@@ -33,10 +37,10 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The programs below the folder that `KUBEGC_CONTAINERD` names, else those of the path.
+    /// The programs below the folder that `KUBEGC_CONTAINERD` names, else those of the path, if containerd is of version 1.6 and busybox linked statically.
     ///
     /// # Errors
-    /// What is missing.
+    /// What is missing, or is not what the tests are of.
     pub(crate) fn find() -> Result<Self, String> {
         let installed = env::var_os("PATH").unwrap_or_default();
         let mut folders: Vec<PathBuf> = env::split_paths(&installed).collect();
@@ -57,15 +61,71 @@ impl Programs {
                 .ok_or_else(|| format!("there is no {name} {place}"))
         };
         find("containerd-shim-runc-v2")?;
-        Ok(Self {
+        let programs = Self {
             containerd: find("containerd")?,
             ctr: find("ctr")?,
             runc: find("runc")?,
             busybox: find("busybox")?,
             path: env::join_paths(folders.iter().cloned().chain(env::split_paths(&installed)))
                 .map_err(|error| error.to_string())?,
-        })
+        };
+        if environment("KUBEGC_CONTAINERD").is_none() {
+            let version = version(&programs.containerd);
+            if !version.starts_with("1.6.") {
+                return Err(format!(
+                    "the containerd in the path is {version:?}, not 1.6, and KUBEGC_CONTAINERD is not set"
+                ));
+            }
+            let busybox = fs::read(&programs.busybox).map_err(|error| error.to_string())?;
+            if !is_static(&busybox) {
+                return Err(
+                    "the busybox in the path is not linked statically, and KUBEGC_CONTAINERD is not set"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(programs)
     }
+}
+
+/// The version that containerd says by itself; empty where it says none.
+pub(crate) fn version(containerd: &Path) -> String {
+    // Such as `containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3`, or `v1.7.2`.
+    let output = Command::new(containerd).arg("--version").output();
+    let said = output.map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    said.split_whitespace()
+        .nth(2)
+        .unwrap_or_default()
+        .trim_start_matches('v')
+        .to_owned()
+}
+
+/// Whether a program of 64 bits, lowest byte first, needs no other to load it: none of the headers of its segments names one (`PT_INTERP`).
+fn is_static(program: &[u8]) -> bool {
+    const INTERPRETER: u64 = 3;
+    let number = |at: usize, bytes: usize| {
+        let bytes = program.get(at..at.checked_add(bytes)?)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0_u64, |number, &byte| number << 8 | u64::from(byte)),
+        )
+    };
+    let index = |at, bytes| usize::try_from(number(at, bytes)?).ok();
+    let segments = || {
+        let (first, size, count) = (index(32, 8)?, index(54, 2)?, index(56, 2)?);
+        let header = |segment: usize| number(first.checked_add(segment * size)?, 4);
+        (0..count).map(header).collect::<Option<Vec<u64>>>()
+    };
+    program.starts_with(b"\x7fELF\x02\x01")
+        && segments().is_some_and(|kinds| !kinds.is_empty() && !kinds.contains(&INTERPRETER))
+}
+
+/// Written past the capture of passing tests, so that whoever runs them sees it. Where nobody listens, nobody is told.
+pub(crate) fn notify(notice: &str) {
+    let _unheard = std::io::stderr().write_all(notice.as_bytes());
 }
 
 /// Says that a test was not run; the first one to do so says why at length. Where `CI=true`, that is a failure.
@@ -82,6 +142,5 @@ pub(crate) fn skip(test: &str, why: &str) {
              then, in the repository:\n    KUBEGC_CONTAINERD=<that folder>/root cargo test -p kubegc-cri --test containerd\n{rule}\n"
         );
     });
-    // Written past the capture of passing tests, so that whoever runs them sees it. Where nobody listens, nobody is told.
-    let _unheard = std::io::stderr().write_all(notice.as_bytes());
+    notify(&notice);
 }

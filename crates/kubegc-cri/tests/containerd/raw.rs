@@ -13,41 +13,8 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
+pub(crate) use crate::bindings::{build, cri};
 use crate::daemon::SOCKET;
-
-/// Messages of the calls that a collector makes.
-pub(crate) mod cri {
-    #![allow(
-        dead_code,
-        missing_docs,
-        unnameable_types,
-        unreachable_pub,
-        unused_qualifications,
-        clippy::all,
-        clippy::exhaustive_enums,
-        clippy::exhaustive_structs,
-        clippy::use_self,
-        reason = "generated"
-    )]
-    include!("../generated/server.rs");
-}
-
-/// Messages of the calls that start sandboxes and containers.
-pub(crate) mod build {
-    #![allow(
-        dead_code,
-        missing_docs,
-        unnameable_types,
-        unreachable_pub,
-        unused_qualifications,
-        clippy::all,
-        clippy::exhaustive_enums,
-        clippy::exhaustive_structs,
-        clippy::use_self,
-        reason = "generated"
-    )]
-    include!("../generated/build.rs");
-}
 
 /// A connection to the daemon; after a restart it connects anew.
 #[derive(Clone, Debug)]

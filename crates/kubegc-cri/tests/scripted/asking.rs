@@ -192,15 +192,28 @@ async fn split_file_systems_are_told_apart_and_measured_where_they_are() {
 
 #[tokio::test]
 async fn file_systems_of_the_host_are_looked_for_below_its_root() {
+    use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().expect("a folder can be made");
-    std::fs::create_dir(folder.path().join("images")).expect("writable");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("images")).expect("writable");
+    // Where they lead here, there is a file system, of no blocks; on the host there is none.
+    symlink("/proc", at("absolute")).expect("writable");
+    symlink("../../../../../../../../proc", at("above")).expect("writable");
+    // Where it leads here, there is nothing; on the host there are images.
+    symlink("/images", at("data")).expect("writable");
+    let cases = [
+        ("/images", true),
+        ("//images", true),
+        ("/data/.", true),
+        ("/../images", true),
+        ("images", false),
+        ("/absolute", false),
+        ("/above", false),
+        ("/missing", false),
+    ];
     let server = Server::start(Told::new(Tables {
         file_systems: wire::ImageFsInfoResponse {
-            image_filesystems: vec![
-                usage("/images", None),
-                usage("//images", None),
-                usage("images", None),
-            ],
+            image_filesystems: cases.iter().map(|(folder, _)| usage(folder, None)).collect(),
             container_filesystems: Vec::new(),
         },
         ..Tables::default()
@@ -211,16 +224,16 @@ async fn file_systems_of_the_host_are_looked_for_below_its_root() {
         .await
         .expect("it speaks CRI v1");
     let told = runtime.file_systems().await.expect("told");
-    let known: Vec<_> = told
-        .images
-        .iter()
-        .map(|found| found.file_system.capacity_bytes.is_some())
-        .collect();
-    assert_eq!(
-        known,
-        [true, true, false],
-        "a path that is not absolute says nothing"
-    );
+    for ((folder, is_known), found) in cases.iter().zip(&told.images) {
+        // Elsewhere than on Linux links cannot be followed as the host does, and nothing is measured.
+        let expected = if *is_known && cfg!(target_os = "linux") {
+            steady(&at("images"))
+        } else {
+            (None, None)
+        };
+        let known = (found.file_system.capacity_bytes, found.file_system.inodes);
+        assert_eq!(known, expected, "{folder}");
+    }
     let elsewhere = server.connect().await.image_file_system().await.expect("told");
     assert_eq!(elsewhere, FileSystem::default());
 }

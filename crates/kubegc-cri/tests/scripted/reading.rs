@@ -221,7 +221,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
     ];
     let sandboxes = vec![
         wire::PodSandbox {
-            labels: pod_labels("another"),
+            labels: pod_labels("uid-0"),
             ..sandbox("both")
         },
         sandbox("label-less"),
@@ -231,9 +231,8 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
             ..sandbox("labels-only")
         },
         wire::PodSandbox {
-            metadata: Some(wire::PodSandboxMetadata::default()),
-            labels: pod_labels("uid-3"),
-            ..sandbox("empty-metadata")
+            labels: pod_labels(""),
+            ..sandbox("empty-label")
         },
     ];
     let server = listing(containers, sandboxes, Vec::new());
@@ -274,7 +273,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
             ("uid-0".to_owned(), "web-0", 1),
             ("uid-0".to_owned(), "web-0", 1),
             ("uid-2".to_owned(), "web-0", 0),
-            (String::new(), "", 0),
+            ("uid-0".to_owned(), "web-0", 1),
         ]
     );
 }
@@ -331,6 +330,28 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
                 ..sandbox("s1")
             },
             "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, and no label names the pod",
+        ),
+        (
+            wire::PodSandbox {
+                metadata: Some(wire::PodSandboxMetadata::default()),
+                ..sandbox("s1")
+            },
+            "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, and no label names the pod",
+        ),
+        (
+            wire::PodSandbox {
+                metadata: Some(wire::PodSandboxMetadata::default()),
+                labels: pod_labels("uid-0"),
+                ..sandbox("s1")
+            },
+            "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, though a label names the pod",
+        ),
+        (
+            wire::PodSandbox {
+                labels: pod_labels("uid-1"),
+                ..sandbox("s1")
+            },
+            "ListPodSandbox: half an answer: sandbox web-0 (s1): metadata.uid is not the uid that the label names",
         ),
         (
             wire::PodSandbox {

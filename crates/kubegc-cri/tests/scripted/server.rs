@@ -292,7 +292,12 @@ impl<B: Backend> Server<B> {
 
     /// Listens, on the same path as before.
     pub(crate) fn restart(&mut self) {
-        let listener = UnixListener::bind(self.path()).expect("the path is free");
+        self.listen_at(&self.path());
+    }
+
+    /// Listens, in place of whoever listened there before.
+    pub(crate) fn listen_at(&mut self, path: &Path) {
+        let listener = UnixListener::bind(path).expect("the path is free");
         let (front, serves) = (self.front.clone(), self.serves);
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();

@@ -13,10 +13,10 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use serde_json::{Value, json};
 
 use crate::{
     convert,
+    crictl::Unset,
     server::Server,
     sim::Simulated,
     tables::{Tables, Told},
@@ -110,20 +110,27 @@ fn container() -> impl Strategy<Value = Container> {
     )
 }
 
+/// A sandbox whose label names the pod, mostly, if there is one.
 fn sandbox() -> impl Strategy<Value = Sandbox> {
     let state = prop_oneof![Just(SandboxState::Ready), Just(SandboxState::NotReady)];
-    (state, uid(), word(), word(), any::<u32>(), any::<i64>(), labels()).prop_map(
-        |(state, uid, namespace, name, attempt, nanos, labels)| Sandbox {
-            id: Arc::default(),
-            pod: PodIdentity {
-                uid: Uid::new(&uid),
-                namespace,
-                name,
-            },
-            attempt,
-            state,
-            created_at: Timestamp::from_nanos(nanos),
-            labels,
+    let pod = (uid(), word(), word(), labels(), prop::bool::weighted(0.9));
+    (state, pod, any::<u32>(), any::<i64>()).prop_map(
+        |(state, (uid, namespace, name, mut labels, is_clear), attempt, nanos)| {
+            if let Some(labelled) = labels.get_mut(label::POD_UID).filter(|_| is_clear) {
+                *labelled = uid.as_str().into();
+            }
+            Sandbox {
+                id: Arc::default(),
+                pod: PodIdentity {
+                    uid: Uid::new(&uid),
+                    namespace,
+                    name,
+                },
+                attempt,
+                state,
+                created_at: Timestamp::from_nanos(nanos),
+                labels,
+            }
         },
     )
 }
@@ -142,7 +149,7 @@ fn image() -> impl Strategy<Value = Image> {
     )
 }
 
-/// What a node has: the facts, each with an id of its own.
+/// What a node has: the facts, each with an id of its own. Sandboxes may name their pods in doubt.
 fn facts() -> impl Strategy<Value = (Vec<Container>, Vec<Sandbox>, Vec<Image>)> {
     let id = |kind: &str, index: usize| Arc::from(format!("{kind}-{index}"));
     let containers = prop::collection::vec(container(), 0..5);
@@ -280,6 +287,10 @@ fn over_the_wire<S: Strategy>(
 #[test]
 fn facts_that_are_written_are_the_facts_that_are_read() {
     over_the_wire(&facts(), async |server, runtime, facts| {
+        let mut facts = facts;
+        facts
+            .1
+            .retain(|sandbox| !names_its_pod_in_doubt(&convert::sandbox(sandbox)));
         *server.backend.tables() = flawed(&facts, (Flaw::None, 0));
         let shared = |error| TestCaseError::fail(format!("{error}"));
         let containers = runtime.containers().await.map_err(shared)?;
@@ -301,6 +312,15 @@ fn facts_that_are_written_are_the_facts_that_are_read() {
     });
 }
 
+/// Whether the metadata of a sandbox name no pod's uid, or another than its label.
+fn names_its_pod_in_doubt(sandbox: &wire::PodSandbox) -> bool {
+    let Some(metadata) = &sandbox.metadata else {
+        return false;
+    };
+    let labelled = sandbox.labels.get(label::POD_UID).filter(|uid| !uid.is_empty());
+    metadata.uid.is_empty() || labelled.is_some_and(|uid| *uid != metadata.uid)
+}
+
 /// Whether two readers agree: equal facts, or none from either.
 fn agree<T: std::fmt::Debug + PartialEq, E: std::fmt::Debug, F: std::fmt::Debug>(
     live: Result<T, E>,
@@ -316,105 +336,35 @@ fn agree<T: std::fmt::Debug + PartialEq, E: std::fmt::Debug, F: std::fmt::Debug>
 
 #[test]
 fn what_crictl_prints_of_an_answer_reads_as_the_answer_itself() {
-    over_the_wire(&(facts(), flaw()), async |server, runtime, (facts, flaw)| {
-        let tables = flawed(&facts, flaw);
-        let mut reader = NodeReader::new().containers_are_whole();
-        for (document, text) in [
-            (
-                NodeDocument::Containers,
-                json!({ "containers": tables.containers.iter().map(container_json).collect::<Vec<_>>() }),
-            ),
-            (
-                NodeDocument::Sandboxes,
-                json!({ "items": tables.sandboxes.iter().map(sandbox_json).collect::<Vec<_>>() }),
-            ),
-            (
-                NodeDocument::Images,
-                json!({ "images": tables.images.iter().map(image_json).collect::<Vec<_>>() }),
-            ),
-        ] {
-            let read = reader.read_as(document, "node.json", text.to_string().as_bytes());
-            read.map_err(|error| TestCaseError::fail(format!("{error}")))?;
-        }
-        let dumped = reader
-            .finish()
-            .map_err(|error| TestCaseError::fail(format!("{error}")))?;
-        *server.backend.tables() = tables;
-        agree(runtime.containers().await, dumped.inventory.containers)?;
-        agree(runtime.sandboxes().await, dumped.inventory.sandboxes)?;
-        agree(runtime.images().await, dumped.inventory.images)
-    });
-}
-
-/// The name of a state, or its number where it has none.
-fn state(names: &[&str], state: i32) -> Value {
-    let name = usize::try_from(state).ok().and_then(|state| names.get(state));
-    name.map_or_else(|| json!(state), |name| json!(name))
-}
-
-/// A map without the fields that are unset.
-fn without_unset(mut value: Value) -> Value {
-    if let Value::Object(fields) = &mut value {
-        fields.retain(|_, field| !field.is_null());
-    }
-    value
-}
-
-fn spec_json(spec: &wire::ImageSpec) -> Value {
-    json!({
-        "image": spec.image,
-        "annotations": spec.annotations,
-        "userSpecifiedImage": spec.user_specified_image,
-        "runtimeHandler": spec.runtime_handler,
-    })
-}
-
-fn container_json(container: &wire::Container) -> Value {
-    const STATES: [&str; 4] = [
-        "CONTAINER_CREATED",
-        "CONTAINER_RUNNING",
-        "CONTAINER_EXITED",
-        "CONTAINER_UNKNOWN",
-    ];
-    without_unset(json!({
-        "id": container.id,
-        "podSandboxId": container.pod_sandbox_id,
-        "metadata": container.metadata.as_ref().map(|metadata| json!({ "name": metadata.name, "attempt": metadata.attempt })),
-        "image": container.image.as_ref().map(spec_json),
-        "imageRef": container.image_ref,
-        "state": state(&STATES, container.state),
-        "createdAt": container.created_at.to_string(),
-        "labels": container.labels,
-        "annotations": container.annotations,
-        "imageId": container.image_id,
-    }))
-}
-
-fn sandbox_json(sandbox: &wire::PodSandbox) -> Value {
-    without_unset(json!({
-        "id": sandbox.id,
-        "metadata": sandbox.metadata.as_ref().map(|metadata| json!({
-            "name": metadata.name,
-            "uid": metadata.uid,
-            "namespace": metadata.namespace,
-            "attempt": metadata.attempt,
-        })),
-        "state": state(&["SANDBOX_READY", "SANDBOX_NOTREADY"], sandbox.state),
-        "createdAt": sandbox.created_at.to_string(),
-        "labels": sandbox.labels,
-        "annotations": sandbox.annotations,
-        "runtimeHandler": sandbox.runtime_handler,
-    }))
-}
-
-fn image_json(image: &wire::Image) -> Value {
-    without_unset(json!({
-        "id": image.id,
-        "repoTags": image.repo_tags,
-        "repoDigests": image.repo_digests,
-        "size": image.size.to_string(),
-        "username": "",
-        "spec": image.spec.as_ref().map(spec_json),
-        "pinned": image.pinned,
-    }))
+    let unset = prop_oneof![Just(Unset::LeftOut), Just(Unset::Null)];
+    over_the_wire(
+        &(facts(), flaw(), unset),
+        async |server, runtime, (facts, flaw, unset)| {
+            let tables = flawed(&facts, flaw);
+            let mut reader = NodeReader::new().containers_are_whole();
+            for (document, text) in [
+                (NodeDocument::Containers, unset.ps(&tables.containers)),
+                (NodeDocument::Sandboxes, unset.pods(&tables.sandboxes)),
+                (NodeDocument::Images, unset.images(&tables.images)),
+            ] {
+                let read = reader.read_as(document, "node.json", text.to_string().as_bytes());
+                read.map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            }
+            let dumped = reader
+                .finish()
+                .map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            // A listing cannot be asked for again later, so of a dump the metadata are taken; live, nothing is decided on a contradiction.
+            let is_doubtful = tables.sandboxes.iter().any(names_its_pod_in_doubt);
+            *server.backend.tables() = tables;
+            agree(runtime.containers().await, dumped.inventory.containers)?;
+            match runtime.sandboxes().await {
+                Err(_) if is_doubtful => {}
+                live => {
+                    prop_assert!(!is_doubtful, "{:?}", live);
+                    agree(live, dumped.inventory.sandboxes)?;
+                }
+            }
+            agree(runtime.images().await, dumped.inventory.images)
+        },
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::raw::cri;
+use crate::wire as cri;
 
 /// How a message that is not set is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Unset {
                 "id": container.id,
                 "podSandboxId": container.pod_sandbox_id,
                 "imageRef": container.image_ref,
-                "state": container.state().as_str_name(),
+                "state": state(container.state, |known: cri::ContainerState| known.as_str_name()),
                 "createdAt": container.created_at.to_string(),
                 "labels": container.labels,
                 "annotations": container.annotations,
@@ -50,7 +50,7 @@ impl Unset {
         let one = |sandbox: &cri::PodSandbox| {
             let mut one = json!({
                 "id": sandbox.id,
-                "state": sandbox.state().as_str_name(),
+                "state": state(sandbox.state, |known: cri::PodSandboxState| known.as_str_name()),
                 "createdAt": sandbox.created_at.to_string(),
                 "labels": sandbox.labels,
                 "annotations": sandbox.annotations,
@@ -118,7 +118,7 @@ impl Unset {
         };
         let mut one = json!({
             "id": status.id,
-            "state": status.state().as_str_name(),
+            "state": state(status.state, |known: cri::ContainerState| known.as_str_name()),
             "mounts": status.mounts.iter().map(mount).collect::<Vec<_>>(),
             "logPath": status.log_path,
         });
@@ -129,6 +129,11 @@ impl Unset {
         );
         json!({ "status": one, "info": Map::new() })
     }
+}
+
+/// The name of a state, or its number where it has none.
+fn state<S: TryFrom<i32>>(state: i32, name: impl Fn(S) -> &'static str) -> Value {
+    S::try_from(state).map_or_else(|_| json!(state), |known| json!(name(known)))
 }
 
 fn container_metadata(metadata: &cri::ContainerMetadata) -> Value {

@@ -1,0 +1,180 @@
+//! Decides which connection a call goes over: what reads opens a new one where the last one broke; what writes goes over the one that was listed on, or nowhere.
+//!
+//! Whoever listens on a socket may be another runtime than before, with other containers under way. So a connection is opened once, and never again in silence: what comes
+//! after it is another connection, with another number.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, time::Instant};
+use tonic::{
+    Request, Response, Status,
+    transport::{Channel, Uri},
+};
+
+use crate::{
+    ConnectError, Endpoint, Options,
+    bindings::{image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
+    call::{Failure, Method, call},
+};
+
+/// Why a call was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreached {
+    /// The socket cannot be opened.
+    #[error(transparent)]
+    Closed(ConnectError),
+    /// It can, but the connection that the call belongs to is gone.
+    #[error(
+        "{}: the connection that was listed on is gone, and another runtime may listen there now: list again",
+        path.display()
+    )]
+    Gone {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+/// A connection, opened by its first call and never again.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// Of the connections to its socket, which it is, counted from one.
+    pub(crate) number: u64,
+    pub(crate) runtime: RuntimeServiceClient<Channel>,
+    pub(crate) images: ImageServiceClient<Channel>,
+}
+
+/// A runtime's socket, and the last connection to it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    path: Arc<Path>,
+    connect_timeout: Duration,
+    message_bytes_max: usize,
+    last: Mutex<Link>,
+}
+
+impl Socket {
+    /// A socket that is not opened yet.
+    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Self {
+        let path: Arc<Path> = endpoint.path().into();
+        let (connect_timeout, message_bytes_max) = (options.connect_timeout, options.message_bytes_max);
+        Self {
+            last: Mutex::new(link(1, &path, connect_timeout, message_bytes_max)),
+            path,
+            connect_timeout,
+            message_bytes_max,
+        }
+    }
+
+    /// The last connection, whether it is opened yet, open or broken.
+    pub(crate) fn link(&self) -> Link {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A connection after one that is gone: a new one, unless another call has made it already.
+    fn link_after(&self, gone: &Link) -> Link {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.number == gone.number {
+            let number = gone.number.saturating_add(1);
+            *last = link(number, &self.path, self.connect_timeout, self.message_bytes_max);
+        }
+        last.clone()
+    }
+
+    /// Calls a method that changes nothing. Over a new connection, if the last one broke before: then nothing was sent yet. Tells the connection's number too.
+    pub(crate) async fn read<Q, A, F>(
+        &self,
+        method: Method,
+        about: &str,
+        timeout: Duration,
+        message: Q,
+        send: impl Fn(Link, Request<Q>) -> F,
+    ) -> Result<(A, u64), Failure>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let began = Instant::now();
+        let last = self.link();
+        let over = |link: Link, timeout, message| {
+            let number = link.number;
+            let answer = call(method, about, timeout, message, |request| send(link, request));
+            async move { Ok((answer.await?, number)) }
+        };
+        match over(last.clone(), timeout, message.clone()).await {
+            Err(Failure {
+                unreached: Some(Unreached::Gone { .. }),
+                ..
+            }) => {
+                let left = timeout.saturating_sub(began.elapsed());
+                over(self.link_after(&last), left, message).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// That a call is not sent, as its connection is gone.
+    pub(crate) fn gone(&self) -> Failure {
+        let path = self.path.to_path_buf();
+        Failure::unreached(Unreached::Gone { path })
+    }
+}
+
+/// A connection that is not opened yet. Where it cannot be opened, its next call tries again; where it was, no other is opened in its place.
+fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Link {
+    let path = Arc::clone(path);
+    let was_opened = Arc::new(AtomicBool::new(false));
+    let open = move |_: Uri| {
+        let (path, was_opened) = (Arc::clone(&path), Arc::clone(&was_opened));
+        async move {
+            let closed = |error| Err(Unreached::Closed(error));
+            let path_buf = || path.to_path_buf();
+            match tokio::time::timeout(timeout, UnixStream::connect(&*path)).await {
+                // Opened to find out whether it can be, and closed again.
+                Ok(Ok(_)) if was_opened.swap(true, Ordering::AcqRel) => {
+                    Err(Unreached::Gone { path: path_buf() })
+                }
+                Ok(Ok(stream)) => Ok(TokioIo::new(stream)),
+                Ok(Err(error)) => closed(ConnectError::opening(&path, &error)),
+                Err(_) => closed(ConnectError::Timeout {
+                    path: path_buf(),
+                    waited: timeout,
+                }),
+            }
+        }
+    };
+    // The address of a socket is its path; HTTP/2 wants a host all the same.
+    let channel = tonic::transport::Endpoint::from_static("http://localhost")
+        .connect_with_connector_lazy(tower::service_fn(open));
+    Link {
+        number,
+        runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(message_bytes_max),
+        images: ImageServiceClient::new(channel).max_decoding_message_size(message_bytes_max),
+    }
+}
+
+/// On which connection each kind of thing was last listed as a whole; zero where it never was.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) containers: AtomicU64,
+    pub(crate) sandboxes: AtomicU64,
+    pub(crate) images: AtomicU64,
+}
+
+/// Notes on which connection something was listed.
+pub(crate) fn note(listed: &AtomicU64, number: u64) {
+    listed.store(number, Ordering::Release);
+}
+
+/// Whether something was listed on the last connection to its socket, or never: then nobody decided on a listing of it.
+pub(crate) fn holds(listed: &AtomicU64, socket: &Socket) -> bool {
+    let number = listed.load(Ordering::Acquire);
+    number == 0 || number == socket.link().number
+}

@@ -1,0 +1,169 @@
+//! Connections that break: what a plan rests on was listed on one, and no other takes what the plan says.
+
+use kubegc_core::{Runtime, RuntimeError};
+use kubegc_node::driver::Outcome;
+
+use crate::{
+    server::{Act, Rule, Server},
+    sim::Simulated,
+    tables::{Tables, Told, container, image, sandbox},
+    world::{Through, busy, collect, left},
+};
+
+/// A runtime with one of each.
+fn small() -> Server<Told> {
+    Server::start(Told::new(Tables {
+        containers: vec![container("c")],
+        sandboxes: vec![sandbox("s")],
+        images: vec![image("i")],
+        ..Tables::default()
+    }))
+}
+
+#[tokio::test]
+async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anything_is_written() {
+    // What a write rests on; each must be listed again, and with the last of them it may go.
+    for (method, rests_on) in [
+        ("StopContainer", &["ListContainers"][..]),
+        ("RemoveContainer", &["ListContainers"]),
+        ("StopPodSandbox", &["ListContainers", "ListPodSandbox"]),
+        ("RemovePodSandbox", &["ListPodSandbox", "ListContainers"]),
+        ("RemoveImage", &["ListContainers", "ListImages"]),
+        ("RemoveImage", &["ListImages", "ListContainers"]),
+    ] {
+        let mut server = small();
+        let runtime = server.connect().await;
+        let list = async |listing: &str| match listing {
+            "ListContainers" => runtime.containers().await.map(drop),
+            "ListPodSandbox" => runtime.sandboxes().await.map(drop),
+            _ => runtime.images().await.map(drop),
+        };
+        let write = async || match method {
+            "StopContainer" => runtime.stop_container("c", 0).await,
+            "RemoveContainer" => runtime.remove_container("c").await,
+            "StopPodSandbox" => runtime.stop_sandbox("s").await,
+            "RemovePodSandbox" => runtime.remove_sandbox("s").await,
+            _ => runtime.remove_image("i", "").await,
+        };
+        for listing in ["ListContainers", "ListPodSandbox", "ListImages"] {
+            list(listing).await.expect("listed");
+        }
+        server.die().await;
+        server.clear();
+        server.restart();
+        server.take_calls();
+        let list_again = Err(RuntimeError::refused(format!(
+            "rpc error: code = Unavailable desc = connection error: {}: the connection that was listed on is gone, and another runtime may listen there now: list again",
+            server.path().display()
+        )));
+        // Until the broken connection is noticed the first call may find it lost, not gone.
+        assert!(write().await.is_err(), "{method}");
+        // Nobody has opened another connection; then a call has that lists nothing; then one listing of two is not enough.
+        assert_eq!(write().await, list_again, "{method}");
+        runtime.status().await.expect_err("it says nothing");
+        assert_eq!(server.take_methods(), ["Status"], "{method}");
+        for listing in rests_on {
+            assert_eq!(write().await, list_again, "{method} before {listing}");
+            // One that fails does not count.
+            server.script([Rule::once(listing, 0, Act::Fail(tonic::Code::Unknown, "not now"))]);
+            list(listing).await.expect_err("it fails");
+            assert_eq!(write().await, list_again, "{method} after {listing} failed");
+            list(listing).await.expect("listed");
+        }
+        assert!(!server.take_methods().contains(&method));
+        assert_eq!(write().await, Ok(()), "{method}");
+        assert_eq!(server.take_methods(), [method]);
+    }
+}
+
+#[tokio::test]
+async fn what_was_never_listed_holds_nothing_up_and_reads_open_the_connection_by_themselves() {
+    let mut server = small();
+    let runtime = server.connect().await;
+    server.die().await;
+    server.clear();
+    server.restart();
+    // The first connection is gone, and what writes opens no other.
+    assert!(runtime.remove_image("i", "").await.is_err());
+    assert_eq!(runtime.container_status("c").await, Err(RuntimeError::NotFound));
+    assert_eq!(runtime.remove_image("i", "").await, Ok(()));
+}
+
+#[tokio::test]
+async fn nothing_of_a_plan_is_done_to_another_runtime_that_takes_the_socket_meanwhile() {
+    for (method, skip) in [
+        ("ContainerStatus", 0),
+        ("RemoveContainer", 1),
+        ("ListPodSandbox", 0),
+        ("StopPodSandbox", 0),
+        ("RemovePodSandbox", 1),
+        ("ListImages", 0),
+        ("RemoveImage", 0),
+    ] {
+        let (sim, clock) = busy();
+        let mut server = Server::start(Simulated(sim.clone()));
+        let runtime = server.connect().await;
+        let through = Through {
+            runtime: &runtime,
+            sim: &sim,
+        };
+        // With the same containers, so that all that is planned could be done to it as well.
+        let (other_sim, _) = busy();
+        let mut other = Server::start(Simulated(other_sim.clone()));
+        other.die().await;
+        let before = left(&other_sim);
+        server.script([Rule::once(method, skip, Act::Hang)]);
+        let taking = async {
+            server.reached(method, skip + 1).await;
+            server.die().await;
+            server.clear();
+            other.listen_at(&server.path());
+        };
+        let (reports, ()) = tokio::join!(collect(&through, &sim, &clock, "1.36.0"), taking);
+        // Whatever is written to it stands in a list that it was asked for first, in the same stage.
+        let calls = other.take_methods();
+        let position = |name: &str| calls.iter().position(|call| *call == name);
+        for (write, listing) in [
+            ("StopContainer", "ListContainers"),
+            ("RemoveContainer", "ListContainers"),
+            ("StopPodSandbox", "ListPodSandbox"),
+            ("StopPodSandbox", "ListContainers"),
+            ("RemovePodSandbox", "ListPodSandbox"),
+            ("RemoveImage", "ListImages"),
+            ("RemoveImage", "ListContainers"),
+        ] {
+            if let Some(written) = position(write) {
+                let listed = position(listing);
+                assert!(
+                    listed.is_some_and(|listed| listed < written),
+                    "{method}: {calls:?}"
+                );
+            }
+        }
+        let stage = match method {
+            "ContainerStatus" | "RemoveContainer" => "container ",
+            "ListPodSandbox" | "StopPodSandbox" | "RemovePodSandbox" => "sandbox ",
+            _ => "image ",
+        };
+        let gone = &before - &left(&other_sim);
+        assert!(
+            gone.iter().all(|gone| !gone.starts_with(stage)),
+            "{method}: {gone:?}"
+        );
+        let performed = reports
+            .containers
+            .performed
+            .iter()
+            .chain(&reports.images.performed);
+        let refused = performed.filter(|performed| {
+            let (Outcome::NotRemoved(error) | Outcome::NotStopped(error)) = &performed.outcome else {
+                return false;
+            };
+            error.to_string().ends_with("list again")
+        });
+        if method.starts_with("Remove") || method == "StopPodSandbox" {
+            assert!(refused.count() > 0, "{method}: {reports:?}");
+        }
+        assert_eq!(other_sim.violations(), [], "{method}");
+    }
+}
