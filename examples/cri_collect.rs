@@ -4,7 +4,7 @@
 //! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_collect -- --pods manifests:/etc/kubernetes/manifests --node-name edge-7 --records images.json
 //! ```
 //!
-//! What is shown is what may go: whatever else turns out to be garbage meanwhile waits for the next time. How long images have been unused is known
+//! What is listed is what may go: whatever else turns out to be garbage meanwhile waits for the next time. How long images have been unused is known
 //! only where it is remembered: with `--records`, from one run to the next.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
@@ -18,6 +18,7 @@ use clap::Parser;
 use kubegc::{
     core::{Clock as _, RuntimeError},
     node::{
+        Node,
         container::Occasion,
         driver::{Approved, NodeAction, Outcome, Performed, Report},
     },
@@ -27,10 +28,13 @@ use kubegc_examples::{
     cri::{NodeArguments, OpenNode},
     simulated::in_words,
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Collects on this machine's container runtime, after asking.
 #[derive(Parser)]
-#[command(after_help = "Exit codes: 0 done, or nothing to do, or not approved; 1 something failed; 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 done, or nothing to do, or not approved; 1 something failed; 2 wrong usage."
+)]
 struct Arguments {
     #[command(flatten)]
     node: NodeArguments,
@@ -42,17 +46,18 @@ struct Arguments {
     watch: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+    kubegc_examples::cri::block_on(async {
+        match run(&arguments).await {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
         }
-    }
+    })
 }
 
 /// Whether all that was tried succeeded.
@@ -62,66 +67,97 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     if arguments.watch {
         return watch(&node).await;
     }
-    let survey = node.driver(node.world()).survey().await;
+    let mut looking = node.driver(node.world());
+    if looking.records().is_empty() {
+        looking.detect_images().await;
+    }
+    let survey = looking.survey().await;
     if let Some(error) = &survey.pods_error {
         eprintln!("note: {error}");
     }
     let forecast = node_forecast(&survey.inventory, &node.policy, NodeFrame::at(node.clock.now()));
     print!("{forecast}");
     let approved = actions(&forecast);
-    if !approved.is_empty() && !arguments.yes && !asked(approved.len())? {
+    if approved.is_empty() {
+        println!("\nNothing goes.");
+        node.memory.write(looking.records())?;
+        return Ok(true);
+    }
+    println!("\nTo be removed:");
+    approved
+        .iter()
+        .for_each(|action| println!("  {}", in_words(action)));
+    if !arguments.yes && !is_approved()? {
         println!("Nothing was touched.");
+        node.memory.write(looking.records())?;
         return Ok(true);
     }
     let guard = Approved::new(&*node.runtime, node.world().logs, &approved);
     let mut world = node.world();
     (world.runtime, world.logs) = (&guard, world.logs.is_some().then_some(&guard as _));
-    let mut driver = node.driver(world);
+    let mut driver = Node::remembering(world, node.settings(), looking.records().clone());
+    driver.watch_since(node.memory.watched_since);
     let containers = driver.collect_containers(Occasion::Periodic).await;
     let images = driver.collect_images().await;
-    let errors: Vec<String> = containers.error().into_iter().chain(images.error()).collect();
+    node.memory.write(driver.records())?;
+    // A pass that was kept from removing what nobody approved tells so as an error, too.
+    let kept_back = images.performed.iter().any(is_left);
+    let error = images.error().filter(|_| !kept_back);
+    let errors: Vec<String> = containers.error().into_iter().chain(error).collect();
     let performed: Vec<Performed> = containers.performed.into_iter().chain(images.performed).collect();
     performed.iter().for_each(tell);
     errors.iter().for_each(|error| eprintln!("error: {error}"));
-    node.remember(driver.records(), driver.watched_since())?;
     Ok(errors.is_empty() && !performed.iter().any(failed))
 }
 
-/// What is shown is what may go. Images: what goes for certain, so without records only what goes right after a start.
+/// All that the forecast foresees to go at the next passes.
 fn actions(forecast: &NodeForecast) -> Vec<NodeAction> {
-    let containers = forecast.containers.actions.iter().cloned().map(NodeAction::Container);
-    let sandboxes = forecast.sandboxes.actions.iter().cloned().map(NodeAction::Sandbox);
-    let logs = forecast.logs.iter().flat_map(|logs| logs.actions.iter().cloned().map(NodeAction::Log));
-    let images = forecast.images_after_restart.as_ref().or(forecast.images.as_ref());
-    let images = images.into_iter().flat_map(|images| images.actions.iter().cloned().map(NodeAction::Image));
-    containers.chain(sandboxes).chain(logs).chain(images).collect()
+    let containers = forecast.containers.actions.iter().cloned();
+    let sandboxes = forecast.sandboxes.actions.iter().cloned();
+    let logs = forecast.logs.iter().flat_map(|logs| logs.actions.iter().cloned());
+    let images = forecast
+        .images
+        .iter()
+        .flat_map(|images| images.actions.iter().cloned());
+    containers
+        .map(NodeAction::Container)
+        .chain(sandboxes.map(NodeAction::Sandbox))
+        .chain(logs.map(NodeAction::Log))
+        .chain(images.map(NodeAction::Image))
+        .collect()
 }
 
-fn asked(count: usize) -> io::Result<bool> {
-    print!("\nRemove these {count}? [y/N] ");
+fn is_approved() -> io::Result<bool> {
+    print!("Remove these? [y/N] ");
     io::stdout().flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn failed(performed: &Performed) -> bool {
-    match &performed.outcome {
-        Outcome::NotStopped(error) | Outcome::NotRemoved(error) => !is_refusal(error),
-        Outcome::Done | Outcome::Stays(_) | Outcome::DryRun => false,
-    }
+/// Whether something stays because it was not shown.
+fn is_left(performed: &Performed) -> bool {
+    let refusal = RuntimeError::refused(Approved::REFUSAL);
+    matches!(&performed.outcome, Outcome::NotStopped(error) | Outcome::NotRemoved(error) if *error == refusal)
 }
 
-fn is_refusal(error: &RuntimeError) -> bool {
-    *error == RuntimeError::refused(Approved::REFUSAL)
+/// Whether something is there that should be gone.
+fn failed(performed: &Performed) -> bool {
+    match &performed.outcome {
+        Outcome::NotStopped(error) | Outcome::NotRemoved(error) => {
+            !is_left(performed) && *error != RuntimeError::NotFound
+        }
+        Outcome::Done | Outcome::Stays(_) | Outcome::DryRun => false,
+    }
 }
 
 fn tell(performed: &Performed) {
     let action = in_words(&performed.action);
     match &performed.outcome {
+        _ if is_left(performed) => println!("left for the next time: {action}"),
         Outcome::Done => println!("removed {action}"),
-        Outcome::NotStopped(error) | Outcome::NotRemoved(error) if is_refusal(error) => {
-            println!("left for the next time: {action}");
+        Outcome::NotStopped(RuntimeError::NotFound) | Outcome::NotRemoved(RuntimeError::NotFound) => {
+            println!("gone already: {action}");
         }
         Outcome::NotStopped(error) => println!("could not stop {action}: {error}"),
         Outcome::NotRemoved(error) => println!("could not remove {action}: {error}"),
@@ -129,23 +165,33 @@ fn tell(performed: &Performed) {
     }
 }
 
-/// All loops of the kubelet until somebody interrupts; a pass that is under way is finished first.
+/// All loops of the kubelet until somebody interrupts or ends the process; a pass that is under way is finished first.
 async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
-    let mut driver = node.driver(node.world());
+    // Heard from here on, not only once somebody waits for them.
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
     let stop = async {
-        // Without a signal there is no end to wait for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
         }
     };
+    let mut driver = node.driver(node.world());
+    let mut written = Ok(());
     driver
         .run(stop, |report| match report {
             Report::Containers(done) => done.performed.iter().for_each(tell),
-            Report::Images(done) => done.performed.iter().for_each(tell),
+            Report::Images(done) => {
+                done.performed.iter().for_each(tell);
+                written = node.memory.write(&done.plan.summary.records);
+                if let Err(error) = &written {
+                    eprintln!("error: {error}");
+                }
+            }
             Report::Event(event) => println!("{} {}: {}", event.kind.as_str(), event.reason, event.message),
             _ => {}
         })
         .await;
-    node.remember(driver.records(), driver.watched_since())?;
-    Ok(true)
+    node.memory.write(driver.records())?;
+    Ok(written.is_ok())
 }

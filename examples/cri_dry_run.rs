@@ -12,13 +12,16 @@ use std::{error::Error, process::ExitCode};
 use clap::Parser;
 use kubegc::{
     core::Clock as _,
+    node::driver::NodeAction,
     predict::node::{Growth, NodeFrame, node_forecast},
 };
-use kubegc_examples::cri::NodeArguments;
+use kubegc_examples::{cri::NodeArguments, simulated::in_words};
 
 /// Says what would be collected on this machine, and touches nothing.
 #[derive(Parser)]
-#[command(after_help = "Exit codes: 0 forecast; 1 the runtime, a file or the settings cannot be read; 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 forecast; 1 the runtime, a file or the settings cannot be read; 2 wrong usage."
+)]
 struct Arguments {
     #[command(flatten)]
     node: NodeArguments,
@@ -30,15 +33,17 @@ struct Arguments {
     json: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    match run(&Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    kubegc_examples::cri::block_on(async {
+        match run(&arguments).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
         }
-    }
+    })
 }
 
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -55,7 +60,13 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let forecast = node_forecast(&survey.inventory, &node.policy, frame);
     match arguments.json {
         true => println!("{:#}", forecast.to_json()),
-        false => print!("{forecast}"),
+        false => {
+            print!("{forecast}");
+            // The forecast counts them; these are recursive removals, so each has its line.
+            let logs = forecast.logs.iter().flat_map(|logs| logs.actions.iter().cloned());
+            logs.map(NodeAction::Log)
+                .for_each(|action| println!("  {}", in_words(&action)));
+        }
     }
     Ok(())
 }

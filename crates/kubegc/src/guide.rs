@@ -182,7 +182,7 @@ pub mod collecting_on_a_node {
     //!
     //! | part | what it is for |
     //! |---|---|
-    //! | [`driver::survey`](crate::node::driver::survey()) | all that the planners look at, asked for once: for a forecast or a dry run |
+    //! | [`Node::survey`](crate::node::Node::survey) | all that the planners look at, asked for once: for a forecast or a dry run |
     //! | [`driver::Approved`](crate::node::driver::Approved) | performs what somebody has seen and approved, and refuses whatever became garbage since |
     //! | [`driver::KeepImages`](crate::node::driver::KeepImages) | keeps images that the runtime fails to pin, such as that of sandboxes |
     //! | [`driver::ReadySandboxes`](crate::node::driver::ReadySandboxes) | pods are what runs: where nobody else knows |

@@ -1,9 +1,13 @@
 //! What the examples that speak to a container runtime share: which runtime, who says which pods there are, which settings.
 
+#[cfg(feature = "kube")]
+mod api;
+mod memory;
+
 use std::{
     error::Error,
-    fs,
     path::{Path, PathBuf},
+    process::ExitCode,
     str::FromStr,
     sync::Arc,
 };
@@ -11,16 +15,20 @@ use std::{
 use async_trait::async_trait;
 use clap::Args;
 use kubegc::{
-    core::{KubernetesVersion, PodSource, Runtime, RuntimeError, Timestamp, node_facts::Pods},
+    core::{Clock as _, KubernetesVersion, PodSource, Runtime, RuntimeError, node_facts::Pods},
     node::{
         Node, Policy, PolicySpec,
         driver::{KeepImages, ReadySandboxes, Settings, World},
-        image::Records,
     },
     predict::node::Change,
-    snapshot::{NodeDocument, NodeFinding, NodeReader, PodManifests, PodsFile, write_records},
+    snapshot::{NodeFinding, NodeReader, PodManifests, PodsFile},
 };
 use kubegc_cri::{CriRuntime, Endpoint, HostLogs, Options, TokioClock};
+
+pub use memory::Memory;
+
+/// Where kubelets have links to the logs of containers.
+const LINKS: &str = "/var/log/containers";
 
 /// Which node, and what it goes by.
 #[derive(Args)]
@@ -96,6 +104,7 @@ impl PodSource for Nobody {
 }
 
 /// A node with all that a driver needs of it.
+#[non_exhaustive]
 pub struct OpenNode {
     /// Which runtime answers, and in which version.
     pub about: String,
@@ -108,12 +117,11 @@ pub struct OpenNode {
     /// The settings.
     pub policy: Policy,
     /// What is remembered of images.
-    pub records: Records,
-    /// Since when their use is watched.
-    pub watched_since: Option<Timestamp>,
+    pub memory: Memory,
+    /// The image of sandboxes, as the runtime names it.
+    pub sandbox_image: Option<Arc<str>>,
     /// The time.
     pub clock: TokioClock,
-    records_path: Option<PathBuf>,
 }
 
 impl NodeArguments {
@@ -124,47 +132,58 @@ impl NodeArguments {
             Some(endpoint) => (endpoint.clone(), CriRuntime::connect(endpoint, options).await?),
             None => CriRuntime::detect(options).await?,
         };
+        let clock = TokioClock::new();
         let mut about = format!("{} at {endpoint}", runtime.version());
-        let mut keep = self.keep.clone();
-        if let Some(image) = runtime.status().await?.sandbox_image {
+        let mut keep: Vec<Arc<str>> = self.keep.iter().map(|image| image.as_str().into()).collect();
+        let sandbox_image = runtime.status().await?.sandbox_image;
+        if let Some(image) = &sandbox_image {
             about = format!("{about}, sandboxes of {image}");
-            keep.push(image.to_string());
+            // Runtimes complete names: what they list may be called otherwise.
+            keep.push(
+                runtime
+                    .image_id(image)
+                    .await?
+                    .unwrap_or_else(|| Arc::clone(image)),
+            );
         }
-        let (records, watched_since) = match &self.records {
-            Some(path) if path.exists() => read_records(path)?,
-            _ => (Records::default(), None),
-        };
         let runtime = Arc::new(KeepImages::new(runtime, keep));
         for reference in runtime.unmatched().await? {
             about = format!("{about}\nno image here is called {reference}");
         }
+        let policy = self.policy()?;
+        let logs = (!self.no_logs).then(|| HostLogs::new(policy.pod_logs_directory(), LINKS));
         Ok(OpenNode {
             about,
             pods: self.pods(&runtime).await?,
             runtime,
-            logs: (!self.no_logs).then(HostLogs::default),
-            policy: self.policy()?,
-            records,
-            watched_since,
-            clock: TokioClock::new(),
-            records_path: self.records.clone(),
+            logs,
+            policy,
+            memory: Memory::open(self.records.as_deref(), clock.now())?,
+            sandbox_image,
+            clock,
         })
     }
 }
 
 impl NodeArguments {
-    async fn pods(&self, runtime: &Arc<KeepImages<CriRuntime>>) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
+    async fn pods(
+        &self,
+        runtime: &Arc<KeepImages<CriRuntime>>,
+    ) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
         let shared = || Arc::clone(runtime) as Arc<dyn Runtime>;
         Ok(match &self.pods {
             PodsFrom::Nobody => Box::new(Nobody),
             PodsFrom::ReadySandboxes => Box::new(ReadySandboxes::new(shared())),
             PodsFrom::File(path) => Box::new(PodsFile::new(path, shared())),
             PodsFrom::Manifests(folder) => {
-                let node = self.node_name.as_deref().ok_or("static pods are named after their node: give --node-name")?;
+                let node = self
+                    .node_name
+                    .as_deref()
+                    .ok_or("static pods are named after their node: give --node-name")?;
                 Box::new(PodManifests::new(folder, node, shared()))
             }
             #[cfg(feature = "kube")]
-            PodsFrom::Api(node) => Box::new(kubegc::node::driver::WithRunning::new(api::ApiPods::new(node).await?, shared())),
+            PodsFrom::Api(node) => Box::new(api::pods(node, shared()).await?),
         })
     }
 
@@ -186,13 +205,6 @@ fn refused(path: &Path, findings: &[NodeFinding]) -> String {
     format!("{}: no settings of a kubelet: {}", path.display(), why.join("; "))
 }
 
-fn read_records(path: &Path) -> Result<(Records, Option<Timestamp>), Box<dyn Error>> {
-    let mut reader = NodeReader::new();
-    reader.read_as(NodeDocument::Records, &path.display().to_string(), fs::File::open(path)?)?;
-    let read = reader.finish()?.inventory;
-    Ok((read.image_records, Some(read.images_watched_since)))
-}
-
 impl OpenNode {
     /// The outside world, as a driver takes it.
     #[must_use]
@@ -208,63 +220,29 @@ impl OpenNode {
     /// What a driver goes by.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        Settings::from(&self.policy)
+        Settings {
+            sandbox_image: self.sandbox_image.clone(),
+            ..Settings::from(&self.policy)
+        }
     }
 
-    /// A driver that remembers what the records say.
+    /// A driver that remembers what is remembered. Where nothing is, use is watched from now on.
     #[must_use]
     pub fn driver<'w>(&self, world: World<'w>) -> Node<'w> {
-        let mut driver = Node::remembering(world, self.settings(), self.records.clone());
-        if let Some(since) = self.watched_since {
-            driver.watch_since(since);
-        }
+        let mut driver = Node::remembering(world, self.settings(), self.memory.records.clone());
+        driver.watch_since(self.memory.watched_since);
         driver
-    }
-
-    /// Writes what is remembered of images to where it was read from: first beside it, then in its place, so that it is never half there.
-    pub fn remember(&self, records: &Records, watched_since: Option<Timestamp>) -> Result<(), Box<dyn Error>> {
-        let Some(path) = &self.records_path else { return Ok(()) };
-        let beside = path.with_extension("new");
-        fs::write(&beside, write_records(records, watched_since))?;
-        Ok(fs::rename(&beside, path)?)
     }
 }
 
-#[cfg(feature = "kube")]
-mod api {
-    //! Pods as the API server lists them.
-
-    use async_trait::async_trait;
-    use kube::Client;
-    use kubegc::{
-        core::{PodSource, RuntimeError, node_facts::Pods},
-        snapshot::NodeReader,
-    };
-
-    /// The pods that the API server has bound to one node.
-    pub(super) struct ApiPods {
-        client: Client,
-        path: String,
-    }
-
-    impl ApiPods {
-        pub(super) async fn new(node: &str) -> Result<Self, kube::Error> {
-            let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
-            let client = kubegc_kube::client().await?;
-            Ok(Self { client, path })
-        }
-    }
-
-    #[async_trait]
-    impl PodSource for ApiPods {
-        /// Every pod of the node: the list is asked for whole, and where it goes on or a pod cannot be read, nothing is known.
-        async fn pods(&self) -> Result<Pods, RuntimeError> {
-            let failed = |error: &dyn std::fmt::Display| RuntimeError::unknown(format!("pods of the node: {error}"));
-            let request = http::Request::get(&self.path).body(Vec::new()).map_err(|error| failed(&error))?;
-            let list = self.client.request_text(request).await.map_err(|error| failed(&error))?;
-            let mut reader = NodeReader::new().pods_are_whole();
-            reader.read("pods", list.as_bytes()).map_err(|error| failed(&error))?;
-            Ok(reader.finish().map_err(|error| failed(&error))?.inventory.pods)
+/// Runs to the end, and waits for nothing then: a file system that does not answer must not keep a tool from ending.
+pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Err(_) => ExitCode::FAILURE,
+        Ok(tokio) => {
+            let code = tokio.block_on(work);
+            tokio.shutdown_background();
+            code
         }
     }
 }

@@ -1,0 +1,54 @@
+//! Pods as the API server lists them: all that are bound to one node.
+
+use std::{error::Error, fmt::Display, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kube::Client;
+use kubegc::{
+    core::{PodSource, Runtime, RuntimeError, node_facts::Pods},
+    node::driver::WithRunning,
+    snapshot::read_all_pods,
+};
+
+/// How long an answer may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The pods of a node in the cluster of the kubeconfig, and what runs here beside them: a pod that was deleted by force may still run.
+pub(super) async fn pods(
+    node: &str,
+    runtime: Arc<dyn Runtime>,
+) -> Result<impl PodSource + use<>, Box<dyn Error>> {
+    let is_name =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
+    if node.is_empty() || !node.chars().all(is_name) {
+        return Err(format!("{node:?} is no name of a node").into());
+    }
+    let client = kubegc_kube::client().await?;
+    // Of a node that is not there the API server lists no pods, and everything here would seem to be nobody's.
+    ask(&client, &format!("/api/v1/nodes/{node}")).await?;
+    let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
+    Ok(WithRunning::new(ApiPods { client, path }, runtime))
+}
+
+struct ApiPods {
+    client: Client,
+    path: String,
+}
+
+#[async_trait]
+impl PodSource for ApiPods {
+    /// The list is asked for whole; where it goes on, or a pod cannot be read, nothing is known.
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        let list = ask(&self.client, &self.path).await?;
+        read_all_pods("the API server's pods", list.as_bytes())
+    }
+}
+
+async fn ask(client: &Client, path: &str) -> Result<String, RuntimeError> {
+    let failed = |error: &dyn Display| RuntimeError::refused(format!("GET {path}: {error}"));
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(|error| failed(&error))?;
+    let answer = tokio::time::timeout(DEADLINE, client.request_text(request)).await;
+    let answer = answer.map_err(|_| failed(&"no answer in time"))?;
+    answer.map_err(|error| failed(&error))
+}

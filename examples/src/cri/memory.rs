@@ -1,0 +1,70 @@
+//! What is remembered of images between runs, in a file: since when each is there, and when it was last used.
+
+use std::{
+    error::Error,
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use kubegc::{
+    core::Timestamp,
+    node::image::Records,
+    snapshot::{NodeDocument, NodeReader, write_records},
+};
+
+/// Longer than this, and use was not watched: a kubelet looks every five minutes.
+const GAP_MAX: Duration = Duration::from_secs(600);
+
+/// Records, and where they are kept.
+#[non_exhaustive]
+pub struct Memory {
+    /// The records.
+    pub records: Records,
+    /// Since when use was watched without a gap: the present, where nobody has watched.
+    pub watched_since: Timestamp,
+    path: Option<PathBuf>,
+}
+
+impl Memory {
+    /// Reads what is remembered. A file that is not there yet remembers nothing; one that is no such file is refused, for it would be written over.
+    pub fn open(path: Option<&Path>, now: Timestamp) -> Result<Self, Box<dyn Error>> {
+        let mut memory = Self {
+            records: Records::default(),
+            watched_since: now,
+            path: path.map(Path::to_owned),
+        };
+        let Some(path) = path.filter(|path| path.exists()) else {
+            return Ok(memory);
+        };
+        let name = path.display().to_string();
+        let mut file = File::open(path)?;
+        let written = file.metadata()?.modified()?;
+        let mut reader = NodeReader::new();
+        reader.read_as(NodeDocument::Records, &name, &mut file)?;
+        let node = reader.finish()?;
+        if let Some(finding) = node.findings.first() {
+            return Err(format!("no records of images: {finding}").into());
+        }
+        memory.records = node.inventory.image_records;
+        // A clock that went back makes the gap seem small: then the time of the file is in the future.
+        let gap = written.elapsed().unwrap_or(Duration::MAX);
+        if gap <= GAP_MAX && node.inventory.images_watched_since <= now {
+            memory.watched_since = node.inventory.images_watched_since;
+        }
+        Ok(memory)
+    }
+
+    /// Writes records to where they were read from: first into a file beside, then in its place, so that they are never half there.
+    pub fn write(&self, records: &Records) -> Result<(), Box<dyn Error>> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let beside = path.with_file_name(name);
+        let mut file = File::create_new(&beside)?;
+        file.write_all(write_records(records, Some(self.watched_since)).as_bytes())?;
+        file.sync_all()?;
+        Ok(fs::rename(&beside, path)?)
+    }
+}
