@@ -1,6 +1,7 @@
 //! The driver over a simulated node, with and without faults.
 
 mod approved;
+mod begins;
 mod containers;
 mod images;
 mod keep;

@@ -55,7 +55,7 @@ pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
 pub use live::Live;
 pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,
-    PodManifests, PodsFile, PodsFrom, RuntimeUsage, write_records,
+    PodManifests, PodsFile, PodsFrom, RuntimeUsage, read_all_pods, write_records,
 };
 pub use reader::{OBJECT_BYTES_MAX, Reader};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};

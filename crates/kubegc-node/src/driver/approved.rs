@@ -25,19 +25,20 @@ use crate::{container, image, log, sandbox};
 pub struct Approved<'w> {
     runtime: &'w dyn Runtime,
     logs: Option<&'w dyn LogDirectory>,
-    /// The kind of thing, and its id, path or entry.
-    approved: BTreeSet<(Kind, Arc<str>)>,
+    approved: BTreeSet<Subject>,
     /// Log files that the runtime named for approved containers.
     log_files: Mutex<BTreeSet<Arc<str>>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Container,
-    Sandbox,
-    Image,
-    LogDirectory,
-    Link,
+/// What may go, by its id, path or name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Container(Arc<str>),
+    Sandbox(Arc<str>),
+    /// An image of one runtime handler.
+    Image(Arc<str>, Arc<str>),
+    LogDirectory(Arc<str>),
+    Link(Arc<str>),
 }
 
 impl<'w> Approved<'w> {
@@ -59,8 +60,8 @@ impl<'w> Approved<'w> {
         }
     }
 
-    fn grant(&self, kind: Kind, id: &str) -> Result<(), RuntimeError> {
-        if self.approved.contains(&(kind, id.into())) {
+    fn grant(&self, subject: &Subject) -> Result<(), RuntimeError> {
+        if self.approved.contains(subject) {
             Ok(())
         } else {
             Err(RuntimeError::refused(Self::REFUSAL))
@@ -73,24 +74,28 @@ impl<'w> Approved<'w> {
 }
 
 /// What an action removes. A container takes the link to its log along.
-fn subjects(action: &NodeAction) -> Vec<(Kind, Arc<str>)> {
+fn subjects(action: &NodeAction) -> Vec<Subject> {
     match action {
         NodeAction::Container(container::Action::Remove { container, .. }) => {
-            let link = log::link_path(container).map(|path| (Kind::Link, path.into()));
-            [(Kind::Container, Arc::clone(&container.id))]
+            let link = log::link_path(container).map(|path| Subject::Link(path.into()));
+            [Subject::Container(Arc::clone(&container.id))]
                 .into_iter()
                 .chain(link)
                 .collect()
         }
         NodeAction::Sandbox(sandbox::Action::Remove { sandbox, .. }) => {
-            vec![(Kind::Sandbox, Arc::clone(&sandbox.id))]
+            vec![Subject::Sandbox(Arc::clone(&sandbox.id))]
         }
-        NodeAction::Image(image::Action::Remove { image, .. }) => vec![(Kind::Image, Arc::clone(&image.id))],
+        NodeAction::Image(image::Action::Remove {
+            image,
+            runtime_handler,
+            ..
+        }) => vec![Subject::Image(Arc::clone(&image.id), Arc::clone(runtime_handler))],
         NodeAction::Log(log::Action::RemoveDirectory { entry, .. }) => {
-            vec![(Kind::LogDirectory, Arc::clone(entry))]
+            vec![Subject::LogDirectory(Arc::clone(entry))]
         }
         NodeAction::Log(log::Action::RemoveLink { path, .. } | log::Action::ResolveLink { path, .. }) => {
-            vec![(Kind::Link, Arc::clone(path))]
+            vec![Subject::Link(Arc::clone(path))]
         }
     }
 }
@@ -117,7 +122,7 @@ impl Runtime for Approved<'_> {
         let status = self.runtime.container_status(id).await?;
         if let Some(status) = status
             .as_ref()
-            .filter(|_| self.grant(Kind::Container, id).is_ok())
+            .filter(|_| self.grant(&Subject::Container(id.into())).is_ok())
         {
             let mut files = self.log_files.lock().unwrap_or_else(PoisonError::into_inner);
             files.insert(Arc::clone(&status.log_path));
@@ -130,27 +135,27 @@ impl Runtime for Approved<'_> {
     }
 
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        self.grant(Kind::Container, id)?;
+        self.grant(&Subject::Container(id.into()))?;
         self.runtime.stop_container(id, grace_seconds).await
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        self.grant(Kind::Container, id)?;
+        self.grant(&Subject::Container(id.into()))?;
         self.runtime.remove_container(id).await
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.grant(Kind::Sandbox, id)?;
+        self.grant(&Subject::Sandbox(id.into()))?;
         self.runtime.stop_sandbox(id).await
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.grant(Kind::Sandbox, id)?;
+        self.grant(&Subject::Sandbox(id.into()))?;
         self.runtime.remove_sandbox(id).await
     }
 
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        self.grant(Kind::Image, id)?;
+        self.grant(&Subject::Image(id.into(), runtime_handler.into()))?;
         self.runtime.remove_image(id, runtime_handler).await
     }
 }
@@ -166,12 +171,12 @@ impl LogDirectory for Approved<'_> {
     }
 
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        self.grant(Kind::LogDirectory, entry)?;
+        self.grant(&Subject::LogDirectory(entry.into()))?;
         self.logs()?.remove_pod_entry(entry).await
     }
 
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        self.grant(Kind::Link, path)?;
+        self.grant(&Subject::Link(path.into()))?;
         self.logs()?.remove_container_link(path).await
     }
 

@@ -134,6 +134,9 @@ impl Node<'_> {
     }
 
     /// The third stage alone: `evictPodLogsDirectories`. Links are read after directories were removed, for some dangle only then.
+    ///
+    /// Right before a directory goes, pods are asked for again, as upstream does: where it is no longer to go, or nothing is known any more, it
+    /// [stays](Outcome::Stays).
     pub async fn collect_logs(&self, report: &mut ContainersReport) {
         let Some(logs) = self.world.logs else { return };
         let entries = logs.pod_entries().await.map_err(Unlisted::from);
@@ -151,9 +154,9 @@ impl Node<'_> {
                 .errors
                 .push(self.settings.log.unreadable_text(directory, error));
         }
-        report.logs = self.settings.log.plan(&inventory, now);
-        self.perform_logs(&report.logs.actions, &mut report.performed)
-            .await;
+        let directories = self.settings.log.plan(&inventory, now);
+        self.perform_logs(&directories.actions, report).await;
+        report.logs = directories;
         if inventory.log_entries.is_err() {
             return;
         }
@@ -161,18 +164,23 @@ impl Node<'_> {
         // A failure to find links is passed over, as upstream does: then there are none.
         inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
         let links = self.settings.log.plan(&inventory, now);
-        self.perform_logs(&links.actions, &mut report.performed).await;
+        self.perform_logs(&links.actions, report).await;
         report.logs.actions.extend(links.actions);
         report.logs.kept.extend(links.kept);
         report.logs.findings = links.findings;
     }
 
-    async fn perform_logs(&self, actions: &[log::Action], performed: &mut Vec<Performed>) {
+    async fn perform_logs(&self, actions: &[log::Action], report: &mut ContainersReport) {
         let Some(logs) = self.world.logs else { return };
         for action in actions {
             let outcome = match action {
                 _ if self.settings.dry_run => Outcome::DryRun,
-                log::Action::RemoveDirectory { entry, .. } => removal(logs.remove_pod_entry(entry).await),
+                log::Action::RemoveDirectory { entry, .. } => {
+                    match self.still_goes(entry, &mut report.errors).await {
+                        Ok(()) => removal(logs.remove_pod_entry(entry).await),
+                        Err(reason) => Outcome::Stays(reason),
+                    }
+                }
                 log::Action::RemoveLink { path, .. } => removal(logs.remove_container_link(path).await),
                 log::Action::ResolveLink { path, container_id } => {
                     let status = self.world.runtime.container_status(container_id).await;
@@ -182,11 +190,23 @@ impl Node<'_> {
                     }
                 }
             };
-            performed.push(Performed {
+            report.performed.push(Performed {
                 action: NodeAction::Log(action.clone()),
                 outcome,
             });
         }
+    }
+
+    /// Whether a directory is still to go by what is known of pods now: one may have begun since the stage was planned. An error is told once.
+    async fn still_goes(&self, entry: &Arc<str>, errors: &mut Vec<String>) -> Result<(), log::Reason> {
+        let mut failed = Vec::new();
+        let mut inventory = with_pods(self.pods(&mut failed).await);
+        failed.retain(|error| !errors.contains(error));
+        errors.append(&mut failed);
+        inventory.log_entries = Ok(vec![Arc::clone(entry)]);
+        let plan = self.settings.log.plan(&inventory, self.world.clock.now());
+        let kept = plan.kept.into_iter().next().map(|kept| kept.reason);
+        kept.map_or(Ok(()), Err)
     }
 }
 

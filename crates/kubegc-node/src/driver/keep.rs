@@ -10,6 +10,8 @@ use kubegc_core::{
 
 /// What stands between the name of a repository and its digest.
 const DIGEST_MARK: &str = "@sha256:";
+/// What an id may begin with.
+const ID_MARK: &str = "sha256:";
 
 /// A runtime in which images with given references are pinned.
 ///
@@ -17,7 +19,7 @@ const DIGEST_MARK: &str = "@sha256:";
 /// collector that does as upstream does removes it, and the next sandbox waits for a pull. On a node without a network it waits forever.
 ///
 /// A reference stands for an image if it is
-/// - its id: `sha256:e6f1…`, in full;
+/// - its id in full, `sha256:e6f1…` or `e6f1…`: some runtimes list ids with the one (containerd), some with the other (CRI-O);
 /// - one of its tags or digests, letter by letter as the runtime lists them: `registry.k8s.io/pause:3.9`. Nothing is completed: `pause` is not
 ///   `docker.io/library/pause:latest`;
 /// - the repository of one of its digests, ended by `@sha256:` and nothing more: `registry.k8s.io/pause@sha256:` is every image of that repository.
@@ -26,11 +28,13 @@ const DIGEST_MARK: &str = "@sha256:";
 ///
 /// # Guarantees
 /// [`images`](Runtime::images) lists such images as pinned, and changes nothing else. [`remove_image`](Runtime::remove_image) refuses them, by a listing
-/// of its own: also where the collector's version knows no pinned images (before 1.23), or where a tag has moved to the image since the plan was made. Where that
-/// listing fails, nothing is removed. What stands for no image is told by [`unmatched`](Self::unmatched).
+/// of its own: also where the collector's version knows no pinned images (before 1.23), or where a tag has moved to the image since the plan was made. It may be asked
+/// for an image by its id, the beginning of its id, a name as listed, or any text that the runtime itself [resolves](Runtime::image_id) to the image; where a runtime
+/// resolves none, other texts pass. Where the image that is meant cannot be told, nothing is removed. What stands for no image is told by
+/// [`unmatched`](Self::unmatched).
 ///
 /// # Complexity
-/// Of `n` names of images and `k` references, `O(n log n + n log k)` for a listing. A removal takes a listing more.
+/// Of `n` names of images and `k` references, `O(n log n + n log k)` for a listing. A removal takes a listing more, and a status where it does not name a listed id.
 ///
 /// # Examples
 /// ```
@@ -72,11 +76,14 @@ impl<R> KeepImages<R> {
             digest.get(..end)
         });
         let names = image.tags.iter().chain(&image.digests).map(|name| &**name);
-        [&*image.id]
+        let bare = bare(&image.id);
+        let marked = (!bare.is_empty()).then(|| self.references.get(&*format!("{ID_MARK}{bare}")));
+        [bare]
             .into_iter()
             .chain(names)
             .chain(repositories)
             .filter_map(|name| self.references.get(name))
+            .chain(marked.flatten())
     }
 }
 
@@ -97,14 +104,33 @@ impl<R: Runtime> KeepImages<R> {
         if self.references.is_empty() {
             return Ok(());
         }
-        let images = self.runtime.images().await.map_err(|error| {
+        let unknown = |error: RuntimeError| {
             RuntimeError::refused(format!(
                 "image {id}: whether it is to be kept is not known: {error}"
             ))
-        })?;
+        };
+        let images = self.runtime.images().await.map_err(unknown)?;
+        self.none_kept(id, &images, |image| means(id, image))?;
+        if images.iter().any(|image| *image.id == *id) {
+            return Ok(());
+        }
+        match self.runtime.image_id(id).await {
+            Ok(None) | Err(RuntimeError::NotFound | RuntimeError::NotSupported { .. }) => Ok(()),
+            Ok(Some(resolved)) => self.none_kept(id, &images, |image| bare(&image.id) == bare(&resolved)),
+            Err(error) => Err(unknown(error)),
+        }
+    }
+
+    /// Refuses an id that means these images, if one of them is to be kept.
+    fn none_kept(
+        &self,
+        id: &str,
+        images: &[Arc<Image>],
+        is_meant: impl Fn(&Image) -> bool,
+    ) -> Result<(), RuntimeError> {
         let meant: BTreeSet<&Arc<str>> = images
             .iter()
-            .filter(|image| means(id, image))
+            .filter(|image| is_meant(image))
             .map(|image| &image.id)
             .collect();
         let of_meant = images.iter().filter(|image| meant.contains(&image.id));
@@ -119,9 +145,13 @@ impl<R: Runtime> KeepImages<R> {
 
 /// Whether a runtime may take this text for the image: one of its names, its id, or the beginning of its id.
 fn means(text: &str, image: &Image) -> bool {
-    let bare = image.id.split_once(':').map_or(&*image.id, |(_, digits)| digits);
     let mut names = image.tags.iter().chain(&image.digests);
-    image.id.starts_with(text) || bare.starts_with(text) || names.any(|name| **name == *text)
+    image.id.starts_with(text) || bare(&image.id).starts_with(bare(text)) || names.any(|name| **name == *text)
+}
+
+/// An id without its mark.
+fn bare(id: &str) -> &str {
+    id.strip_prefix(ID_MARK).unwrap_or(id)
 }
 
 #[async_trait]
@@ -180,7 +210,7 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.remove_sandbox(id).await
     }
 
-    /// Removes an image, unless it is to be kept. An id may be cut short, and a name may stand for it: what a runtime would take for the image is refused.
+    /// Removes an image, unless it is to be kept. An id may be cut short, and a name may stand for it: what the runtime lists or resolves as a kept image is refused.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
         self.let_go(id).await?;
         self.runtime.remove_image(id, runtime_handler).await

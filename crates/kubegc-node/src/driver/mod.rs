@@ -31,7 +31,7 @@ use crate::{
 
 pub use approved::Approved;
 pub use keep::KeepImages;
-pub use ready::{ReadySandboxes, WithRunning, add_running};
+pub use ready::{ReadySandboxes, WithRunning, add_created_since, add_running};
 pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
 pub use survey::Survey;

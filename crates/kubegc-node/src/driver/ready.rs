@@ -7,9 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use kubegc_core::{
-    PodSource, Runtime, RuntimeError, Uid,
+    PodSource, Runtime, RuntimeError, Timestamp, Uid,
     node_facts::{Container, ContainerState, PodState, Pods, Sandbox, SandboxState},
 };
+
+/// Why nothing is known where nothing runs.
+const NOTHING_RUNS: &str = "nothing runs here, no sandbox is ready and every container has ended: \
+    it may be the wrong runtime, or a machine that has just booted";
 
 /// A source for nodes on which nobody but the runtime knows the pods: every pod of which something runs lives, and every other is gone.
 ///
@@ -18,15 +22,21 @@ use kubegc_core::{
 ///
 /// # Guarantees
 /// Where a listing fails, nothing is known, and nothing counts as gone. Nothing of a pod with a ready sandbox goes but dead containers and ended sandboxes, as the
-/// limits for living pods have it. A pod that is started while the runtime is asked is safe: a driver asks for pods after its own listings, so it has nothing of a
-/// pod that does not show here; and a sandbox that is made between the two listings here shows in the second by its containers.
+/// limits for living pods have it.
+///
+/// **Where nothing runs at all, nothing is known:** no sandbox is ready, and every container has ended. That is what the wrong runtime of two on a machine shows, and a
+/// machine that has just booted; the error says so.
+///
+/// A pod that is started while the runtime is asked is safe. Containers are listed first and sandboxes then: a sandbox that is made between the two shows itself as
+/// ready in the second, and a container that is made after the first stands in such a sandbox. What is made after both has nothing in the driver's listings, for a driver
+/// asks for pods after its own; and before each log directory that it removes it asks again.
 ///
 /// # Assumptions
 /// **A pod whose sandboxes have all ended counts as gone, and what it left goes:** its dead containers, its sandboxes, its logs. That is so for
 /// - a pod that ran to its end: `kubectl logs` of a finished job has nothing to show any more;
 /// - a pod between two sandboxes: a kubelet that makes its sandbox anew starts its containers anew too, but what the old ones wrote and how often they were
 ///   restarted is lost;
-/// - every pod of a machine that has just booted, until its sandboxes are made again;
+/// - after a boot, every pod whose sandbox is not made again yet, as soon as that of another pod is;
 /// - a new pod whose log directory is there and whose sandbox is not yet: a kubelet makes the directory anew with each container.
 ///
 /// A container that was created and never started holds its pod alive, until a limit removes it. Nothing that runs is touched in any case. Who wants to keep what ended takes another source: the API server, a list in a file, static manifests.
@@ -55,6 +65,9 @@ impl PodSource for ReadySandboxes {
             synced: true,
         };
         add_what_runs(&mut pods, &*self.runtime).await?;
+        if pods.known.is_empty() {
+            return Err(RuntimeError::refused(NOTHING_RUNS));
+        }
         Ok(pods)
     }
 }
@@ -93,9 +106,9 @@ impl<S: PodSource> PodSource for WithRunning<S> {
 }
 
 async fn add_what_runs(pods: &mut Pods, runtime: &dyn Runtime) -> Result<(), RuntimeError> {
-    // A sandbox that is made after the first listing shows in the second by its containers.
-    let sandboxes = runtime.sandboxes().await?;
+    // A sandbox that is made between the two is ready in the second listing; a container that is made then stands in one that is.
     let containers = runtime.containers().await?;
+    let sandboxes = runtime.sandboxes().await?;
     add_running(pods, &containers, &sandboxes);
     Ok(())
 }
@@ -128,14 +141,31 @@ pub fn add_running(pods: &mut Pods, containers: &[Arc<Container>], sandboxes: &[
         .iter()
         .filter(|container| running.contains(&container.sandbox_id))
         .map(|container| &container.pod.uid);
-    for uid in unended.iter().copied().chain(of_sandboxes).chain(of_containers) {
-        if !pods.known.contains_key(uid) {
-            pods.known.insert(uid.clone(), PodState::LIVING);
-        }
+    for uid in unended.into_iter().chain(of_sandboxes).chain(of_containers) {
+        let state = pods.known.entry(uid.clone()).or_insert(PodState::LIVING);
+        state.terminated = false;
     }
-    for uid in unended {
-        if let Some(state) = pods.known.get_mut(uid) {
-            state.terminated = false;
+}
+
+/// Adds what began after a source was asked: a pod with a container or sandbox that was created at `since` or later is living where the source does not know it, also
+/// if all of it has ended. States that the source knows stay.
+///
+/// For sources that tell what was so some time ago, `since` being that time or a little before. A pod that has neither a container nor a sandbox does not show here. What
+/// names no pod belongs to that without uid.
+///
+/// # Complexity
+/// `O(n log n)` for `n` containers and sandboxes.
+pub fn add_created_since(
+    pods: &mut Pods,
+    containers: &[Arc<Container>],
+    sandboxes: &[Arc<Sandbox>],
+    since: Timestamp,
+) {
+    let of_containers = containers.iter().map(|one| (one.created_at, &one.pod.uid));
+    let of_sandboxes = sandboxes.iter().map(|one| (one.created_at, &one.pod.uid));
+    for (created_at, uid) in of_containers.chain(of_sandboxes) {
+        if created_at >= since && !pods.known.contains_key(uid) {
+            pods.known.insert(uid.clone(), PodState::LIVING);
         }
     }
 }

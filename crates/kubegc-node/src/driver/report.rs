@@ -30,7 +30,7 @@ pub enum Outcome {
     NotStopped(RuntimeError),
     /// It could not be removed.
     NotRemoved(RuntimeError),
-    /// A dangling link stays, for its container has not ended.
+    /// It stays after all: a dangling link, for its container has not ended; a log directory, for its pod lives by now, or is not known any more.
     Stays(log::Reason),
     /// A dry run performs nothing.
     DryRun,

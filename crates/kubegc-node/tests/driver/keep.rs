@@ -3,7 +3,7 @@
 use kubegc_core::node_facts::Image;
 use kubegc_node::driver::KeepImages;
 
-use super::*;
+use super::{begins::between, *};
 
 const PAUSE: &str = "sha256:0e6f1a";
 const OLD_PAUSE: &str = "sha256:0e6f1b";
@@ -200,6 +200,99 @@ fn a_tag_that_moves_after_the_plan_protects_the_image_that_it_is_on() {
     assert!(now(runtime.remove_image("sha256:99", "")).is_err());
     assert_eq!(now(runtime.remove_image(PAUSE, "")), Ok(()));
     assert_eq!(now(runtime.unmatched()).map(|unmatched| unmatched.len()), Ok(0));
+}
+
+#[test]
+fn an_id_is_the_same_with_its_mark_and_without() {
+    for listed in ["sha256:5a5b", "5a5b"] {
+        for reference in ["sha256:5a5b", "5a5b"] {
+            let sim = node();
+            sim.insert_image(image(listed, &["web:2"], &[]))
+                .expect("there is room");
+            let runtime = KeepImages::new(sim.clone(), [reference]);
+            assert_eq!(
+                pinned(&runtime),
+                [listed.to_owned()].into(),
+                "{listed} {reference}"
+            );
+            assert_eq!(now(runtime.unmatched()), Ok(vec![]), "{listed} {reference}");
+            for text in ["sha256:5a5b", "5a5b", "sha256:5a", "5a", "web:2"] {
+                let error = now(runtime.remove_image(text, "")).expect_err(text);
+                let expected = format!("image {text} is to be kept, as {reference}");
+                assert_eq!(error, RuntimeError::refused(expected), "{listed}");
+            }
+            assert_eq!(sim.changes(), [], "{listed} {reference}");
+        }
+    }
+    for part in ["sha256:5a", "5a", "a5b", "sha512:5a5b", "sha256:sha256:5a5b"] {
+        let sim = node();
+        sim.insert_image(image("5a5b", &[], &[])).expect("there is room");
+        let runtime = KeepImages::new(sim, [part]);
+        assert_eq!(
+            pinned(&runtime),
+            BTreeSet::new(),
+            "{part}: in full, or not at all"
+        );
+    }
+}
+
+#[test]
+fn what_the_runtime_resolves_to_a_kept_image_is_not_removed() {
+    // The name comes to be once images are listed: only the runtime can tell what it means.
+    let removal = |sim: &SimNode| {
+        let pausing = Pausing {
+            inner: sim.clone(),
+            clock: sim.clock().clone(),
+            listing_takes: Duration::ZERO,
+        };
+        let runtime = KeepImages::new(pausing, ["registry.k8s.io/pause:3.9"]);
+        let work = |_| {
+            let listed = operations(sim) == [Operation::Images];
+            if listed && sim.all_images().len() == 4 {
+                let late = Image {
+                    runtime_handler: "kata".into(),
+                    ..image(PAUSE, &["late:1"], &[])
+                };
+                sim.insert_image(late).expect("there is room");
+            }
+        };
+        between(runtime.remove_image("late:1", ""), work).0
+    };
+    let sim = node();
+    assert_eq!(
+        removal(&sim),
+        Err(RuntimeError::refused(
+            "image late:1 is to be kept, as registry.k8s.io/pause:3.9"
+        ))
+    );
+    assert_eq!(sim.changes(), []);
+
+    for (error, text, refused) in [
+        (RuntimeError::refused("device busy"), "other:1", true),
+        (RuntimeError::unknown("lost"), "other:1", true),
+        (RuntimeError::refused("device busy"), WEB, false),
+        (RuntimeError::NotFound, "other:1", false),
+        (
+            RuntimeError::NotSupported {
+                operation: "image_id",
+            },
+            "other:1",
+            false,
+        ),
+    ] {
+        let sim = node();
+        let rule = Rule::always(Operation::ImageId, Fault::Refuse(error.clone()));
+        let runtime = KeepImages::new(faulty(&sim, vec![rule]), [PAUSE]);
+        let result = now(runtime.remove_image(text, ""));
+        let expected = format!("image {text}: whether it is to be kept is not known: {error}");
+        let expected = if refused {
+            Err(RuntimeError::refused(expected))
+        } else {
+            Ok(())
+        };
+        assert_eq!(result, expected, "{error:?}");
+        assert_eq!(sim.changes().len(), usize::from(!refused), "{error:?}");
+    }
 }
 
 #[test]

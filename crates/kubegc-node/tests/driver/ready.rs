@@ -1,11 +1,11 @@
 //! Which pods live by what runs of them, and what a pass leaves of them.
 
-use std::{collections::BTreeMap, task::Poll};
+use std::collections::BTreeMap;
 
 use kubegc_core::node_facts::{Container, PodState, Sandbox, SandboxState};
-use kubegc_node::driver::{ReadySandboxes, WithRunning, add_running};
+use kubegc_node::driver::{ReadySandboxes, WithRunning, add_created_since, add_running};
 
-use super::*;
+use super::{begins::between, *};
 use crate::world::{EVICTED, dead, in_state, pods, sandbox};
 
 fn ready(node: &SimNode) -> ReadySandboxes {
@@ -132,7 +132,7 @@ fn n2_60_what_runs_has_not_ended_and_all_else_that_is_known_stays() {
             PodState::COMPLETED,
             ContainerState::Exited,
             true,
-            PodState::COMPLETED,
+            PodState::LIVING,
         ),
         (
             PodState::COMPLETED,
@@ -140,7 +140,16 @@ fn n2_60_what_runs_has_not_ended_and_all_else_that_is_known_stays() {
             false,
             PodState::COMPLETED,
         ),
-        (PodState::GONE, ContainerState::Exited, true, PodState::GONE),
+        (
+            PodState::GONE,
+            ContainerState::Exited,
+            true,
+            PodState {
+                deleted: true,
+                ..PodState::LIVING
+            },
+        ),
+        (PodState::GONE, ContainerState::Exited, false, PodState::GONE),
         (
             PodState::GONE,
             ContainerState::Unknown,
@@ -176,6 +185,106 @@ fn n2_60_what_runs_has_not_ended_and_all_else_that_is_known_stays() {
                 ..pods(&[("a", expected), ("elsewhere", PodState::GONE)])
             };
             assert_eq!(known, expected, "{said:?} {containers:?} {sandbox_ready}");
+        }
+    }
+}
+
+#[test]
+fn what_began_after_a_source_was_asked_is_known_whatever_became_of_it() {
+    use SandboxState::{NotReady, Ready};
+    let aged = |uid: &str, at_seconds: i64| dead(&format!("{uid} {at_seconds}"), uid, "main", at_seconds);
+    let containers = [
+        aged("old", 99),
+        aged("young", 100),
+        aged("", 101),
+        aged("again", 5),
+        aged("again", 200),
+    ];
+    let sandboxes = [
+        sandbox("s1", "old sandbox", Ready, 99),
+        sandbox("s2", "young sandbox", NotReady, 100),
+        sandbox("s3", "told", NotReady, 101),
+    ];
+    let said = pods(&[("told", PodState::GONE), ("elsewhere", PodState::COMPLETED)]);
+    let mut known = said.clone();
+    let containers: Vec<_> = containers.into_iter().map(Arc::new).collect();
+    let sandboxes: Vec<_> = sandboxes.into_iter().map(Arc::new).collect();
+    add_created_since(&mut known, &containers, &sandboxes, at(100));
+    let mut expected = said;
+    for uid in ["young", "", "again", "young sandbox"] {
+        expected.known.insert(Uid::new(uid), PodState::LIVING);
+    }
+    assert_eq!(known, expected);
+}
+
+#[test]
+fn where_nothing_runs_nothing_is_known_and_nothing_counts_as_gone() {
+    let busy = busy();
+    for sandbox in busy.node.all_sandboxes() {
+        drop(busy.node.end_sandbox(&sandbox.id));
+    }
+    for state in [ContainerState::Unknown, ContainerState::Exited] {
+        let doubtful = busy.orphans.last().expect("one");
+        busy.node
+            .set_container_state(doubtful, state)
+            .expect("there is one");
+        let known = now(ready(&busy.node).pods()).map(|pods| pods.known.into_keys().collect());
+        let may_run = (state == ContainerState::Unknown).then(|| vec![Uid::new("doubtful")]);
+        assert_eq!(known.ok(), may_run, "{state:?}");
+    }
+    let logs = busy.node.all_log_entries();
+    let sandboxes = busy.node.all_sandboxes();
+    let source = ready(&busy.node);
+    let world = World {
+        pods: &source,
+        ..world(&busy.node, &busy.clock)
+    };
+    let report = now(Node::new(world, settings("1.36.0")).collect_containers(Occasion::Forced));
+    let expected = "list pods: nothing runs here, no sandbox is ready and every container has ended: \
+                    it may be the wrong runtime, or a machine that has just booted";
+    assert_eq!(report.errors, [expected; 3]);
+    assert_eq!(busy.node.all_log_entries(), logs);
+    assert_eq!(busy.node.all_sandboxes(), sandboxes);
+    let empty = SimNode::new(busy.clock.clone(), NodeSettings::default());
+    assert!(now(ready(&empty).pods()).is_err());
+    let beside = WithRunning::new(busy.node.clone(), Arc::new(empty));
+    assert!(now(beside.pods()).is_ok(), "another source knows what it knows");
+}
+
+#[test]
+fn a_sandbox_that_is_made_between_the_listings_is_known() {
+    for start in 0..5 {
+        for with_container in [false, true] {
+            let busy = busy();
+            let pausing = Arc::new(Pausing {
+                inner: busy.node.clone(),
+                clock: busy.clock.clone(),
+                listing_takes: Duration::ZERO,
+            });
+            let alone = ReadySandboxes::new(Arc::clone(&pausing) as _);
+            let beside = WithRunning::new(busy.node.fork(busy.clock.clone()), pausing);
+            for source in [&alone as &dyn PodSource, &beside] {
+                drop(busy.node.take_calls());
+                let name = format!("new{}", busy.node.all_sandboxes().len());
+                let mut in_time = false;
+                let (told, _) = between(source.pods(), |asked| {
+                    if asked != start {
+                        return;
+                    }
+                    in_time = !operations(&busy.node).contains(&Operation::Sandboxes);
+                    let id = busy
+                        .node
+                        .run_sandbox(&crate::world::pod(&name))
+                        .expect("there is room");
+                    if with_container {
+                        let spec = ContainerSpec::new("main", "web:1");
+                        busy.node.create_container(&id, &spec).expect("there is room");
+                    }
+                });
+                assert_eq!(in_time, start < 4, "{start}");
+                let known = told.expect("told").known.contains_key(&Uid::new(&name));
+                assert_eq!(known, in_time, "{start} {with_container}");
+            }
         }
     }
 }
@@ -285,68 +394,6 @@ fn what_ended_goes_and_what_runs_stays() {
     assert_eq!(pods_left, ["doubtful".to_owned(), "web".to_owned()].into());
 }
 
-/// Asks `future` for its result, and does something before each time it is asked: `work` is told how often it was asked before.
-fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(usize)) -> (T, usize) {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    for asked in 0.. {
-        work(asked);
-        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
-            return (result, asked);
-        }
-    }
-    unreachable!("the pass ends before the numbers do");
-}
-
-#[test]
-fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
-    let (mut start, mut longest) = (0, usize::MAX);
-    while start <= longest {
-        for later in 0..6 {
-            let busy = busy();
-            let pausing = Arc::new(Pausing {
-                inner: busy.node.clone(),
-                clock: busy.clock.clone(),
-                listing_takes: Duration::ZERO,
-            });
-            let source = ReadySandboxes::new(Arc::clone(&pausing) as _);
-            let world = World {
-                runtime: &*pausing,
-                logs: Some(&*pausing),
-                pods: &source,
-                clock: &busy.clock,
-            };
-            let node = Node::new(world, settings("1.36.0"));
-            let mut pod = (Arc::from(""), Arc::from(""));
-            let (_, asked) = between(node.collect_containers(Occasion::Forced), |asked| {
-                if asked == start {
-                    pod.0 = busy
-                        .node
-                        .run_sandbox(&crate::world::pod("new"))
-                        .expect("there is room");
-                }
-                if asked == start + later {
-                    let spec = ContainerSpec::new("main", "web:1");
-                    pod.1 = busy.node.create_container(&pod.0, &spec).expect("there is room");
-                    busy.node.start_container(&pod.1).expect("it starts");
-                }
-            });
-            longest = asked;
-            if start + later > asked {
-                continue;
-            }
-            let moment = format!("sandbox at {start}, container at {}", start + later);
-            assert!(busy.node.sandbox(&pod.0).is_some(), "{moment}");
-            let running = busy.node.container(&pod.1).map(|one| one.state);
-            assert_eq!(running, Some(ContainerState::Running), "{moment}");
-            let entry: Arc<str> = "shop_new_new".into();
-            assert!(busy.node.all_log_entries().contains(&entry), "{moment}");
-        }
-        start += 1;
-    }
-    assert!(longest > 20, "the pass was cut in many places: {longest}");
-}
-
 /// What happens to one of a few pods.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
@@ -430,13 +477,17 @@ proptest! {
         }
         clock.advance(Duration::from_secs(3_600));
         let (containers, sandboxes, entries) = (node.all_containers(), node.all_sandboxes(), node.all_log_entries());
+        let source = ready(&node);
+        let nothing_runs = containers.iter().all(|one| one.state == ContainerState::Exited)
+            && sandboxes.iter().all(|one| one.state != SandboxState::Ready);
+        prop_assert_eq!(now(source.pods()).is_err(), nothing_runs);
+        // Where nothing runs, no pod counts as gone.
         let protected: BTreeSet<Uid> = sandboxes
             .iter()
-            .filter(|sandbox| sandbox.state == SandboxState::Ready)
+            .filter(|sandbox| sandbox.state == SandboxState::Ready || nothing_runs)
             .map(|sandbox| sandbox.pod.uid.clone())
             .collect();
 
-        let source = ready(&node);
         let world = World { runtime: &node, logs: Some(&node), pods: &source, clock: &clock };
         let mut driver = Node::new(world, settings(release));
         let occasion = if forced { Occasion::Forced } else { Occasion::Periodic };

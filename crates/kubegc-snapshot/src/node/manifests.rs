@@ -41,12 +41,14 @@ const MANIFEST_BYTES_MAX: usize = 10 << 20;
 /// # Guarantees
 /// The folder is read anew at each call, before the runtime is asked. What the kubelet reads is read: the files of the folder and those that links in it lead to,
 /// not names that begin with a dot, and no folders below; one file in place of the folder. Where a kubelet passes over a manifest that it cannot read, and ends its
-/// pod, here nothing is known: the error names the file, the pod and the field. So do a folder that is not there, a YAML text that ends inside a line and may be cut off,
-/// and a document of another kind, also behind a first one, which is all that the kubelet reads.
+/// pod, here nothing is known: the error names the file, the pod and the field. Likewise a YAML text that ends inside a line and may be cut off, and a document of another
+/// kind, also behind a first one, which is all that the kubelet reads. Nor is anything known where the path is neither folder nor file, or a folder without any manifest:
+/// one that is not mounted looks so. Where that may be, [`or_none`](Self::or_none) allows it.
 /// All pods are living: a manifest knows no other state. A pod without manifest lives as long as something of it runs, and is gone then.
 ///
 /// # Assumptions
-/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. Files are read where the future is polled, without a thread of
+/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. The machine's clock did not go back between two revisions of a
+/// manifest: the newest sandbox is the one with the latest time. Files are read where the future is polled, without a thread of
 /// their own: they are small and local, and this crate has no executor.
 ///
 /// # Complexity
@@ -59,6 +61,7 @@ pub struct PodManifests {
     path: PathBuf,
     node_name: String,
     runtime: Arc<dyn Runtime>,
+    none_allowed: bool,
 }
 
 impl PodManifests {
@@ -69,7 +72,15 @@ impl PodManifests {
             path: path.into(),
             node_name: node_name.into(),
             runtime,
+            none_allowed: false,
         }
+    }
+
+    /// Takes a folder without any manifest as it is: then only what runs is known. Otherwise it is an error, for a folder that is not mounted looks so.
+    #[must_use]
+    pub const fn or_none(mut self) -> Self {
+        self.none_allowed = true;
+        self
     }
 }
 
@@ -77,9 +88,15 @@ impl PodManifests {
 impl PodSource for PodManifests {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         let manifests = read(&self.path).map_err(RuntimeError::refused)?;
-        // A sandbox that is made after the first listing shows in the second by its containers.
-        let sandboxes = self.runtime.sandboxes().await?;
+        if manifests.is_empty() && !self.none_allowed {
+            return Err(RuntimeError::refused(format!(
+                "no manifest in {}: a folder that is not mounted looks so",
+                self.path.display()
+            )));
+        }
+        // In this order nothing that starts meanwhile is missed: see `ReadySandboxes`.
         let containers = self.runtime.containers().await?;
+        let sandboxes = self.runtime.sandboxes().await?;
         let known = uids(&manifests, &self.node_name, &sandboxes).map_err(RuntimeError::refused)?;
         let mut pods = Pods {
             known: known.into_iter().map(|uid| (uid, PodState::LIVING)).collect(),
@@ -137,11 +154,12 @@ fn uids(
 
 /// All manifests, in the order of their files.
 fn read(path: &Path) -> Result<Vec<Manifest>, String> {
-    if !fs::metadata(path)
-        .map_err(|error| unreadable(path, &error))?
-        .is_dir()
-    {
+    let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+    if found.is_file() {
         return read_file(path);
+    }
+    if !found.is_dir() {
+        return Err(format!("{}: no folder and no file", path.display()));
     }
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| unreadable(path, &error))? {
@@ -158,7 +176,7 @@ fn read(path: &Path) -> Result<Vec<Manifest>, String> {
     Ok(manifests)
 }
 
-/// The manifests of a file. Folders, pipes and devices have none: a kubelet passes over them.
+/// The manifests of a file. Folders, pipes and devices in the folder have none: a kubelet passes over them.
 fn read_file(path: &Path) -> Result<Vec<Manifest>, String> {
     let failed = |error: io::Error| unreadable(path, &error);
     if !fs::metadata(path).map_err(failed)?.is_file() {

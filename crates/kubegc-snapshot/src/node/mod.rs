@@ -39,7 +39,7 @@ pub use crictl::{FileSystemUsage, RuntimeUsage};
 pub use document::NodeDocument;
 pub use finding::{NodeFinding, NodeProblem};
 pub use manifests::PodManifests;
-pub use pods_file::PodsFile;
+pub use pods_file::{PodsFile, read_all_pods};
 pub use reader::{NodeReader, PodsFrom};
 pub use records::write_records;
 pub use snapshot::NodeSnapshot;

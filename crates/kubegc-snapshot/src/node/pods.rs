@@ -20,6 +20,8 @@ pub(crate) struct PodsSeen {
     pub(crate) known: BTreeMap<Uid, PodState>,
     /// Some pod, or a list of nothing but pods, was read.
     pub(crate) listed: bool,
+    /// A pod that is an item of a list, or a list of nothing but pods, was read.
+    pub(crate) in_list: bool,
     /// Why pods may be missing, where something says so.
     pub(crate) incomplete: Option<String>,
 }
@@ -37,6 +39,7 @@ impl PodsSeen {
         let kind = document.text(&["kind"]);
         let is_pod = kind == Some("Pod");
         self.listed |= kind == Some("PodList");
+        self.in_list |= kind == Some("PodList");
         let goes_on = document
             .text(&["metadata", "continue"])
             .is_some_and(|token| !token.is_empty());
@@ -60,7 +63,7 @@ impl PodsSeen {
         for (index, item) in items.iter().enumerate() {
             let path = format!("items[{index}]");
             match item {
-                Value::Object(pod) => self.pod(pod, &path, place, notes),
+                Value::Object(pod) => self.in_list |= self.pod(pod, &path, place, notes),
                 _ => {
                     notes.add(NodeProblem::BadField, Some(place), "", &path, "expected a map");
                     self.incomplete.get_or_insert(format!("{place}: {path}: no map"));
@@ -69,11 +72,12 @@ impl PodsSeen {
         }
     }
 
-    fn pod(&mut self, pod: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes) {
+    /// Takes one pod; says whether it is one.
+    fn pod(&mut self, pod: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes) -> bool {
         let mut entry = Entry::new(pod, place, path, notes);
         // The items of a PodList do not say their kind.
         if entry.text(&["kind"]).is_some_and(|kind| kind != "Pod") {
-            return;
+            return false;
         }
         self.listed = true;
         let namespace = entry.peek(&["metadata", "namespace"]).unwrap_or("?");
@@ -83,17 +87,21 @@ impl PodsSeen {
         if uid.is_empty() {
             entry.missing(&["metadata", "uid"]);
         }
-        let mut uids = vec![uid];
-        for annotation in STATIC_POD_UIDS {
-            uids.extend(entry.text(&["metadata", "annotations", annotation]));
-        }
+        let of_static =
+            STATIC_POD_UIDS.map(|name| entry.text(&["metadata", "annotations", name]).unwrap_or_default());
         let state = state(&mut entry);
         let flaw = entry.flaw().map(str::to_owned);
         if let Some(flaw) = &flaw {
             self.incomplete.get_or_insert(format!("{place}: {flaw}"));
         }
         let state = if flaw.is_some() { PodState::LIVING } else { state };
-        for uid in uids.into_iter().filter(|uid| !uid.is_empty()) {
+        // Who deletes the API's copy does not delete the static pod: the kubelet makes the copy anew, and the pod runs on.
+        let static_state = if state.deleted { PodState::LIVING } else { state };
+        let of_static = of_static.into_iter().filter(|&of_static| of_static != uid);
+        let uids = [(uid, state)]
+            .into_iter()
+            .chain(of_static.map(|uid| (uid, static_state)));
+        for (uid, state) in uids.filter(|(uid, _)| !uid.is_empty()) {
             match self.known.get_mut(&Uid::new(uid)) {
                 None => {
                     self.known.insert(Uid::new(uid), state);
@@ -113,6 +121,7 @@ impl PodsSeen {
                 }
             }
         }
+        true
     }
 }
 

@@ -24,7 +24,7 @@ pub enum PodsFrom {
     /// From documents of `kubectl get pods`; a pod that none of them has and of which something runs lives.
     #[default]
     Documents,
-    /// Every pod with a ready sandbox or a running container lives; of all others nothing is known.
+    /// Every pod of which something runs lives, as [`add_running`](kubegc_node::driver::add_running) has it; of all others nothing is known.
     WhatRuns,
     /// Nothing is known of any pod.
     Nothing,
@@ -37,6 +37,8 @@ pub(crate) struct Declared {
     pub(crate) containers_whole: bool,
     pub(crate) pods_from: PodsFrom,
     pub(crate) pods_whole: bool,
+    /// A pod by itself is no proof that there are no others: only a list is.
+    pub(crate) pods_in_list: bool,
     pub(crate) no_image_volumes: bool,
     pub(crate) watched_since: Option<Timestamp>,
     pub(crate) sandbox_image: Option<String>,
@@ -150,6 +152,13 @@ impl NodeReader {
     #[must_use]
     pub fn pods_are_whole(mut self) -> Self {
         self.declared.pods_whole = true;
+        self
+    }
+
+    /// Asks that the pods that are declared whole come as a list: who names one pod to `kubectl get` gets that pod by itself.
+    #[must_use]
+    pub(crate) fn pods_in_list(mut self) -> Self {
+        self.declared.pods_in_list = true;
         self
     }
 

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
     RuntimeError, Timestamp, Uid,
-    node_facts::{Container, ContainerState, FileSystem, Image, PodState, Pods, Sandbox, SandboxState},
+    node_facts::{Container, ContainerState, FileSystem, Image, PodIdentity, Pods, Sandbox, SandboxState},
 };
-use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted};
+use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted, driver::add_running};
 
 use super::{
     NodeSnapshot, NodeStats, RuntimeUsage,
@@ -107,14 +107,6 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
     }
     let containers = parts.containers.told().map(Vec::as_slice).unwrap_or_default();
     let sandboxes = parts.sandboxes.told().map(Vec::as_slice).unwrap_or_default();
-    let of_containers = containers
-        .iter()
-        .filter(|one| one.state == ContainerState::Running)
-        .map(|one| &one.pod);
-    let of_sandboxes = sandboxes
-        .iter()
-        .filter(|one| one.state == SandboxState::Ready)
-        .map(|one| &one.pod);
     let mut pods = Pods::default();
     if declared.pods_from == PodsFrom::Documents {
         pods.known = parts.pods.known.clone();
@@ -122,6 +114,11 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
             _ if !declared.pods_whole => false,
             seen if !seen.listed => {
                 notes.add(NodeProblem::NotWhole, None, "", "", "no document lists the pods");
+                false
+            }
+            seen if declared.pods_in_list && !seen.in_list => {
+                let detail = "one pod, and no list of pods";
+                notes.add(NodeProblem::NotWhole, None, "", "", detail);
                 false
             }
             seen => match &seen.incomplete {
@@ -135,24 +132,22 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
         pods.sources_ready = whole;
         pods.synced = whole;
     }
-    let running: BTreeSet<&Uid> = of_containers.clone().map(|pod| &pod.uid).collect();
-    let mut unlisted = BTreeSet::new();
-    for pod in of_containers.chain(of_sandboxes) {
-        if !pod.uid.is_empty() && !pods.known.contains_key(&pod.uid) {
-            unlisted.insert(pod);
-        }
-    }
-    for pod in unlisted {
-        if pods.synced {
-            let object = format!("pod {}/{}", pod.namespace, pod.name);
-            let detail = format!("uid {}: taken as living", pod.uid);
-            notes.add(NodeProblem::PodNotListed, None, &object, "", &detail);
-        }
-        pods.known.insert(pod.uid.clone(), PodState::LIVING);
-    }
-    for (uid, state) in &mut pods.known {
-        // What runs has not ended, whatever the API says.
-        state.terminated &= !running.contains(uid);
+    let listed: BTreeSet<Uid> = pods.known.keys().cloned().collect();
+    // By the rule of a live node, so that a dump of it reads to the same plans.
+    add_running(&mut pods, containers, sandboxes);
+    let of_containers = containers.iter().map(|one| &one.pod);
+    let named: BTreeSet<&PodIdentity> = of_containers
+        .chain(sandboxes.iter().map(|one| &one.pod))
+        .collect();
+    let is_new = |pod: &&PodIdentity| pods.known.contains_key(&pod.uid) && !listed.contains(&pod.uid);
+    for pod in named
+        .into_iter()
+        .filter(is_new)
+        .filter(|pod| pods.synced && !pod.uid.is_empty())
+    {
+        let object = format!("pod {}/{}", pod.namespace, pod.name);
+        let detail = format!("uid {}: taken as living", pod.uid);
+        notes.add(NodeProblem::PodNotListed, None, &object, "", &detail);
     }
     pods
 }

@@ -198,13 +198,23 @@ fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
 #[test]
 fn what_runs_lives_whatever_the_pods_say() {
     let running = container(&[("state", "\"CONTAINER_RUNNING\"")]);
-    let dead = container(&[("id", "\"c2\""), ("labels", r#"{"io.kubernetes.pod.uid":"u2"}"#)]);
+    let dead = container(&[
+        ("id", "\"c2\""),
+        ("podSandboxId", "\"ended\""),
+        ("labels", r#"{"io.kubernetes.pod.uid":"u2"}"#),
+    ]);
+    let lost = container(&[
+        ("id", "\"c4\""),
+        ("podSandboxId", "\"lost\""),
+        ("state", "\"CONTAINER_UNKNOWN\""),
+        ("labels", r#"{"io.kubernetes.pod.uid":"u4"}"#),
+    ]);
     let ready = sandbox(&[
         ("state", "0"),
         ("metadata", r#"{"name":"db-0","namespace":"shop","uid":"u3"}"#),
     ]);
     let documents = [
-        ps(&[running, dead]),
+        ps(&[running, dead, lost]),
         pods(&[ready]),
         list(&[pod("u1", DELETED, ENDED.trim_start_matches(','))]),
     ];
@@ -213,19 +223,28 @@ fn what_runs_lives_whatever_the_pods_say() {
         deleted: true,
         ..PodState::LIVING
     };
-    // The API says that u1 has ended, and the runtime that it runs; u3 is ready, and the API does not have it; of u2 only a dead container is left.
+    // The API says that u1 has ended, and the runtime that it runs; u3 is ready, and the API does not have it; of u2 only a dead container is left;
+    // nobody knows whether u4 runs.
     let node = read(NodeReader::new().pods_are_whole(), &documents);
-    let expected = [(Uid::new("u1"), ending), (Uid::new("u3"), PodState::LIVING)];
+    let expected = [
+        (Uid::new("u1"), ending),
+        (Uid::new("u3"), PodState::LIVING),
+        (Uid::new("u4"), PodState::LIVING),
+    ];
     assert_eq!(node.inventory.pods.known, expected.into());
     assert_eq!(
         findings(&node),
-        ["PodNotListed: pod shop/db-0: uid u3: taken as living"]
+        [
+            "PodNotListed: pod /: uid u4: taken as living",
+            "PodNotListed: pod shop/db-0: uid u3: taken as living"
+        ]
     );
 
     let node = read(NodeReader::new().pods_from(PodsFrom::WhatRuns), &documents);
     let expected = [
         (Uid::new("u1"), PodState::LIVING),
         (Uid::new("u3"), PodState::LIVING),
+        (Uid::new("u4"), PodState::LIVING),
     ];
     assert_eq!(node.inventory.pods.known, expected.into());
     assert!(!node.inventory.pods.synced);
@@ -249,6 +268,74 @@ fn static_pods_are_known_by_the_uid_that_the_node_uses() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(known, ["api-uid", "hash"]);
+}
+
+#[test]
+fn who_deletes_the_copy_of_a_static_pod_does_not_delete_the_pod() {
+    let deleted = PodState {
+        deleted: true,
+        ..PodState::LIVING
+    };
+    let both = r#"{"kubernetes.io/config.mirror":"hash","kubernetes.io/config.hash":"hash"}"#;
+    let (mirror, hash) = (
+        r#"{"kubernetes.io/config.mirror":"hash"}"#,
+        r#"{"kubernetes.io/config.hash":"hash"}"#,
+    );
+    for (name, metadata, status, copy, pod_itself) in [
+        (
+            "living",
+            "",
+            r#""phase":"Running""#,
+            PodState::LIVING,
+            PodState::LIVING,
+        ),
+        (
+            "deleted",
+            DELETED,
+            r#""phase":"Running""#,
+            PodState::GONE,
+            PodState::LIVING,
+        ),
+        (
+            "deleted and ended",
+            DELETED,
+            r#""phase":"Succeeded""#,
+            PodState::GONE,
+            PodState::LIVING,
+        ),
+        (
+            "deleted, and runs",
+            DELETED,
+            r#""phase":"Running","containerStatuses":[{"state":{"running":{}}}]"#,
+            deleted,
+            PodState::LIVING,
+        ),
+        (
+            "ended",
+            "",
+            r#""phase":"Succeeded""#,
+            PodState::COMPLETED,
+            PodState::COMPLETED,
+        ),
+    ] {
+        for annotations in [both, mirror, hash] {
+            let metadata = format!(r#"{metadata},"annotations":{annotations}"#);
+            for (uid, expected) in [
+                ("api-uid", &[("api-uid", copy), ("hash", pod_itself)][..]),
+                // A kubelet's own list has the pod itself.
+                ("hash", &[("hash", copy)]),
+            ] {
+                let node = read(NodeReader::new(), &[&list(&[pod(uid, &metadata, status)])]);
+                let expected = expected.iter().map(|&(uid, state)| (Uid::new(uid), state));
+                assert_eq!(
+                    node.inventory.pods.known,
+                    expected.collect(),
+                    "{name} {uid} {annotations}"
+                );
+                assert_eq!(findings(&node), [""; 0], "{name} {uid} {annotations}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_sim::{SimNode, runtime::Operation};
 use kubegc_snapshot::PodManifests;
 
-use crate::pods_file::{collect, failing, now, run, sim};
+use crate::pods_file::{LISTED, collect, failing, now, operations, run, sim};
 
 fn yaml(name: &str, more: &str) -> String {
     format!(
@@ -261,12 +261,45 @@ fn links_that_lead_nowhere_and_folders_that_are_not_there_are_errors() {
 }
 
 #[test]
-fn an_empty_folder_knows_what_runs() {
+fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
+    for name in ["", ".web.yaml", "below/web.yaml"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        if !name.is_empty() {
+            fs::create_dir(folder.path().join("below")).expect("a folder");
+            fs::write(folder.path().join(name), yaml("web", "  uid: w\n")).expect("written");
+        }
+        let node = sim();
+        run(&node, "shop", "api", "api");
+        let expected = "no manifest in FOLDER: a folder that is not mounted looks so";
+        assert_eq!(known(folder.path(), &node), Err(expected.to_owned()), "{name}");
+        assert_eq!(node.calls(), [], "the runtime is not asked in vain");
+        let allowed = now(source(folder.path(), &node).or_none().pods()).expect("known");
+        let runs = [(Uid::new("api"), PodState::LIVING)];
+        assert_eq!(allowed.known, runs.into(), "{name}: what runs is known");
+        fs::write(folder.path().join("db.yaml"), yaml("db", "  uid: d\n")).expect("written");
+        assert_eq!(
+            known(folder.path(), &node),
+            Ok(vec!["api".to_owned(), "d".to_owned()])
+        );
+    }
+}
+
+#[test]
+fn what_is_neither_folder_nor_file_has_no_manifests() {
     let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    let link = folder.path().join("link");
+    symlink("/dev/null", &link).expect("a link");
     let node = sim();
-    assert_eq!(known(folder.path(), &node), Ok(vec![]));
-    run(&node, "shop", "api", "api");
-    assert_eq!(known(folder.path(), &node), Ok(vec!["api".to_owned()]));
+    for path in [&*socket, &*link, Path::new("/dev/null")] {
+        for source in [source(path, &node), source(path, &node).or_none()] {
+            let expected = format!("{}: no folder and no file", path.display());
+            assert_eq!(now(source.pods()), Err(RuntimeError::refused(expected)));
+        }
+    }
+    let in_folder = now(source(folder.path(), &node).or_none().pods());
+    assert!(in_folder.is_ok(), "a kubelet passes over them: {in_folder:?}");
 }
 
 #[test]
@@ -292,7 +325,9 @@ fn where_no_sandbox_tells_the_uid_nothing_is_known() {
     );
     node.end_sandbox(&nameless).expect("there is one");
     run(&node, "default", "web-node-1", "w");
+    drop(node.take_calls());
     assert_eq!(known(folder.path(), &node), Ok(vec!["w".to_owned()]));
+    assert_eq!(operations(&node), LISTED);
     let elsewhere = PodManifests::new(folder.path(), "node-2", Arc::new(node.clone()));
     assert!(now(elsewhere.pods()).is_err(), "another node's name");
 }

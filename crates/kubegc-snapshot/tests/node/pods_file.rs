@@ -1,10 +1,15 @@
 //! A file that lists the pods of a node, read anew each time, beside what runs.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use futures_util::FutureExt;
 use kubegc_core::{
-    PodSource, RuntimeError, Timestamp, Uid,
+    PodSource, Runtime as _, RuntimeError, Timestamp, Uid,
     node_facts::{PodState, Pods},
 };
 use kubegc_node::{
@@ -16,7 +21,7 @@ use kubegc_sim::{
     ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode,
     runtime::{Fault, FaultPlan, Operation, Rule},
 };
-use kubegc_snapshot::PodsFile;
+use kubegc_snapshot::{PodsFile, read_all_pods};
 
 use crate::common::{bundled, bundled_text};
 
@@ -34,6 +39,14 @@ pub(crate) fn sim() -> SimNode {
     node.pull(&ImageSpec::new("web:1").layer("web", 10))
         .expect("there is room");
     node
+}
+
+/// The order in which nothing is missed that starts meanwhile.
+pub(crate) const LISTED: [Operation; 2] = [Operation::Containers, Operation::Sandboxes];
+
+/// What the node was asked.
+pub(crate) fn operations(node: &SimNode) -> Vec<Operation> {
+    node.calls().iter().map(|call| call.operation).collect()
 }
 
 /// Runs a pod of one container.
@@ -124,6 +137,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
         now(source.pods()),
         Ok(whole(&[("a", PodState::LIVING), ("b", PodState::COMPLETED)]))
     );
+    assert_eq!(operations(&node), LISTED);
     let next = folder.path().join("next");
     fs::write(&next, list(&[("c", "Pending")])).expect("written");
     fs::rename(&next, &path).expect("replaced");
@@ -143,7 +157,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
 #[test]
 fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
     let pod = list(&[("a", "Running")]);
-    let cases: [(&str, String, &str); 17] = [
+    let cases: [(&str, String, &str); 21] = [
         ("empty", String::new(), "pods: holds no document"),
         ("blank", "\n# nothing\n".to_owned(), "pods: holds no document"),
         (
@@ -208,8 +222,30 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
         ),
         (
             "a pod with an odd phase",
-            r#"{"kind":"Pod","metadata":{"uid":"a"},"status":{"phase":7}}"#.to_owned(),
-            "pods, document 1: status.phase: expected a string, found a number",
+            r#"{"kind":"PodList","items":[{"metadata":{"uid":"a"},"status":{"phase":7}}]}"#.to_owned(),
+            "pods, document 1: items[0].status.phase: expected a string, found a number",
+        ),
+        (
+            "kubectl get pod web -o yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n  uid: w\n\
+             spec:\n  containers:\n  - name: main\nstatus:\n  phase: Running\n"
+                .to_owned(),
+            "pods: one pod, and no list of pods",
+        ),
+        (
+            "kubectl get pod web -o json",
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","uid":"w"}}"#.to_owned(),
+            "pods: one pod, and no list of pods",
+        ),
+        (
+            "pods by themselves, one after the other",
+            "kind: Pod\nmetadata: {uid: a}\n---\nkind: Pod\nmetadata: {uid: b}\n".to_owned(),
+            "pods: one pod, and no list of pods",
+        ),
+        (
+            "a pod beside a list of other things",
+            "kind: Pod\nmetadata: {uid: a}\n---\nkind: List\nitems:\n- kind: Service\n".to_owned(),
+            "pods: one pod, and no list of pods",
         ),
         (
             "no items",
@@ -237,7 +273,125 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
         let expected = format!("{}/{expected}", folder.path().display());
         assert!(message.starts_with(&expected), "{name}: {message}");
         assert_eq!(node.calls().len(), 0, "{name}: the runtime is not asked in vain");
+        let error = read_all_pods("pods", text.as_bytes()).expect_err(name);
+        assert_eq!(
+            error,
+            RuntimeError::refused(message.replace(&format!("{}/", folder.path().display()), "")),
+            "{name}: as any list"
+        );
     }
+}
+
+#[test]
+fn a_whole_list_is_known_whoever_wrote_it() {
+    let of_server = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},
+        "items":[{"metadata":{"name":"web","namespace":"shop","uid":"w"},"status":{"phase":"Failed","reason":"Evicted"}}]}"#;
+    let evicted = PodState {
+        evicted: true,
+        terminated: true,
+        ..PodState::LIVING
+    };
+    for (text, expected) in [
+        (of_server, vec![("w", evicted)]),
+        (
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"continue":""},"items":[]}"#,
+            vec![],
+        ),
+        ("kind: PodList\nitems: null\n", vec![]),
+        (
+            "kind: List\nitems:\n- kind: Pod\n  metadata: {uid: a}\n- kind: Service\n",
+            vec![("a", PodState::LIVING)],
+        ),
+        (
+            "kind: Pod\nmetadata: {uid: b}\n---\nkind: PodList\nitems: []\n",
+            vec![("b", PodState::LIVING)],
+        ),
+    ] {
+        assert_eq!(
+            read_all_pods("answer", text.as_bytes()),
+            Ok(whole(&expected)),
+            "{text}"
+        );
+    }
+    let one_by_one = kubegc_snapshot::NodeReader::new().pods_are_whole();
+    let mut reader = one_by_one;
+    reader
+        .read("pod", &br#"{"kind":"Pod","metadata":{"uid":"a"}}"#[..])
+        .expect("read");
+    assert!(
+        reader.finish().expect("read").inventory.pods.synced,
+        "who declares pods whole may give them one by one"
+    );
+}
+
+#[test]
+fn a_pod_that_is_younger_than_the_file_is_not_taken_for_one_that_is_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pods.json");
+    let node = sim();
+    let names = [
+        "before",
+        "in-time",
+        "later",
+        "finished",
+        "sandbox-only",
+        "container-only",
+    ];
+    let mut of_pods = Vec::new();
+    for name in names {
+        // One second passes for each pod, the first begins at 1,000,001.
+        let pod = run(&node, "shop", name, name);
+        node.end_sandbox(&pod.sandbox_id).expect("there is one");
+        of_pods.push((pod.sandbox_id, Arc::clone(&pod.container_ids[0])));
+    }
+    let [.., (_, of_sandbox_only), (of_container_only, _)] = &of_pods[..] else {
+        panic!("six pods")
+    };
+    now(node.remove_container(of_sandbox_only)).expect("removed");
+    let old = Timestamp::from_secs(1);
+    node.edit_sandbox(of_container_only, |sandbox| sandbox.created_at = old)
+        .expect("there is one");
+    let source = source(&path, &node);
+    let write = |modified: SystemTime| {
+        fs::write(&path, list(&[("finished", "Succeeded")])).expect("written");
+        let file = fs::File::options().write(true).open(&path).expect("there");
+        file.set_modified(modified).expect("set");
+    };
+    let all = |from: usize| {
+        let mut known: Vec<_> = names[from..]
+            .iter()
+            .map(|&name| (name, PodState::LIVING))
+            .collect();
+        known.retain(|(name, _)| *name != "finished");
+        known.push(("finished", PodState::COMPLETED));
+        Ok(whole(&known))
+    };
+    for (modified_seconds, from) in [
+        (0, 0),
+        (1_000_000, 0),
+        (1_000_011, 0),
+        (1_000_012, 1),
+        (1_000_013, 2),
+        (1_000_014, 3),
+        (1_000_017, 6),
+        (2_000_000, 6),
+    ] {
+        write(UNIX_EPOCH + Duration::from_secs(modified_seconds));
+        assert_eq!(now(source.pods()), all(from), "{modified_seconds}");
+    }
+    write(UNIX_EPOCH - Duration::from_secs(5));
+    assert_eq!(now(source.pods()), all(0), "a time that cannot be protects all");
+
+    write(UNIX_EPOCH + Duration::from_secs(1_000_012));
+    assert_eq!(
+        collect(&node, &source),
+        [
+            "container of before",
+            "logs shop_before_before",
+            "sandbox of before"
+        ]
+    );
+    assert_eq!(collect(&node, &source), [""; 0]);
 }
 
 #[test]

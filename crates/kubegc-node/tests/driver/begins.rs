@@ -1,0 +1,350 @@
+//! Pods that begin during a pass: what they have stays.
+
+use std::{sync::atomic::AtomicUsize, task::Poll};
+
+use kubegc_core::node_facts::PodState;
+use kubegc_node::{driver::ReadySandboxes, log};
+
+use super::*;
+
+/// Pods that are asked for, and a new one that begins right after they answered, with an init container that has ended already.
+struct Racing(SimNode);
+
+#[async_trait::async_trait]
+impl PodSource for Racing {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        let pods = self.0.pods().await;
+        let begun = self.0.all_sandboxes().len();
+        let pod = PodSpec::new("shop", &format!("new{begun}")).container(ContainerSpec::new("init", ""));
+        let pod = self.0.run_pod(&pod).expect("it runs");
+        self.0.exit_container(&pod.container_ids[0]).expect("it runs");
+        pods
+    }
+}
+
+#[test]
+fn a_pod_that_begins_during_a_pass_is_not_taken_for_one_that_nobody_knows() {
+    let busy = busy();
+    let racing = Racing(busy.node.clone());
+    let world = World {
+        pods: &racing,
+        ..world(&busy.node, &busy.clock)
+    };
+    let node = Node::new(world, settings("1.36.0"));
+    for occasion in [Occasion::Periodic, Occasion::Forced, Occasion::Periodic] {
+        now(node.collect_containers(occasion));
+    }
+    let new = |pod: &PodIdentity| pod.name.starts_with("new");
+    let sandboxes = busy.node.all_sandboxes();
+    let sandboxes = sandboxes.iter().filter(|sandbox| new(&sandbox.pod)).count();
+    let containers = busy.node.all_containers();
+    let containers = containers.iter().filter(|container| new(&container.pod)).count();
+    let entries = busy.node.all_log_entries();
+    let entries = entries
+        .iter()
+        .filter(|entry| entry.starts_with("shop_new"))
+        .count();
+    let asked = operations(&busy.node);
+    let asked = asked
+        .iter()
+        .filter(|operation| **operation == Operation::Pods)
+        .count();
+    assert!(asked >= 9, "in each of three stages of three passes");
+    assert_eq!(
+        [sandboxes, containers, entries],
+        [asked; 3],
+        "one began whenever pods were asked for"
+    );
+    assert_eq!(busy.node.violations(), []);
+}
+
+/// Pods that are told otherwise from some call on.
+struct Changing {
+    node: SimNode,
+    asked: AtomicUsize,
+    from: usize,
+    then: fn(Pods) -> Result<Pods, RuntimeError>,
+}
+
+#[async_trait::async_trait]
+impl PodSource for Changing {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        let pods = self.node.pods().await?;
+        if self.asked.fetch_add(1, Ordering::Relaxed) < self.from {
+            Ok(pods)
+        } else {
+            (self.then)(pods)
+        }
+    }
+}
+
+#[test]
+fn n2_43_a_directory_stays_whose_pod_lives_by_the_time_that_it_would_go() {
+    type Case = (
+        &'static str,
+        fn(Pods) -> Result<Pods, RuntimeError>,
+        Option<log::Reason>,
+        &'static [&'static str],
+    );
+    let gone = ["123", "shop_deleted_deleted", "shop_forgotten_forgotten"];
+    let cases: [Case; 4] = [
+        ("nothing changed", Ok, None, &[]),
+        (
+            "they began",
+            |mut pods| {
+                for uid in ["123", "deleted", "forgotten"] {
+                    pods.known.insert(Uid::new(uid), PodState::LIVING);
+                }
+                Ok(pods)
+            },
+            Some(log::Reason::PodLives),
+            &[],
+        ),
+        (
+            "sources are missing",
+            |pods| {
+                Ok(Pods {
+                    sources_ready: false,
+                    ..pods
+                })
+            },
+            Some(log::Reason::SourcesNotReady),
+            &[],
+        ),
+        (
+            "nobody answers",
+            |_| Err(RuntimeError::refused("device busy")),
+            Some(log::Reason::SourcesNotReady),
+            &["list pods: device busy"],
+        ),
+    ];
+    for (name, then, stays, errors) in cases {
+        // The third answer is that which the stage is planned by; each further one is about one directory.
+        for spared_from in 3..6 {
+            let busy = busy();
+            let source = Changing {
+                node: busy.node.clone(),
+                asked: AtomicUsize::new(0),
+                from: spared_from,
+                then,
+            };
+            let world = World {
+                pods: &source,
+                ..world(&busy.node, &busy.clock)
+            };
+            let report = now(Node::new(world, settings("1.36.0")).collect_containers(Occasion::Periodic));
+            assert_eq!(report.errors, errors, "{name}");
+            let left = busy.node.all_log_entries();
+            let mut asked = 2;
+            for done in &report.performed {
+                let NodeAction::Log(log::Action::RemoveDirectory { entry, .. }) = &done.action else {
+                    continue;
+                };
+                asked += 1;
+                let changed = asked >= spared_from && (gone.contains(&&**entry) || name != "they began");
+                let expected = match &stays {
+                    Some(reason) if changed => Outcome::Stays(reason.clone()),
+                    _ => Outcome::Done,
+                };
+                assert_eq!(done.outcome, expected, "{name} {spared_from}: {entry}");
+                assert_eq!(left.contains(entry), expected != Outcome::Done, "{name}: {entry}");
+            }
+            assert_eq!(asked, 7, "{name}: five directories were to go");
+            assert_eq!(
+                source.asked.into_inner(),
+                8,
+                "once for each directory, and no more"
+            );
+        }
+        let busy = busy();
+        let source = Changing {
+            node: busy.node.clone(),
+            asked: AtomicUsize::new(0),
+            from: 3,
+            then,
+        };
+        let world = World {
+            pods: &source,
+            ..world(&busy.node, &busy.clock)
+        };
+        let dry = Settings {
+            dry_run: true,
+            ..settings("1.36.0")
+        };
+        now(Node::new(world, dry).collect_containers(Occasion::Periodic));
+        assert_eq!(source.asked.into_inner(), 3, "{name}: a dry run asks no more");
+    }
+}
+
+/// Asks `future` for its result, and does something before each time it is asked: `work` is told how often it was asked before.
+pub(super) fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(usize)) -> (T, usize) {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for asked in 0.. {
+        work(asked);
+        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return (result, asked);
+        }
+    }
+    unreachable!("the pass ends before the numbers do");
+}
+
+#[test]
+fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
+    let (mut start, mut longest) = (0, usize::MAX);
+    while start <= longest {
+        for later in 0..6 {
+            let busy = busy();
+            let pausing = Arc::new(Pausing {
+                inner: busy.node.clone(),
+                clock: busy.clock.clone(),
+                listing_takes: Duration::ZERO,
+            });
+            let source = ReadySandboxes::new(Arc::clone(&pausing) as _);
+            let world = World {
+                runtime: &*pausing,
+                logs: Some(&*pausing),
+                pods: &source,
+                clock: &busy.clock,
+            };
+            let node = Node::new(world, settings("1.36.0"));
+            let mut pod = (Arc::from(""), Arc::from(""));
+            let (_, asked) = between(node.collect_containers(Occasion::Forced), |asked| {
+                if asked == start {
+                    pod.0 = busy
+                        .node
+                        .run_sandbox(&crate::world::pod("new"))
+                        .expect("there is room");
+                }
+                if asked == start + later {
+                    let spec = ContainerSpec::new("main", "web:1");
+                    pod.1 = busy.node.create_container(&pod.0, &spec).expect("there is room");
+                    busy.node.start_container(&pod.1).expect("it starts");
+                }
+            });
+            longest = asked;
+            if start + later > asked {
+                continue;
+            }
+            let moment = format!("sandbox at {start}, container at {}", start + later);
+            assert!(busy.node.sandbox(&pod.0).is_some(), "{moment}");
+            let running = busy.node.container(&pod.1).map(|one| one.state);
+            assert_eq!(running, Some(ContainerState::Running), "{moment}");
+            let entry: Arc<str> = "shop_new_new".into();
+            assert!(busy.node.all_log_entries().contains(&entry), "{moment}");
+        }
+        start += 1;
+    }
+    assert!(longest > 20, "the pass was cut in many places: {longest}");
+}
+
+/// What a new pod, or one that was there before, has at the moment at which the pass comes by, and what comes later.
+#[derive(Clone, Copy, Debug)]
+enum Beginning {
+    /// Its log directory is there, and its sandbox comes later.
+    DirectoryFirst,
+    /// All that it had has ended, and is there; its next sandbox is there, and a container comes later.
+    Anew,
+}
+
+/// One pass, with a pod that begins at the `start`th moment and goes on `later`. Returns how long the pass was, and what became of the directory where it was to go.
+fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Option<Outcome>) {
+    let busy = busy();
+    let node = &busy.node;
+    let identity = crate::world::pod("new");
+    let entry: Arc<str> = "shop_new_new".into();
+    let spec = ContainerSpec::new("main", "web:1");
+    if !matches!(how, Beginning::DirectoryFirst) {
+        let old = node.run_sandbox(&identity).expect("there is room");
+        let old_container = node.create_container(&old, &spec).expect("there is room");
+        node.start_container(&old_container).expect("it starts");
+        node.end_sandbox(&old).expect("there is one");
+        drop(node.take_calls());
+    }
+    let pausing = Arc::new(Pausing {
+        inner: node.clone(),
+        clock: busy.clock.clone(),
+        listing_takes: Duration::ZERO,
+    });
+    let source = ReadySandboxes::new(Arc::clone(&pausing) as _);
+    let world = World {
+        runtime: &*pausing,
+        logs: Some(&*pausing),
+        pods: &source,
+        clock: &busy.clock,
+    };
+    let driver = Node::new(world, settings("1.36.0"));
+    let (sandbox_at, container_at) = match how {
+        Beginning::DirectoryFirst => (start + later, start + later),
+        Beginning::Anew => (start, start + later),
+    };
+    // The sandbox and the container, and after how many calls the sandbox came.
+    let mut new = (Arc::from(""), Arc::from(""), usize::MAX);
+    let (report, asked) = between(driver.collect_containers(Occasion::Forced), |asked| {
+        if asked == start && matches!(how, Beginning::DirectoryFirst) {
+            node.insert_log_entry(&entry, 1).expect("there is room");
+        }
+        if asked == sandbox_at {
+            new.2 = operations(node).len();
+            new.0 = node.run_sandbox(&identity).expect("there is room");
+        }
+        if asked == container_at {
+            new.1 = node.create_container(&new.0, &spec).expect("there is room");
+            node.start_container(&new.1).expect("it starts");
+        }
+    });
+    if container_at > asked {
+        return (asked, None);
+    }
+    let moment = format!("{how:?} at {start}, and {later} later");
+    assert!(node.sandbox(&new.0).is_some(), "{moment}");
+    let running = node.container(&new.1).map(|one| one.state);
+    assert_eq!(running, Some(ContainerState::Running), "{moment}");
+    let calls = node.calls();
+    let removed = calls
+        .iter()
+        .position(|call| call.operation == Operation::RemovePodEntry && call.target == entry);
+    if let Some(removed) = removed {
+        let told = calls[..removed]
+            .iter()
+            .rposition(|call| call.operation == Operation::Sandboxes)
+            .expect("pods are asked for before a directory goes");
+        assert_eq!(told + 1, removed, "{moment}: right before");
+        assert!(
+            new.2 > told,
+            "{moment}: there was no sandbox when pods were asked for"
+        );
+    }
+    if removed.is_none_or(|removed| new.2 > removed) {
+        assert!(node.all_log_entries().contains(&entry), "{moment}");
+    }
+    let planned = report.performed.into_iter().find(|done| {
+        matches!(&done.action, NodeAction::Log(log::Action::RemoveDirectory { entry: one, .. }) if *one == entry)
+    });
+    (asked, planned.map(|done| done.outcome))
+}
+
+#[test]
+fn a_pod_that_begins_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_only_before_it_has_a_sandbox() {
+    for how in [Beginning::DirectoryFirst, Beginning::Anew] {
+        let (mut start, mut longest) = (0, usize::MAX);
+        let (mut stayed, mut gone) = (0, 0);
+        while start <= longest {
+            for later in (0..8).chain((8..64).step_by(5)) {
+                let (asked, outcome) = begin_during_a_pass(how, start, later);
+                longest = asked;
+                stayed += usize::from(outcome == Some(Outcome::Stays(log::Reason::PodLives)));
+                gone += usize::from(outcome == Some(Outcome::Done));
+            }
+            start += 1;
+        }
+        assert!(
+            longest > 40,
+            "{how:?}: the pass was cut in many places: {longest}"
+        );
+        assert!(
+            stayed > 0 && gone > 0,
+            "{how:?}: {stayed} stayed that were to go, and {gone} went"
+        );
+    }
+}
