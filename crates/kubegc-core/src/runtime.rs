@@ -112,7 +112,7 @@ pub trait LogDirectory: Send + Sync {
     /// Removes one link. `path` is a path that [`container_links`](Self::container_links) gave.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError>;
 
-    /// Removes a container's log file and its rotated copies: every file whose path begins with `log_path`.
+    /// Removes a container's log file and its rotated copies, whose names go on behind its own with a `.`. Upstream takes every path that begins with `log_path`.
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError>;
 }
 
