@@ -3,7 +3,11 @@
 //! Every mechanism has actions of its own, with reasons of its own. An executor, a dry run or a log needs to know no more of them than [`Act`] tells: the
 //! object, what is expected of it, and the calls to make, in order, each only if the one before succeeded.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    sync::Arc,
+};
 
 use kubegc_core::{
     DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, StoreError, Timestamp, Uid,
@@ -129,6 +133,8 @@ impl fmt::Display for Object {
 }
 
 /// All that is known of an object when it is acted on: its uid, and the version in which it was read, where one was.
+///
+/// Without a uid nothing guards a call against the next object of the name, so the planners keep such objects.
 #[must_use]
 pub fn expected(meta: &ObjectMeta) -> Preconditions {
     let version = &meta.resource_version;
@@ -196,10 +202,12 @@ pub enum Call {
         /// The message.
         message: String,
     },
-    /// Asks somebody beyond the API server.
+    /// Asks somebody beyond the API server, who checks nothing: an executor reads the object first, and asks only if it is as expected.
     Outside {
         /// The object.
         object: Object,
+        /// What must hold.
+        expect: Preconditions,
         /// What for.
         operation: Operation,
     },
@@ -332,6 +340,19 @@ pub enum Live<T> {
     Failed(Arc<str>),
 }
 
+impl<T> Live<T> {
+    /// The same, with what was found borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> Live<&T> {
+        match self {
+            Self::NotAsked => Live::NotAsked,
+            Self::Found(found) => Live::Found(found),
+            Self::NotFound => Live::NotFound,
+            Self::Failed(message) => Live::Failed(Arc::clone(message)),
+        }
+    }
+}
+
 /// What is known from reads right before acting.
 #[expect(clippy::exhaustive_enums, reason = "callers say which")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -349,13 +370,13 @@ impl<T> Default for Reads<T> {
     }
 }
 
-impl<T: Clone> Reads<T> {
+impl<T> Reads<T> {
     /// What is known of an object that was listed.
     #[must_use]
-    pub fn of(&self, object: &Object, listed: &T) -> Live<T> {
+    pub fn of<'a>(&'a self, object: &Object, listed: &'a T) -> Live<&'a T> {
         match self {
-            Self::AsListed => Live::Found(listed.clone()),
-            Self::Of(reads) => reads.get(object).cloned().unwrap_or_default(),
+            Self::AsListed => Live::Found(listed),
+            Self::Of(reads) => reads.get(object).map_or(Live::NotAsked, Live::as_ref),
         }
     }
 }
@@ -383,16 +404,57 @@ impl Failure {
 }
 
 /// Objects in the order of their identities, each once. What is listed twice and not alike is `None`: nobody can say how it is.
+///
+/// A name has one object at a time, so two uids under one name are not alike either: each is `None`.
 pub(crate) fn by_identity<T: PartialEq>(
     resource: Resource,
     items: &[T],
     meta: impl Fn(&T) -> &ObjectMeta,
 ) -> BTreeMap<Object, Option<&T>> {
+    let sorted = in_order(items, &meta).into_iter();
+    sorted
+        .map(|(item, is_alike)| (Object::new(resource, meta(item)), is_alike.then_some(item)))
+        .collect()
+}
+
+/// As [`by_identity`], for lists so long that their objects are better made one by one: whether all that has the name is alike.
+pub(crate) fn in_order<T: PartialEq>(items: &[T], meta: impl Fn(&T) -> &ObjectMeta) -> Vec<(&T, bool)> {
+    let name = |item| {
+        let meta: &ObjectMeta = meta(item);
+        (&*meta.namespace, &*meta.name)
+    };
+    let uid = |item| &meta(item).uid;
+    let mut all: Vec<(&T, bool)> = items.iter().map(|item| (item, true)).collect();
+    all.sort_by(|(a, _), (b, _)| name(a).cmp(&name(b)).then_with(|| uid(a).cmp(uid(b))));
+    for namesakes in all.chunk_by_mut(|(a, _), (b, _)| name(a) == name(b)) {
+        if let [(first, _), others @ ..] = namesakes
+            && others.iter().any(|(other, _)| other != first)
+        {
+            for (_, is_alike) in namesakes {
+                *is_alike = false;
+            }
+        }
+    }
+    all.dedup_by(|(b, _), (a, _)| name(a) == name(b) && uid(a) == uid(b));
+    all
+}
+
+/// Things by a key. What is listed twice and not alike is `None`.
+pub(crate) fn by_key<'a, T: PartialEq, K: Ord>(
+    items: &'a [T],
+    key: impl Fn(&'a T) -> K,
+) -> BTreeMap<K, Option<&'a T>> {
     let mut all = BTreeMap::new();
     for item in items {
-        let seen = all.entry(Object::new(resource, meta(item))).or_insert(Some(item));
-        if *seen != Some(item) {
-            *seen = None;
+        match all.entry(key(item)) {
+            Entry::Vacant(entry) => {
+                entry.insert(Some(item));
+            }
+            Entry::Occupied(mut entry) => {
+                if entry.get().is_some_and(|seen| seen != item) {
+                    entry.insert(None);
+                }
+            }
         }
     }
     all

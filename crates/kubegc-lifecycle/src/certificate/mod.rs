@@ -13,8 +13,13 @@
 //!
 //! # Upstream
 //! `pkg/controller/certificates/cleaner/cleaner.go` and `pcrcleaner.go`. The certificate is read by whoever makes the facts: the first PEM block of
-//! `status.certificate`, and of that the first certificate. One deviation: what is being deleted already is not deleted again, which upstream
-//! does once an hour and without effect.
+//! `status.certificate`, and of that the first certificate.
+//!
+//! Deviations:
+//! - What is being deleted already is not deleted again, which upstream does once an hour and without effect.
+//! - What was approved and never issued stays forever (L4.7), as it did upstream until kubernetes #133116, since about 1.35: that change deletes it
+//!   once its approval is older than 24 h. Whoever wants that sets [`Settings::unissued_age`].
+//! - A request without a uid stays: nothing could tell it from another of its name.
 //!
 //! # Examples
 //! ```

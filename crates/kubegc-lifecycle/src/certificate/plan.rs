@@ -26,10 +26,17 @@ pub enum Action {
 }
 
 impl Action {
-    /// What upstream makes of a failed deletion: it tells `unable to delete CSR`, and the next look tries again.
+    /// What upstream makes of a failed deletion: it tells [`Self::told_failed`], and the next look tries again.
     #[must_use]
     pub const fn failure(_error: &StoreError) -> Failure {
         Failure::Told
+    }
+
+    /// What to tell after the deletion failed with this error. The message is upstream's; it goes to the log, there are no events.
+    #[must_use]
+    pub fn told_failed(&self, error: &str) -> String {
+        let Self::Delete { object, .. } = self;
+        format!("unable to delete CSR {:?}: {error}", object.name)
     }
 }
 
@@ -104,6 +111,9 @@ impl Settings {
         let field = |field| (Reason::NotKnown { field }, None);
         if request.meta.is_deleting() {
             return (Reason::Deleting, None);
+        }
+        if request.meta.uid.is_empty() {
+            return field("metadata.uid");
         }
         if self.bad_certificate_keeps {
             let message = match &request.certificate {

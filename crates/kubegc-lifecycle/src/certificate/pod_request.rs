@@ -1,7 +1,8 @@
 //! Deletes certificate requests of pods by their age alone.
 //!
 //! # Upstream
-//! `pkg/controller/certificates/cleaner/pcrcleaner.go`. One deviation: what is being deleted already is not deleted again.
+//! `pkg/controller/certificates/cleaner/pcrcleaner.go`. Deviations: what is being deleted already is not
+//! deleted again, and a request without a uid stays.
 
 use std::{fmt, time::Duration};
 
@@ -133,6 +134,8 @@ pub enum Reason {
     ListedTwice,
     /// Its creation time is not known.
     AgeNotKnown,
+    /// Its uid is not known: nothing could tell it from another of its name.
+    UidNotKnown,
 }
 
 impl fmt::Display for Reason {
@@ -145,6 +148,7 @@ impl fmt::Display for Reason {
             Self::Deleting => f.write_str("is being deleted"),
             Self::ListedTwice => f.write_str("listed twice, and not alike"),
             Self::AgeNotKnown => f.write_str("its creation time is not known"),
+            Self::UidNotKnown => f.write_str("its uid is not known"),
         }
     }
 }
@@ -189,6 +193,9 @@ impl Settings {
         }
         if meta.is_deleting() {
             return Reason::Deleting;
+        }
+        if meta.uid.is_empty() {
+            return Reason::UidNotKnown;
         }
         let Some(created) = meta.creation_timestamp else {
             return Reason::AgeNotKnown;

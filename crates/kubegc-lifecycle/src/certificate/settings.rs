@@ -10,12 +10,11 @@ use crate::period::pass_at;
 const FAILED_IS_CLEANED: Behavior = Behavior::since(19, 0, "certificates.k8s.io/v1");
 /// A certificate that cannot be read no longer keeps its request. Also in late patches of 1.20 and 1.21, which are not told apart here.
 const BAD_CERTIFICATES_ARE_TOLERATED: Behavior = Behavior::since(22, 0, "kubernetes #103823");
-/// What was approved and never issued has a deadline.
-const UNISSUED_IS_CLEANED: Behavior = Behavior::since_about(35, "kubernetes #133116");
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How long certificate signing requests stay. Starts from upstream's constants in a release; upstream has no flags for them.
+/// How long certificate signing requests stay. Starts from upstream's constants in a release, but for [`Self::unissued_age`]; upstream
+/// has no flags for them.
 ///
 /// Ages that are too low take requests away before somebody has read why they were denied; too high, requests pile up in clusters that
 /// rotate certificates often.
@@ -31,7 +30,10 @@ pub struct Settings {
     /// The age that a request without any condition must exceed. Default: 24 h.
     pub pending_age: Duration,
     /// The age that an approval must exceed where no certificate was issued; `None` where such requests stay forever.
-    /// Default: 24 h since about 1.35, before that none.
+    /// Default: none, in every release.
+    ///
+    /// Upstream's newest releases have a deadline of 24 h (kubernetes #133116), which is not taken over unasked: a signer may be slow, or a person.
+    /// Without a deadline, requests that nobody signs pile up; too low, one goes before its signer came to it.
     pub unissued_age: Option<Duration>,
     /// Whether an empty certificate, as opposed to none, counts as issued. Default: until 1.18.
     pub empty_is_issued: bool,
@@ -45,13 +47,12 @@ impl Settings {
     /// Upstream's constants in a release.
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
-        let day = 24 * HOUR;
         Self {
             issued_age: HOUR,
             denied_age: HOUR,
             failed_age: version.has(FAILED_IS_CLEANED).then_some(HOUR),
-            pending_age: day,
-            unissued_age: version.has(UNISSUED_IS_CLEANED).then_some(day),
+            pending_age: 24 * HOUR,
+            unissued_age: None,
             empty_is_issued: !version.has(FAILED_IS_CLEANED),
             bad_certificate_keeps: !version.has(BAD_CERTIFICATES_ARE_TOLERATED),
             pass_period: HOUR,

@@ -22,7 +22,7 @@ pub enum Action {
     },
     /// Takes deleted jobs out of the list of active ones in the status of a cron job.
     ///
-    /// To be performed for the jobs that were deleted only: [`Pass`](super::Pass) sees to that.
+    /// To be performed for the jobs that were deleted only: [`Pass`](super::Pass) sees to that. Without jobs the status is written back as it is.
     UpdateStatus {
         /// The cron job.
         object: Object,

@@ -107,8 +107,21 @@ impl Job {
 pub struct Status {
     /// `status.conditions`, in stored order.
     pub conditions: Vec<Condition>,
-    /// `status.startTime`; `None` where the job has not started.
-    pub start_time: Option<Timestamp>,
+    /// `status.startTime`.
+    pub start_time: StartTime,
+}
+
+/// When a job started.
+#[expect(clippy::exhaustive_enums, reason = "callers say which")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum StartTime {
+    /// Not known. While too many jobs of a class are there, none of the class goes then: nobody can say which are the oldest.
+    #[default]
+    Unknown,
+    /// Not set: the job has not started.
+    Unset,
+    /// Then.
+    At(Timestamp),
 }
 
 impl Status {

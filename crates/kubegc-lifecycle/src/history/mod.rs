@@ -2,8 +2,11 @@
 //!
 //! # Guarantees
 //! - A job that has not finished is never touched, nor one that no cron job controls.
-//! - A limit that is not set, not known or negative prunes nothing of its class. Jobs whose status is not known are not counted: they can only make the
-//!   others go earlier, never spare one.
+//! - A limit that is not set, not known or negative prunes nothing of its class. Jobs whose status or uid is not known are not counted: they can only
+//!   make the others go earlier, never spare one.
+//! - Where there are too many jobs of a class and one of them started nobody knows when, the class is left alone.
+//! - Nothing is done that the API server could not check: a job without a uid stays, and so does the whole history of a cron job whose uid or version is
+//!   not known.
 //! - Limits hold also for cron jobs that are suspended, that have a bad schedule, or that are being deleted (L3.8).
 //!
 //! # Assumptions
@@ -17,21 +20,24 @@
 //! # Upstream
 //! `pkg/controller/cronjob/cronjob_controllerv2.go`, `utils.go` and `injection.go`. Differences between releases are fields of [`Settings`], but for one:
 //! up to about 1.20 the history is pruned after the schedule was looked at, later before, on the same jobs. Deviation: a negative limit, which the API
-//! refuses, ends upstream's controller; here it prunes nothing.
+//! refuses, ends upstream's controller; here it prunes nothing. Where upstream always writes the status (L3.7), it does so anew at every look, and so do
+//! the plans.
 //!
 //! # Examples
 //! ```
 //! use kubegc_core::{ObjectMeta, OwnerReference, Planner, Timestamp};
-//! use kubegc_lifecycle::{history::{CronJob, Facts, Job, Settings, Status}, object::Condition};
+//! use kubegc_lifecycle::{history::{CronJob, Facts, Job, Settings, StartTime, Status}, object::Condition};
 //!
-//! let cron_job = CronJob::new(ObjectMeta::new("shop", "report", "uid-of-report"));
+//! let mut meta = ObjectMeta::new("shop", "report", "uid-of-report");
+//! meta.resource_version = "7".into();
+//! let cron_job = CronJob::new(meta);
 //! let jobs = (0..4).map(|hour| {
 //!     let mut meta = ObjectMeta::new("shop", &format!("report-{hour}"), &format!("uid-{hour}"));
 //!     meta.owner_references.push(OwnerReference {
 //!         api_version: "batch/v1".into(), kind: "CronJob".into(), name: "report".into(), uid: "uid-of-report".into(),
 //!         controller: Some(true), block_owner_deletion: Some(true),
 //!     });
-//!     let start_time = Some(Timestamp::from_secs(hour * 3_600));
+//!     let start_time = StartTime::At(Timestamp::from_secs(hour * 3_600));
 //!     let conditions = vec![Condition::new("Complete", "True")];
 //!     Job { meta, status: Some(Status { conditions, start_time }) }
 //! });
@@ -50,7 +56,7 @@ mod reason;
 mod settings;
 
 pub use action::Action;
-pub use facts::{CronJob, FAILED_LIMIT, Facts, Job, Limit, SUCCESSFUL_LIMIT, Status};
+pub use facts::{CronJob, FAILED_LIMIT, Facts, Job, Limit, SUCCESSFUL_LIMIT, StartTime, Status};
 pub use pass::{Pass, Step};
 pub use reason::{Class, Reason, Summary};
 pub use settings::Settings;

@@ -1,10 +1,10 @@
 //! One look at all cron jobs and their jobs.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, StoreError, Timestamp, Uid};
 
-use super::{Action, Class, CronJob, Facts, Job, Limit, Reason, Settings, Summary};
+use super::{Action, Class, CronJob, Facts, Job, Limit, Reason, Settings, StartTime, Summary};
 use crate::object::{Object, Resource, by_identity, expected};
 
 impl Planner for Settings {
@@ -36,8 +36,12 @@ impl Planner for Settings {
         for (object, cron_job) in cron_jobs {
             let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
             match (cron_job, histories.remove(&key)) {
-                (Some(cron_job), Some(Some(history))) => {
-                    prune(object, cron_job, history.finished, &mut plan);
+                (Some(cron_job), Some(Ok(history))) => {
+                    self.prune(object, cron_job, history.finished, &mut plan);
+                }
+                (Some(cron_job), Some(Err(Reason::CronJobUnknown))) => {
+                    let reason = unchecked(cron_job).unwrap_or(Reason::ListedTwice);
+                    plan.kept.push(Kept { object, reason });
                 }
                 _ => plan.kept.push(Kept {
                     object,
@@ -75,7 +79,7 @@ type Key = (Arc<str>, Arc<str>);
 /// A finished job.
 struct Finished<'a> {
     class: Class,
-    start_time: Option<Timestamp>,
+    start_time: StartTime,
     job: &'a Job,
 }
 
@@ -87,18 +91,37 @@ struct History<'a> {
     finished: Line<'a>,
 }
 
-/// The histories, still empty; `None` where more than one cron job has the name.
-fn by_name<'a>(cron_jobs: &BTreeMap<Object, Option<&'a CronJob>>) -> BTreeMap<Key, Option<History<'a>>> {
-    let mut all = BTreeMap::new();
+/// The histories by the names of their cron jobs, or why those of a name stay as they are.
+type Histories<'a> = BTreeMap<Key, Result<History<'a>, Reason>>;
+
+/// The histories, still empty.
+fn by_name<'a>(cron_jobs: &BTreeMap<Object, Option<&'a CronJob>>) -> Histories<'a> {
+    let mut all = Histories::new();
     for (object, cron_job) in cron_jobs {
         let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
-        let history = cron_job.map(|cron_job| History {
-            cron_job,
-            finished: Vec::new(),
-        });
-        all.entry(key).and_modify(|seen| *seen = None).or_insert(history);
+        let history = match *cron_job {
+            None => Err(Reason::CronJobListedTwice),
+            Some(cron_job) if unchecked(cron_job).is_some() => Err(Reason::CronJobUnknown),
+            Some(cron_job) => Ok(History {
+                cron_job,
+                finished: Vec::new(),
+            }),
+        };
+        all.entry(key)
+            .and_modify(|seen| *seen = Err(Reason::CronJobListedTwice))
+            .or_insert(history);
     }
     all
+}
+
+/// Why the API server could not tell that a cron job is still the one that was read; `None` where it can.
+fn unchecked(cron_job: &CronJob) -> Option<Reason> {
+    let expect = expected(&cron_job.meta);
+    match (expect.uid, expect.resource_version) {
+        (None, _) => Some(Reason::UidUnknown),
+        (_, None) => Some(Reason::VersionUnknown),
+        _ => None,
+    }
 }
 
 impl Settings {
@@ -107,12 +130,12 @@ impl Settings {
         &self,
         job: &'a Job,
         object: &Object,
-        histories: &'h mut BTreeMap<Key, Option<History<'a>>>,
+        histories: &'h mut Histories<'a>,
     ) -> Result<(&'h mut Line<'a>, Finished<'a>), Reason> {
         let controller = job.controller().ok_or(Reason::NotOfCronJob)?;
         let key = (Arc::clone(&object.namespace), Arc::clone(&controller.name));
         let history = histories.get_mut(&key).ok_or(Reason::NotOfCronJob)?;
-        let history = history.as_mut().ok_or(Reason::CronJobListedTwice)?;
+        let history = history.as_mut().map_err(|reason| reason.clone())?;
         if self.template_labels_must_match {
             let template = history.cron_job.template_labels.as_ref();
             let mut wanted = template.ok_or(Reason::TemplateUnknown)?.iter();
@@ -126,60 +149,83 @@ impl Settings {
             start_time: status.start_time,
             job,
         };
+        if job.meta.uid.is_empty() {
+            return Err(Reason::UidUnknown);
+        }
         Ok((&mut history.finished, finished))
     }
-}
 
-/// L3.1 and L3.4 to L3.7, for one cron job.
-fn prune(object: Object, cron_job: &CronJob, finished: Line<'_>, plan: &mut PlanOf<Settings>) {
-    let (successful, failed): (Vec<_>, Vec<_>) = finished
-        .into_iter()
-        .partition(|(finished, _)| finished.class == Class::Successful);
-    let mut deleted: Vec<Uid> = Vec::new();
-    for (class, mut line) in [(Class::Successful, successful), (Class::Failed, failed)] {
-        let (excess, goes, stays) = verdict(cron_job.limit(class), class, line.len());
-        // Those that never started come last. The names differ within a namespace; should they not, the objects do.
-        line.sort_by(|(a, a_object), (b, b_object)| {
-            let key = |finished: &Finished<'_>| (Reverse(finished.start_time.is_some()), finished.start_time);
-            key(a).cmp(&key(b)).then_with(|| a_object.cmp(b_object))
-        });
-        for (at, (finished, job)) in line.into_iter().enumerate() {
-            if at >= excess {
-                let reason = stays.clone();
-                plan.kept.push(Kept { object: job, reason });
-                continue;
-            }
-            if !is_controller(finished.job, &object) {
-                plan.findings.push(Kept {
-                    object: job.clone(),
-                    reason: Reason::ControllerDiffers,
+    /// L3.1 and L3.4 to L3.7, for one cron job.
+    fn prune(&self, object: Object, cron_job: &CronJob, finished: Line<'_>, plan: &mut PlanOf<Self>) {
+        let (successful, failed): (Vec<_>, Vec<_>) = finished
+            .into_iter()
+            .partition(|(finished, _)| finished.class == Class::Successful);
+        let mut deleted: Vec<Uid> = Vec::new();
+        for (class, mut line) in [(Class::Successful, successful), (Class::Failed, failed)] {
+            let (excess, goes, stays) = verdict(cron_job.limit(class), class, &line);
+            // The names differ within a namespace; should they not, the objects do.
+            line.sort_by(|(a, a_object), (b, b_object)| {
+                age_order(a)
+                    .cmp(&age_order(b))
+                    .then_with(|| a_object.cmp(b_object))
+            });
+            for (at, (finished, job)) in line.into_iter().enumerate() {
+                if at >= excess {
+                    let reason = stays.clone();
+                    plan.kept.push(Kept { object: job, reason });
+                    continue;
+                }
+                if !is_controller(finished.job, &object) {
+                    plan.findings.push(Kept {
+                        object: job.clone(),
+                        reason: Reason::ControllerDiffers,
+                    });
+                }
+                deleted.push(job.uid.clone());
+                plan.actions.push(Action::Delete {
+                    object: job,
+                    cron_job: object.clone(),
+                    expect: expected(&finished.job.meta),
+                    reason: goes.clone(),
                 });
             }
-            deleted.push(job.uid.clone());
-            plan.actions.push(Action::Delete {
-                object: job,
-                cron_job: object.clone(),
-                expect: expected(&finished.job.meta),
-                reason: goes.clone(),
-            });
         }
-    }
-    plan.summary.deleted = plan.summary.deleted.saturating_add(deleted.len());
-    if deleted.is_empty() {
-        let reason = Reason::NothingToPrune;
-        plan.kept.push(Kept { object, reason });
-    } else {
+        plan.summary.deleted = plan.summary.deleted.saturating_add(deleted.len());
+        let is_limited = || {
+            let limits = [cron_job.successful_limit, cron_job.failed_limit];
+            limits
+                .iter()
+                .any(|limit| matches!(limit, Limit::Jobs(jobs) if *jobs >= 0))
+        };
+        let reason = if !deleted.is_empty() {
+            Reason::JobsDeleted
+        } else if self.always_writes_status && is_limited() {
+            Reason::AlwaysWritten
+        } else {
+            let reason = Reason::NothingToPrune;
+            plan.kept.push(Kept { object, reason });
+            return;
+        };
         plan.actions.push(Action::UpdateStatus {
             object,
             expect: expected(&cron_job.meta),
             jobs: deleted,
-            reason: Reason::JobsDeleted,
+            reason,
         });
     }
 }
 
+/// The oldest come first, those that never started last.
+const fn age_order(finished: &Finished<'_>) -> (bool, Option<Timestamp>) {
+    match finished.start_time {
+        StartTime::At(time) => (false, Some(time)),
+        StartTime::Unset | StartTime::Unknown => (true, None),
+    }
+}
+
 /// How many of a class go, and why these go and the others stay.
-fn verdict(limit: Limit, class: Class, finished: usize) -> (usize, Reason, Reason) {
+fn verdict(limit: Limit, class: Class, line: &[(Finished<'_>, Object)]) -> (usize, Reason, Reason) {
+    let finished = line.len();
     let none = |reason: Reason| (0, reason.clone(), reason);
     let limit = match limit {
         Limit::Unset => return none(Reason::LimitUnset { class }),
@@ -189,6 +235,15 @@ fn verdict(limit: Limit, class: Class, finished: usize) -> (usize, Reason, Reaso
     let Ok(may_stay) = usize::try_from(limit) else {
         return none(Reason::LimitInvalid { class, limit });
     };
+    let excess = finished.saturating_sub(may_stay);
+    let is_unknown = |(finished, _): &(Finished<'_>, Object)| finished.start_time == StartTime::Unknown;
+    if excess > 0 && line.iter().any(is_unknown) {
+        return none(Reason::StartTimeUnknown {
+            class,
+            finished,
+            limit,
+        });
+    }
     let goes = Reason::OverLimit {
         class,
         finished,
@@ -199,7 +254,7 @@ fn verdict(limit: Limit, class: Class, finished: usize) -> (usize, Reason, Reaso
         finished,
         limit,
     };
-    (finished.saturating_sub(may_stay), goes, stays)
+    (excess, goes, stays)
 }
 
 /// Whether the controller that a job names is the cron job itself. Upstream only compares the name.

@@ -38,6 +38,8 @@ pub enum Reason {
     },
     /// Written: jobs of the cron job were deleted.
     JobsDeleted,
+    /// Written: no job goes, and this release writes the status all the same.
+    AlwaysWritten,
     /// Stays: enough others of its class go, or there are not too many.
     WithinLimit {
         /// How it ended.
@@ -70,6 +72,21 @@ pub enum Reason {
         /// The limit.
         limit: i32,
     },
+    /// Stays: too many of its class ended, and when one of them started is not known.
+    StartTimeUnknown {
+        /// How it ended.
+        class: Class,
+        /// How many ended so.
+        finished: usize,
+        /// How many may stay.
+        limit: i32,
+    },
+    /// Stays: its uid is not known.
+    UidUnknown,
+    /// Stays as it is: it could only be written back blindly, for the version in which it was read is not known.
+    VersionUnknown,
+    /// Stays: the uid or the version of its cron job is not known.
+    CronJobUnknown,
     /// Stays: its status is not known.
     StatusUnknown,
     /// Stays: the labels of its cron job's template are not known.
@@ -98,6 +115,7 @@ impl fmt::Display for Reason {
                 "{finished} {class} jobs, {limit} may stay, and this one is among the oldest"
             ),
             Self::JobsDeleted => f.write_str("jobs of it were deleted"),
+            Self::AlwaysWritten => f.write_str("its status is written even where no job goes"),
             Self::WithinLimit {
                 class,
                 finished,
@@ -113,6 +131,17 @@ impl fmt::Display for Reason {
             Self::LimitInvalid { class, limit } => {
                 write!(f, "the limit of {limit} {class} jobs is not valid")
             }
+            Self::StartTimeUnknown {
+                class,
+                finished,
+                limit,
+            } => write!(
+                f,
+                "{finished} {class} jobs, {limit} may stay, and when one of them started is not known"
+            ),
+            Self::UidUnknown => f.write_str("its uid is not known"),
+            Self::VersionUnknown => f.write_str("the version in which it was read is not known"),
+            Self::CronJobUnknown => f.write_str("the uid or the version of its cron job is not known"),
             Self::StatusUnknown => f.write_str("its status is not known"),
             Self::TemplateUnknown => f.write_str("the template of its cron job is not known"),
             Self::NothingToPrune => f.write_str("there is nothing to prune"),

@@ -16,9 +16,9 @@ pub struct Settings {
     ///
     /// On, jobs from before a change of the template's labels stay forever.
     pub template_labels_must_match: bool,
-    /// Whether the status of a cron job is written even where no job could be deleted. Default: up to about 1.21.
+    /// Whether the status of a cron job with a limit is written even where no job is or could be deleted. Default: up to about 1.21.
     ///
-    /// Only [`Pass`](super::Pass) depends on it. On, there are writes that change nothing.
+    /// On, there are writes that change nothing: one for each cron job that has a limit, at every look.
     pub always_writes_status: bool,
 }
 

@@ -37,6 +37,11 @@ pub(super) fn judge(job: &Job, now: Timestamp) -> State {
             job: format!("{}/{}", job.meta.namespace, job.meta.name).into(),
         };
     };
+    // The deletion has to expect it.
+    if job.meta.uid.is_empty() {
+        let field = "metadata.uid";
+        return State::NotKnown { field };
+    }
     let ttl_nanos = i64::from(ttl) * 1_000_000_000;
     match finished_at.as_nanos().checked_add(ttl_nanos) {
         Some(at) if at > now.as_nanos() => State::NotExpired {

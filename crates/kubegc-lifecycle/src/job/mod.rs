@@ -6,7 +6,8 @@
 //!
 //! # Guarantees
 //! No job is deleted on what was only listed, unless the caller says with [`Reads::AsListed`](crate::object::Reads::AsListed) that nothing
-//! has changed since. An object that took the name of an expired job is judged by its own fields.
+//! has changed since. An object that took the name of an expired job is judged by its own fields. A job without a uid stays: nothing would
+//! guard the next one of its name.
 //!
 //! # Upstream
 //! `pkg/controller/ttlafterfinished/ttlafterfinished_controller.go`. Left out: the controller's five workers and its queue with

@@ -128,10 +128,10 @@ fn fate(
         tell_skew(object, &listed, now, plan);
         return Err(Reason::AsListed(listed));
     };
+    if matches!(facts.reads, Reads::AsListed) {
+        return Ok(Action::delete(job, Reason::AsListed(listed)));
+    }
     let read = match facts.reads.of(object, job) {
-        Live::Found(_) if matches!(facts.reads, Reads::AsListed) => {
-            return Ok(Action::delete(job, Reason::AsListed(listed)));
-        }
         Live::Found(read) => read,
         Live::NotAsked => return Err(Reason::NotRead { expired_at }),
         Live::NotFound => return Err(Reason::Gone),
@@ -145,10 +145,10 @@ fn fate(
             },
         });
     }
-    let state = judge(&read, now);
+    let state = judge(read, now);
     tell_skew(object, &state, now, plan);
     match state {
-        State::Expired { .. } => Ok(Action::delete(&read, Reason::AsRead(state))),
+        State::Expired { .. } => Ok(Action::delete(read, Reason::AsRead(state))),
         _ => Err(Reason::AsRead(state)),
     }
 }

@@ -88,7 +88,7 @@ impl fmt::Display for State {
 pub enum Reason {
     /// The controller does not run.
     Disabled,
-    /// Two listed jobs have this identity and are not alike.
+    /// Two listed jobs have this name and are not alike.
     ListedTwice,
     /// So it was listed.
     AsListed(State),

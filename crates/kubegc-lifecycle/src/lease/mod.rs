@@ -6,6 +6,7 @@
 //! # Guarantees
 //! - A lease goes only where each of its owners is known to be gone or to wait for its dependents. A node that was not looked up, a lookup that failed, or an
 //!   owner that is no node keeps it, and none of its references is touched.
+//! - A lease, a reference or a node without a uid decides nothing: the lease is kept as it is.
 //! - A lease without owners stays forever, and so does one that has expired: expiry means nothing here (L9.4, L9.5).
 //! - A node that was created anew under its name is another node: the lease of the old one goes, and the kubelet makes a new one (L9.3).
 //!

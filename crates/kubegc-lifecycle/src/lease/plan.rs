@@ -11,7 +11,7 @@ use kubegc_core::{
 };
 
 use super::{Action, Facts, Nodes, Owner, OwnerState, Reason, Settings, Summary};
-use crate::object::{Live, Object, Resource, by_identity, expected};
+use crate::object::{Live, Object, Resource, by_identity, by_key, expected};
 
 impl Planner for Settings {
     type Facts = Facts;
@@ -64,6 +64,9 @@ impl Settings {
         }
         if lease.is_deleting() {
             return Err(Reason::BeingDeleted);
+        }
+        if lease.uid.is_empty() {
+            return Err(Reason::IdentityUnknown);
         }
         if lease.owner_references.is_empty() {
             return Err(Reason::NoOwners);
@@ -135,18 +138,10 @@ enum Known<'a> {
 
 impl<'a> Known<'a> {
     fn new(nodes: &'a Nodes) -> Self {
-        let listed = match nodes {
-            Nodes::Of(reads) => return Self::Of(reads),
-            Nodes::All(listed) => listed,
-        };
-        let mut all = BTreeMap::new();
-        for node in listed {
-            let seen = all.entry(&*node.name).or_insert(Some(node));
-            if *seen != Some(node) {
-                *seen = None;
-            }
+        match nodes {
+            Nodes::Of(reads) => Self::Of(reads),
+            Nodes::All(listed) => Self::All(by_key(listed, |node| &*node.name)),
         }
-        Self::All(all)
     }
 
     /// What was found of the owner that a reference names. Nodes are looked up without a namespace, whatever that of the lease.
@@ -156,6 +151,9 @@ impl<'a> Known<'a> {
             return Err(Reason::OwnerIsNoNode { owner });
         }
         let node = Arc::clone(&reference.name);
+        if reference.uid.is_empty() {
+            return Err(Reason::OwnerIdentityUnknown { node });
+        }
         let live = match self {
             Self::All(all) => match all.get(&*node) {
                 None => None,
@@ -174,6 +172,7 @@ impl<'a> Known<'a> {
         };
         let state = match live {
             None => OwnerState::Absent,
+            Some(found) if found.uid.is_empty() => return Err(Reason::OwnerIdentityUnknown { node }),
             Some(found) if found.uid != reference.uid => OwnerState::Replaced {
                 live: found.uid.clone(),
             },

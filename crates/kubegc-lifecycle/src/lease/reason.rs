@@ -91,13 +91,20 @@ pub enum Reason {
         /// The node.
         node: Arc<str>,
     },
+    /// Stays: its reference to the node, or the node that was found, has no uid, so nobody can say whether the one means the other.
+    OwnerIdentityUnknown {
+        /// The node.
+        node: Arc<str>,
+    },
     /// Stays: it has an owner that is no node, of which nothing is known here.
     OwnerIsNoNode {
         /// The owner.
         owner: String,
     },
-    /// Stays: it was listed twice, in two states.
+    /// Stays: it was listed twice, in two states or with two identities.
     ListedTwice,
+    /// Stays: it has no uid that a call could expect.
+    IdentityUnknown,
 }
 
 impl fmt::Display for Reason {
@@ -115,8 +122,12 @@ impl fmt::Display for Reason {
                 write!(f, "node {node} could not be looked up: {message}")
             }
             Self::NodeListedTwice { node } => write!(f, "node {node} was listed twice, and not alike"),
+            Self::OwnerIdentityUnknown { node } => {
+                write!(f, "its owner node {node} cannot be told by its uid")
+            }
             Self::OwnerIsNoNode { owner } => write!(f, "its owner {owner} is no node"),
             Self::ListedTwice => f.write_str("listed twice, in two states"),
+            Self::IdentityUnknown => f.write_str("its uid is not known"),
         }
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! # Guarantees
 //! - No node goes unless the cloud said that it does not exist. A question that failed, that was not asked or that the cloud has no answer for keeps it.
+//! - A node without a uid is left as it is: nothing would guard the next one of its name.
 //! - A node that is ready is never asked about; neither is a young one that nobody has initialized yet.
 //! - Taints, workloads and a cordon do not protect a node that does not exist (L8.6); its pods follow through [`pod`](crate::pod).
 //!

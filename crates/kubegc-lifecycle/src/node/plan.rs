@@ -29,7 +29,14 @@ impl Planner for Settings {
         };
         for (object, node) in by_identity(Resource::Nodes, nodes, |node| &node.meta) {
             let verdict = match node {
-                Some(node) => self.judge(node, now),
+                Some(node) => match self.judge(node, now) {
+                    Verdict::Delete | Verdict::AddTaint | Verdict::RemoveTaint
+                        if node.meta.uid.is_empty() =>
+                    {
+                        Verdict::Keep(Reason::IdentityUnknown)
+                    }
+                    verdict => verdict,
+                },
                 None => Verdict::Keep(Reason::ListedTwice),
             };
             let expect = node.map(|node| expected(&node.meta)).unwrap_or_default();

@@ -45,8 +45,10 @@ pub enum Reason {
         /// The error.
         message: Arc<str>,
     },
-    /// Stays: it was listed twice, in two states.
+    /// Stays: it was listed twice, in two states or with two identities.
     ListedTwice,
+    /// Stays as it is: it has no uid that a call could expect.
+    IdentityUnknown,
 }
 
 impl fmt::Display for Reason {
@@ -71,6 +73,7 @@ impl fmt::Display for Reason {
                 write!(f, "the cloud cannot say whether it is shut down: {message}")
             }
             Self::ListedTwice => f.write_str("listed twice, in two states"),
+            Self::IdentityUnknown => f.write_str("its uid is not known"),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{ObjectMeta, StoreError};
+use kubegc_core::{ObjectMeta, StoreError, Timestamp};
 
 use super::Quarantine;
 use crate::object::{Condition, Live, Taint};
@@ -42,7 +42,16 @@ pub enum LiveNodes {
     /// The list of nodes is as good as a read: what is not in it does not exist. For forecasts.
     AsListed,
     /// These nodes were read, by name. Others were not.
-    Of(BTreeMap<Arc<str>, Live<()>>),
+    Of(BTreeMap<Arc<str>, LiveNode>),
+}
+
+/// What a read of a single node found, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LiveNode {
+    /// When the read was made. One from before the end of the node's quarantine proves nothing.
+    pub read_at: Timestamp,
+    /// What it found.
+    pub answer: Live<()>,
 }
 
 impl Default for LiveNodes {
@@ -53,11 +62,14 @@ impl Default for LiveNodes {
 }
 
 impl LiveNodes {
-    /// What is known of a node that is missing from the list.
-    pub(super) fn of_missing(&self, name: &str) -> Live<()> {
+    /// What is known of a node that is missing from the list, and whose quarantine ended at `ready_at`.
+    pub(super) fn of_missing(&self, name: &str, ready_at: Timestamp) -> Live<()> {
         match self {
             Self::AsListed => Live::NotFound,
-            Self::Of(reads) => reads.get(name).cloned().unwrap_or_default(),
+            Self::Of(reads) => {
+                let read = reads.get(name).filter(|read| read.read_at >= ready_at);
+                read.map(|read| read.answer.clone()).unwrap_or_default()
+            }
         }
     }
 }

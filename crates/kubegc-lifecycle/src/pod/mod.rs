@@ -15,8 +15,10 @@
 //! # Guarantees
 //! - A pod that several sub-passes choose is planned once, with the reason of the first (L1.2). Upstream asks twice, and the second answer is usually
 //!   "not found".
-//! - No pod goes for the absence of a node unless a live read has proved it: a node that was not looked up holds its pods.
+//! - No pod goes for the absence of a node unless a live read has proved it, made when the quarantine was over: a node that was not looked up since holds
+//!   its pods.
 //! - The quarantine is a value: it goes in with the [`Facts`] and comes out with the [`Summary`].
+//! - A pod without a uid stays and is not counted: nothing would guard the next pod of its name.
 //! - A pod whose status is not known is never taken for terminated. Where pods are marked it is not deleted at all: whether it needs the mark is not known.
 //!
 //! # Assumptions
@@ -29,13 +31,14 @@
 //! # Upstream
 //! `pkg/controller/podgc/gc_controller.go`. Differences between releases are fields of [`Settings`]. Deviations: pods are planned once (above); upstream
 //! deletes the pods of the first two sub-passes concurrently and the others in the order of its cache, here they are in a total order; and a node that has
-//! served its quarantine but was not looked up waits for the answer instead of being asked for on the spot.
+//! served its quarantine but was not looked up waits for the answer instead of being asked for on the spot, unless no pod is on it any more: then it leaves
+//! the quarantine without a question.
 //!
 //! # Examples
 //! ```
 //! use std::time::Duration;
 //! use kubegc_core::{ObjectMeta, Planner, Timestamp};
-//! use kubegc_lifecycle::{object::{Act, Live, Wire}, pod::{Facts, LiveNodes, Pod, Settings, Status}};
+//! use kubegc_lifecycle::{object::{Act, Live, Wire}, pod::{Facts, LiveNode, LiveNodes, Pod, Settings, Status}};
 //!
 //! let settings = Settings::default();
 //! let pod = Pod::new(ObjectMeta::new("shop", "web-0", "uid-1"), "node-a", Status::new("Running"));
@@ -50,7 +53,8 @@
 //!
 //! // Then a live read decides.
 //! facts.quarantine = plan.summary.quarantine;
-//! facts.live_nodes = LiveNodes::Of([("node-a".into(), Live::NotFound)].into());
+//! let read = LiveNode { read_at: Timestamp::from_secs(1_040), answer: Live::NotFound };
+//! facts.live_nodes = LiveNodes::Of([("node-a".into(), read)].into());
 //! let plan = settings.plan(&facts, Timestamp::from_secs(1_040));
 //! assert_eq!(plan.actions[0].object().to_string(), "Pod shop/web-0");
 //! assert_eq!(plan.actions[0].calls(Wire::AsUpstream).len(), 2);
@@ -64,7 +68,7 @@ mod reason;
 mod settings;
 
 pub use action::{Action, Count, Mark, Tally};
-pub use facts::{Facts, LiveNodes, Node, Pod, Status};
+pub use facts::{Facts, LiveNode, LiveNodes, Node, Pod, Status};
 pub use quarantine::Quarantine;
 pub use reason::{Reason, Summary};
 pub use settings::Settings;

@@ -1,9 +1,10 @@
 //! One pass: four sub-passes over one picture of pods and nodes.
 
 use std::{
-    cmp::Reverse,
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, StoreError, Timestamp};
@@ -11,7 +12,7 @@ use kubegc_core::{Kept, Plan, PlanOf, Planner, StoreError, Timestamp};
 use super::{
     Action, Facts, Mark, Node, Pod, Quarantine, Reason, Settings, Status, Summary, TAINT_OUT_OF_SERVICE,
 };
-use crate::object::{Condition, Live, Object, Resource, by_identity, expected};
+use crate::object::{Condition, Live, Object, Resource, by_key, expected, in_order};
 
 impl Planner for Settings {
     type Facts = Facts;
@@ -22,36 +23,36 @@ impl Planner for Settings {
 
     /// Plans one pass.
     ///
-    /// `next_at` is the next end of a quarantine, provided that the quarantine of the summary is handed in then. Where a node left the
-    /// quarantine and pods of it stay, it is the next pass at the latest, which puts the node into quarantine again. It says nothing of [`Summary::lookups`]: these are due now.
+    /// `next_at` is the next end of a quarantine of a node that pods are on, provided that the quarantine of the summary is handed in then. Where such a
+    /// node left the quarantine, it is the next pass at the latest, which puts the node into quarantine again: also where its pods go, for a deletion
+    /// may fail. It says nothing of [`Summary::lookups`]: these are due now.
     fn plan(&self, facts: &Facts, now: Timestamp) -> PlanOf<Self> {
-        let pods = facts
-            .pods
-            .as_ref()
-            .map(|pods| by_identity(Resource::Pods, pods, |pod| &pod.meta));
+        let pods = facts.pods.as_ref().map(|pods| in_order(pods, |pod| &pod.meta));
         let (listed, nodes) = match (pods, &facts.nodes) {
             (Ok(pods), Ok(nodes)) => (pods, nodes),
-            (Err(error), _) => return ended(facts, BTreeMap::new(), error),
-            (Ok(pods), Err(error)) => return ended(facts, pods, error),
+            (Err(error), _) => return ended(facts, &[], error),
+            (Ok(pods), Err(error)) => return ended(facts, &pods, error),
         };
-        let mut kept = Vec::new();
-        let (mut objects, mut pods) = (Vec::with_capacity(listed.len()), Vec::with_capacity(listed.len()));
-        for (object, pod) in listed {
-            if let Some(pod) = pod {
-                objects.push(object);
-                pods.push(pod);
+        let nodes = by_key(nodes, |node| &*node.name);
+        let mut kept = Vec::with_capacity(listed.len());
+        let mut pods = Vec::with_capacity(listed.len());
+        for (pod, is_alike) in listed {
+            let reason = if !is_alike {
+                Reason::ListedTwice
+            } else if pod.meta.uid.is_empty() {
+                Reason::IdentityUnknown
             } else {
-                let reason = Reason::ListedTwice;
-                kept.push(Kept { object, reason });
-            }
+                pods.push(Placed::new(pod, &nodes));
+                continue;
+            };
+            let object = object_of(pod);
+            kept.push(Kept { object, reason });
         }
         let mut pass = Pass {
             settings: self,
-            chosen: vec![None; pods.len()],
+            is_chosen: vec![false; pods.len()],
             terminated: 0,
-            objects,
             pods,
-            nodes: by_name(nodes),
         };
         let mut actions = Vec::new();
         pass.take_terminated(&mut actions);
@@ -59,12 +60,12 @@ impl Planner for Settings {
         let release = pass.release(facts, now);
         pass.take_orphaned(&release.fates, now, &mut actions);
         pass.take_unscheduled(&mut actions);
-        kept.extend(pass.kept(&release.fates));
+        pass.keep(&release.fates, &mut kept);
         Plan {
             actions,
             kept,
             findings: Vec::new(),
-            next_at: pass.next_at(&release, now),
+            next_at: Pass::next_at(&release, now, self.period),
             summary: Summary {
                 quarantine: release.quarantine,
                 lookups: release.lookups,
@@ -75,22 +76,10 @@ impl Planner for Settings {
     }
 }
 
-/// Nodes by name. One that was listed twice and not alike is there, and nothing more is known of it.
-fn by_name(nodes: &[Node]) -> BTreeMap<&str, Option<&Node>> {
-    let mut all = BTreeMap::new();
-    for node in nodes {
-        let seen = all.entry(&*node.name).or_insert(Some(node));
-        if *seen != Some(node) {
-            *seen = None;
-        }
-    }
-    all
-}
-
 /// A pass that does nothing, because a list is missing (L1.1).
-fn ended(facts: &Facts, pods: BTreeMap<Object, Option<&Pod>>, error: &StoreError) -> PlanOf<Settings> {
-    let kept = pods.into_keys().map(|object| Kept {
-        object,
+fn ended(facts: &Facts, pods: &[(&Pod, bool)], error: &StoreError) -> PlanOf<Settings> {
+    let kept = pods.iter().map(|(pod, _)| Kept {
+        object: object_of(pod),
         reason: Reason::NodesNotListed,
     });
     Plan {
@@ -101,6 +90,54 @@ fn ended(facts: &Facts, pods: BTreeMap<Object, Option<&Pod>>, error: &StoreError
             ..Summary::default()
         },
         ..Plan::default()
+    }
+}
+
+fn object_of(pod: &Pod) -> Object {
+    Object::new(Resource::Pods, &pod.meta)
+}
+
+/// Nodes by name. One that was listed twice and not alike is there, and nothing more is known of it.
+type Nodes<'a> = BTreeMap<&'a str, Option<&'a Node>>;
+
+/// A pod and where it is.
+#[derive(Clone, Copy)]
+struct Placed<'a> {
+    pod: &'a Pod,
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// Nobody knows.
+    Unknown,
+    /// On no node.
+    Nowhere,
+    /// On a node that is listed, and what is known of that.
+    On(&'a Arc<str>, Option<&'a Node>),
+    /// On a node that is not listed.
+    Missing(&'a Arc<str>),
+}
+
+impl<'a> Placed<'a> {
+    fn new(pod: &'a Pod, nodes: &Nodes<'a>) -> Self {
+        let place = match &pod.node_name {
+            None => Place::Unknown,
+            Some(name) if name.is_empty() => Place::Nowhere,
+            Some(name) => match nodes.get(&**name) {
+                Some(&node) => Place::On(name, node),
+                None => Place::Missing(name),
+            },
+        };
+        Self { pod, place }
+    }
+
+    /// The name of the pod's node, where there is no such node.
+    const fn missing(&self) -> Option<&'a Arc<str>> {
+        match self.place {
+            Place::Missing(name) => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -115,7 +152,7 @@ enum Fate {
 
 /// What becomes of the quarantine in one pass.
 struct Release {
-    /// Of every node that waits, was looked up or has to be.
+    /// Of every node that is missing under a pod.
     fates: BTreeMap<Arc<str>, Fate>,
     quarantine: Quarantine,
     lookups: Vec<Arc<str>>,
@@ -123,21 +160,19 @@ struct Release {
 
 struct Pass<'a> {
     settings: &'a Settings,
-    /// What each of the pods is, in order.
-    objects: Vec<Object>,
-    pods: Vec<&'a Pod>,
-    nodes: BTreeMap<&'a str, Option<&'a Node>>,
-    /// The reason for which each pod goes.
-    chosen: Vec<Option<Reason>>,
+    /// In order.
+    pods: Vec<Placed<'a>>,
+    /// Whether each of the pods goes.
+    is_chosen: Vec<bool>,
     terminated: usize,
 }
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// L1.3 to L1.7. Pods of unknown phase can only raise the count, so those that are known to be over the threshold are so in any case.
     fn take_terminated(&mut self, actions: &mut Vec<Action>) {
         let is_terminated = |pod: &Pod| pod.status.as_ref().is_some_and(Status::is_terminated);
-        let line: Vec<usize> = (0..self.pods.len())
-            .filter(|&at| is_terminated(self.pods[at]))
+        let mut line: Vec<usize> = (0..self.pods.len())
+            .filter(|&at| is_terminated(self.pods[at].pod))
             .collect();
         self.terminated = line.len();
         let threshold = self.settings.terminated_threshold;
@@ -149,7 +184,15 @@ impl<'a> Pass<'a> {
             threshold,
         };
         let excess = line.len().saturating_sub(may_stay);
-        for at in self.in_line(line).into_iter().take(excess) {
+        if excess == 0 {
+            return;
+        }
+        if excess < line.len() {
+            line.select_nth_unstable_by(excess, |&a, &b| self.compare(a, b));
+            line.truncate(excess);
+        }
+        line.sort_unstable_by(|&a, &b| self.compare(a, b));
+        for at in line {
             self.choose(at, &reason, None, actions);
         }
     }
@@ -162,12 +205,19 @@ impl<'a> Pass<'a> {
         let is_out = |node: &Node| {
             node.is_ready() == Some(false) && node.has_taint(TAINT_OUT_OF_SERVICE) == Some(true)
         };
-        let line = (0..self.pods.len()).filter(|&at| {
-            let pod = self.pods[at];
-            pod.meta.is_deleting() && self.node(pod).flatten().is_some_and(is_out)
-        });
-        for at in self.in_line(line.collect()) {
-            if let Some(node) = self.pods[at].node_name.clone() {
+        let is_in_line = |placed: &Placed<'_>| {
+            let Place::On(_, Some(node)) = placed.place else {
+                return false;
+            };
+            placed.pod.meta.is_deleting() && is_out(node)
+        };
+        let mut line: Vec<usize> = (0..self.pods.len())
+            .filter(|&at| is_in_line(&self.pods[at]))
+            .collect();
+        line.sort_unstable_by(|&a, &b| self.compare(a, b));
+        for at in line {
+            if let Place::On(name, _) = self.pods[at].place {
+                let node = Arc::clone(name);
                 self.choose(at, &Reason::OutOfService { node }, None, actions);
             }
         }
@@ -175,7 +225,7 @@ impl<'a> Pass<'a> {
 
     /// L1.10 and L1.11.
     fn release(&self, facts: &Facts, now: Timestamp) -> Release {
-        let missing: BTreeSet<&Arc<str>> = self.pods.iter().filter_map(|pod| self.missing(pod)).collect();
+        let missing: BTreeSet<&Arc<str>> = self.pods.iter().filter_map(Placed::missing).collect();
         let mut waiting = facts.quarantine.clone();
         for &name in &missing {
             waiting.add(name, now.saturating_add(self.settings.quarantine));
@@ -186,12 +236,14 @@ impl<'a> Pass<'a> {
             lookups: Vec::new(),
         };
         for (name, ready_at) in waiting.ready_at {
+            let has_pods = missing.contains(&name);
             let fate = if ready_at > now {
                 Fate::Waits(ready_at)
-            } else if self.nodes.contains_key(&*name) {
+            } else if !has_pods {
+                // It is back, or nobody asks for it any more.
                 continue;
             } else {
-                match facts.live_nodes.of_missing(&name) {
+                match facts.live_nodes.of_missing(&name, ready_at) {
                     Live::NotAsked => Fate::NotLookedUp,
                     Live::Found(()) => Fate::Found,
                     Live::Failed(message) => Fate::LookupFailed(message),
@@ -207,7 +259,9 @@ impl<'a> Pass<'a> {
                 }
                 Fate::Found | Fate::LookupFailed(_) | Fate::Gone => {}
             }
-            release.fates.insert(name, fate);
+            if has_pods {
+                release.fates.insert(name, fate);
+            }
         }
         release
     }
@@ -215,7 +269,7 @@ impl<'a> Pass<'a> {
     /// L1.12.
     fn take_orphaned(&mut self, fates: &BTreeMap<Arc<str>, Fate>, now: Timestamp, actions: &mut Vec<Action>) {
         for at in 0..self.pods.len() {
-            let Some(name) = self.missing(self.pods[at]) else {
+            let Some(name) = self.pods[at].missing() else {
                 continue;
             };
             if let Some(Fate::Gone) = fates.get(name) {
@@ -228,8 +282,8 @@ impl<'a> Pass<'a> {
     /// L1.14.
     fn take_unscheduled(&mut self, actions: &mut Vec<Action>) {
         for at in 0..self.pods.len() {
-            let pod = self.pods[at];
-            if pod.meta.is_deleting() && pod.node_name.as_deref() == Some("") {
+            let Placed { pod, place } = self.pods[at];
+            if pod.meta.is_deleting() && matches!(place, Place::Nowhere) {
                 self.choose(at, &Reason::Unscheduled, None, actions);
             }
         }
@@ -243,8 +297,8 @@ impl<'a> Pass<'a> {
         orphaned_at: Option<Timestamp>,
         actions: &mut Vec<Action>,
     ) {
-        let pod = self.pods[at];
-        if self.chosen[at].is_some() {
+        let pod = self.pods[at].pod;
+        if self.is_chosen[at] {
             return;
         }
         let unfinished = match &pod.status {
@@ -254,96 +308,83 @@ impl<'a> Pass<'a> {
         };
         let orphaned_at = orphaned_at.filter(|_| self.settings.tells_disruption);
         actions.push(Action::Delete {
-            object: self.objects[at].clone(),
+            object: object_of(pod),
             expect: expected(&pod.meta),
             mark: unfinished.map(|status| Mark {
                 condition: orphaned_at.map(|now| disruption(status, now)),
             }),
             reason: reason.clone(),
         });
-        self.chosen[at] = Some(reason.clone());
+        self.is_chosen[at] = true;
     }
 
-    /// L1.5, with namespace and uid behind the name.
-    fn in_line(&self, mut line: Vec<usize>) -> Vec<usize> {
-        let evicted_go_first = self.settings.evicted_go_first;
-        line.sort_by_cached_key(|&at| {
-            let Pod { meta, status, .. } = self.pods[at];
-            let is_evicted = evicted_go_first && status.as_ref().is_some_and(Status::is_evicted);
-            // The pods are in the order of namespace, name and uid.
-            (
-                Reverse(is_evicted),
-                meta.creation_timestamp,
-                Arc::clone(&meta.name),
-                at,
-            )
+    /// L1.5, with namespace and uid behind the name: the pods are in the order of namespace, name and uid.
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let (first, second) = (self.pods[a].pod, self.pods[b].pod);
+        let is_evicted =
+            |pod: &Pod| self.settings.evicted_go_first && pod.status.as_ref().is_some_and(Status::is_evicted);
+        let evicted_first = is_evicted(second).cmp(&is_evicted(first));
+        let (first, second) = (&first.meta, &second.meta);
+        evicted_first
+            .then_with(|| first.creation_timestamp.cmp(&second.creation_timestamp))
+            .then_with(|| first.name.cmp(&second.name))
+            .then(a.cmp(&b))
+    }
+
+    fn keep(&self, fates: &BTreeMap<Arc<str>, Fate>, kept: &mut Vec<Kept<Object, Reason>>) {
+        let all = self.pods.iter().zip(&self.is_chosen);
+        kept.extend(all.filter(|(_, is_chosen)| !**is_chosen).map(|(placed, _)| Kept {
+            object: object_of(placed.pod),
+            reason: self.why_kept(*placed, fates),
+        }));
+    }
+
+    fn next_at(release: &Release, now: Timestamp, period: Duration) -> Option<Timestamp> {
+        let of_node = release.fates.values().filter_map(|fate| match fate {
+            Fate::Waits(until) => Some(*until),
+            // Asked for now.
+            Fate::NotLookedUp => None,
+            Fate::Found | Fate::LookupFailed(_) | Fate::Gone => Some(now.saturating_add(period)),
         });
-        line
+        of_node.min()
     }
 
-    /// The pod's node, and what is known of it.
-    fn node(&self, pod: &Pod) -> Option<Option<&'a Node>> {
-        self.nodes.get(pod.node_name.as_deref()?).copied()
-    }
-
-    /// The name of the pod's node, where there is no such node.
-    fn missing<'p>(&self, pod: &'p Pod) -> Option<&'p Arc<str>> {
-        let name = pod.node_name.as_ref()?;
-        (!name.is_empty() && !self.nodes.contains_key(&**name)).then_some(name)
-    }
-
-    fn kept(&self, fates: &BTreeMap<Arc<str>, Fate>) -> Vec<Kept<Object, Reason>> {
-        let left = (0..self.pods.len()).filter(|&at| self.chosen[at].is_none());
-        left.map(|at| Kept {
-            object: self.objects[at].clone(),
-            reason: self.why_kept(self.pods[at], fates),
-        })
-        .collect()
-    }
-
-    fn next_at(&self, release: &Release, now: Timestamp) -> Option<Timestamp> {
-        let has_left = |pod: &&Pod| {
-            let fate = self.missing(pod).and_then(|name| release.fates.get(name));
-            matches!(fate, Some(Fate::Found | Fate::LookupFailed(_) | Fate::Gone))
-        };
-        let mut left = self.pods.iter().zip(&self.chosen);
-        let is_spared = left.any(|(pod, chosen)| chosen.is_none() && has_left(pod));
-        let next_pass = is_spared.then(|| now.saturating_add(self.settings.period));
-        let ends = release.quarantine.next_after(now);
-        ends.into_iter().chain(next_pass).min()
-    }
-
-    fn why_kept(&self, pod: &Pod, fates: &BTreeMap<Arc<str>, Fate>) -> Reason {
-        let Some(name) = &pod.node_name else {
-            return Reason::NodeNameUnknown;
-        };
-        let node = Arc::clone(name);
-        let on_node = match (self.node(pod), fates.get(name)) {
-            (Some(of), _) if pod.meta.is_deleting() => {
-                if self.settings.looks_at_out_of_service {
-                    let is_ready = of.and_then(Node::is_ready);
-                    let is_tainted = of.and_then(|of| of.has_taint(TAINT_OUT_OF_SERVICE));
-                    match (is_ready, is_tainted) {
-                        (Some(true), _) => Some(Reason::NodeReady { node }),
-                        (_, Some(false)) => Some(Reason::NodeNotOutOfService { node }),
-                        (None, _) | (_, None) => Some(Reason::NodeStateUnknown { node }),
-                        // Only the pod's status is missing.
-                        (Some(false), Some(true)) => None,
-                    }
-                } else {
-                    Some(Reason::LeftToNode { node })
+    fn why_kept(&self, placed: Placed<'_>, fates: &BTreeMap<Arc<str>, Fate>) -> Reason {
+        let pod = placed.pod;
+        let because_of_node = match placed.place {
+            Place::Unknown => Some(Reason::NodeNameUnknown),
+            Place::On(name, node) if pod.meta.is_deleting() => self.why_left(Arc::clone(name), node),
+            Place::Missing(name) => {
+                let node = Arc::clone(name);
+                match fates.get(name) {
+                    Some(Fate::Waits(until)) => Some(Reason::InQuarantine { node, until: *until }),
+                    Some(Fate::NotLookedUp) => Some(Reason::NodeNotLookedUp { node }),
+                    Some(Fate::Found) => Some(Reason::NodeFound { node }),
+                    Some(Fate::LookupFailed(message)) => Some(Reason::NodeLookupFailed {
+                        node,
+                        message: Arc::clone(message),
+                    }),
+                    Some(Fate::Gone) | None => None,
                 }
             }
-            (None, Some(Fate::Waits(until))) => Some(Reason::InQuarantine { node, until: *until }),
-            (None, Some(Fate::NotLookedUp)) => Some(Reason::NodeNotLookedUp { node }),
-            (None, Some(Fate::Found)) => Some(Reason::NodeFound { node }),
-            (None, Some(Fate::LookupFailed(message))) => Some(Reason::NodeLookupFailed {
-                node,
-                message: Arc::clone(message),
-            }),
-            _ => None,
+            Place::Nowhere | Place::On(..) => None,
         };
-        on_node.unwrap_or_else(|| self.why_counted(pod))
+        because_of_node.unwrap_or_else(|| self.why_counted(pod))
+    }
+
+    /// Why a terminating pod is left to its node; `None` where only the pod's status is missing.
+    fn why_left(&self, node: Arc<str>, of: Option<&Node>) -> Option<Reason> {
+        if !self.settings.looks_at_out_of_service {
+            return Some(Reason::LeftToNode { node });
+        }
+        let is_ready = of.and_then(Node::is_ready);
+        let is_tainted = of.and_then(|of| of.has_taint(TAINT_OUT_OF_SERVICE));
+        match (is_ready, is_tainted) {
+            (Some(true), _) => Some(Reason::NodeReady { node }),
+            (_, Some(false)) => Some(Reason::NodeNotOutOfService { node }),
+            (None, _) | (_, None) => Some(Reason::NodeStateUnknown { node }),
+            (Some(false), Some(true)) => None,
+        }
     }
 
     fn why_counted(&self, pod: &Pod) -> Reason {

@@ -69,7 +69,7 @@ pub enum Reason {
         /// When the node may be looked up.
         until: Timestamp,
     },
-    /// Stays, for now: its node has to be looked up first.
+    /// Stays, for now: its node has to be looked up first, or again where that was done before the end of the quarantine.
     NodeNotLookedUp {
         /// The node.
         node: Arc<str>,
@@ -95,8 +95,10 @@ pub enum Reason {
     NodeNameUnknown,
     /// Stays: its status is not known.
     StatusUnknown,
-    /// Stays: it was listed twice, in two states.
+    /// Stays: it was listed twice, in two states or with two identities.
     ListedTwice,
+    /// Stays: it has no uid that a deletion could expect.
+    IdentityUnknown,
     /// Stays: nothing is known of the nodes, so the pass ended.
     NodesNotListed,
 }
@@ -163,6 +165,7 @@ impl fmt::Display for Reason {
             Self::NodeNameUnknown => f.write_str("its node is not known"),
             Self::StatusUnknown => f.write_str("its status is not known"),
             Self::ListedTwice => f.write_str("listed twice, in two states"),
+            Self::IdentityUnknown => f.write_str("its uid is not known"),
             Self::NodesNotListed => f.write_str("nodes were not listed"),
         }
     }
@@ -174,7 +177,7 @@ impl fmt::Display for Reason {
 pub struct Summary {
     /// The quarantine to hand in next time.
     pub quarantine: Quarantine,
-    /// The nodes to look up now, by name. They stay in quarantine until there is an answer.
+    /// The nodes to look up now, by name: pods are on them. They stay in quarantine until there is an answer.
     pub lookups: Vec<Arc<str>>,
     /// How many pods are known to be terminated.
     pub terminated: usize,

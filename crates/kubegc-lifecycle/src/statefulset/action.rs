@@ -19,7 +19,7 @@ pub enum Action {
         reason: Reason,
         /// All its references, in order.
         references: Vec<OwnerReference>,
-        /// The set that is warned first, where somebody else controls the claim.
+        /// The set that is warned first, where somebody else, or a former set or pod, controls the claim.
         warns: Option<Object>,
     },
     /// Only warns the set: somebody else controls a claim of a pod whose other claims are put right.

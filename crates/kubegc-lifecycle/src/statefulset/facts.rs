@@ -2,7 +2,7 @@
 
 #![expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{ObjectMeta, OwnerReference, StoreError};
 
@@ -17,6 +17,8 @@ pub struct Facts {
     pub pods: Result<Vec<ObjectMeta>, StoreError>,
     /// The claims, or why they are not known.
     pub claims: Result<Vec<ObjectMeta>, StoreError>,
+    /// The claims whose read failed, by namespace and name, with the message. A claim that is neither here nor above does not exist.
+    pub failed_claims: BTreeMap<(Arc<str>, Arc<str>), Arc<str>>,
 }
 
 /// A stateful set, as far as its claims depend on it.
@@ -26,8 +28,8 @@ pub struct StatefulSet {
     pub meta: ObjectMeta,
     /// `spec.replicas`; `None` where it was not read. The API server always sets it.
     pub replicas: Option<i32>,
-    /// `spec.ordinals.start`; 0 where unset.
-    pub first_ordinal: i32,
+    /// `spec.ordinals.start`, 0 where unset; `None` where it was not read.
+    pub first_ordinal: Option<i32>,
     /// What becomes of claims when the set is deleted: `spec.persistentVolumeClaimRetentionPolicy.whenDeleted`; `Retain` where unset.
     pub when_deleted: Retention,
     /// What becomes of the claims of pods that are scaled away: `whenScaled` beside it; `Retain` where unset.
@@ -43,7 +45,7 @@ impl StatefulSet {
         Self {
             meta: ObjectMeta::new(namespace, name, uid),
             replicas: Some(replicas),
-            first_ordinal: 0,
+            first_ordinal: Some(0),
             when_deleted: Retention::Retain,
             when_scaled: Retention::Retain,
             templates: Vec::new(),
@@ -64,9 +66,15 @@ impl StatefulSet {
         }
     }
 
-    /// Whether there should be a pod of this ordinal; `None` where the number of replicas is not known.
+    /// Whether a half of the policy was not read, on which something depends.
+    pub(super) fn has_unknown_policy(&self) -> bool {
+        let (when_scaled, when_deleted) = self.policy();
+        *when_scaled == Retention::Unknown || *when_deleted == Retention::Unknown
+    }
+
+    /// Whether there should be a pod of this ordinal; `None` where the number of replicas or the first ordinal is not known.
     pub(super) fn has_place_for(&self, ordinal: i32) -> Option<bool> {
-        let first = i64::from(self.first_ordinal);
+        let first = i64::from(self.first_ordinal?);
         let end = first + i64::from(self.replicas?);
         Some((first..end).contains(&i64::from(ordinal)))
     }
@@ -76,6 +84,8 @@ impl StatefulSet {
 #[expect(clippy::exhaustive_enums, reason = "callers say which")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Retention {
+    /// Not read: nothing is decided on it.
+    Unknown,
     /// They stay.
     Retain,
     /// They go.

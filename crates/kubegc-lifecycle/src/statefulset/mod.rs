@@ -15,6 +15,9 @@
 //! - Upstream comes to a pod of an ordered set only after those before it are ready. Here the claims of all pods are looked at.
 //! - A reference with our uid under another name can never be put right; upstream writes the same references at each look, here the claim is kept
 //!   as [`Reason::Stuck`].
+//! - A claim that names its set or pod and, behind that, a former one of the same name loses both references first, with a warning, as upstream
+//!   has it ([`Reason::FormerOwner`]). So a second plan, after the first is carried out, is not always empty: it puts the right one back.
+//! - What has no uid or version, or a set or pod without uid, is left alone.
 //! - Two sets whose claims share a name would undo each other's references. Here the first set has the claim, and a finding tells of the other.
 //! - A policy that nobody knows counts as Retain in every respect; upstream still warns of foreign controllers then.
 //!
@@ -29,8 +32,9 @@
 //! set.templates = vec!["data".into()];
 //! let mut pod = ObjectMeta::new("shop", "web-0", "uid-pod");
 //! pod.owner_references.push(set.controller_reference());
-//! let claim = ObjectMeta::new("shop", "data-web-0", "uid-claim");
-//! let mut facts = Facts { sets: vec![set], pods: Ok(vec![pod]), claims: Ok(vec![claim]) };
+//! let mut claim = ObjectMeta::new("shop", "data-web-0", "uid-claim");
+//! claim.resource_version = "7".into();
+//! let mut facts = Facts { sets: vec![set], pods: Ok(vec![pod]), claims: Ok(vec![claim]), failed_claims: [].into() };
 //!
 //! let plan = Settings::default().plan(&facts, Timestamp::EPOCH);
 //! assert_eq!(plan.kept[0].reason.to_string(), "its owners are as they should be");

@@ -80,8 +80,10 @@ pub(super) enum Standing {
     /// Its references must become these.
     Wrong {
         references: Vec<OwnerReference>,
-        /// Somebody else controls it.
+        /// Somebody else controls it, or a former set or pod of ours.
         is_foreign: bool,
+        /// Nobody but a former set or pod of ours makes it so.
+        is_former: bool,
     },
 }
 
@@ -176,12 +178,14 @@ impl Owners<'_> {
             .iter()
             .filter(|reference| !self.set.matches(reference) && !self.pod.matches(reference));
         let mut references: Vec<OwnerReference> = others.cloned().collect();
+        let is_former = is_foreign && !references.iter().any(|other| other.controller == Some(true));
         if !is_foreign {
             references.extend(self.wanted().map(|owner| owner.reference(true)));
         }
         Standing::Wrong {
             references,
             is_foreign,
+            is_former,
         }
     }
 
@@ -212,6 +216,7 @@ impl Owners<'_> {
         Standing::Wrong {
             references,
             is_foreign: false,
+            is_former: false,
         }
     }
 }

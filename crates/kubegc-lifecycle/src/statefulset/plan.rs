@@ -40,7 +40,7 @@ impl Planner for Settings {
     type Reason = Reason;
     type Summary = Summary;
 
-    /// Plans for all claims. Each is written or kept, once; beside that, sets are warned. Where claims are not known, the sets are kept.
+    /// Plans for all claims. Each is written or kept, once, and so is each whose read failed; beside that, sets are warned. Where claims are not known, the sets are kept.
     ///
     /// Time plays no part. What is not there yet is looked for at the next plan.
     ///
@@ -66,6 +66,16 @@ impl Planner for Settings {
         let templates = templates(&sets);
         let pods = Pods::new(&facts.pods);
         let mut groups = BTreeMap::<Turn<'_>, Group<'_>>::new();
+        let unread = unread(facts, &claims);
+        for claim in &unread {
+            let places = places(&templates, claim);
+            let object = Object::new(Resource::PersistentVolumeClaims, claim);
+            let reason = match self.find(object.clone(), Some(claim), places, &pods, &mut plan) {
+                Ok((found, _, _)) => reason_unread(facts, claim, &found.pod.name),
+                Err(reason) => Some(reason),
+            };
+            plan.kept.extend(reason.map(|reason| kept(object, reason)));
+        }
         for (object, claim) in claims {
             let places = claim.map_or(&[][..], |claim| places(&templates, claim));
             match self.find(object.clone(), claim, places, &pods, &mut plan) {
@@ -81,13 +91,37 @@ impl Planner for Settings {
             }
         }
         for (turn, group) in groups {
-            self.decide(turn, &group, &mut plan);
+            self.decide(facts, turn, &group, &mut plan);
         }
         plan.summary.blocked.sort_unstable();
         plan.kept
             .sort_unstable_by(|a, b| (&a.object, &a.reason).cmp(&(&b.object, &b.reason)));
         plan
     }
+}
+
+/// The claims whose read failed and that are not listed either. Of their metadata only the names are known.
+fn unread(facts: &Facts, claims: &BTreeMap<Object, Option<&ObjectMeta>>) -> Vec<ObjectMeta> {
+    let listed: BTreeSet<(&str, &str)> = claims
+        .keys()
+        .map(|object| (&*object.namespace, &*object.name))
+        .collect();
+    let names = facts.failed_claims.keys();
+    let unread = names.filter(|(namespace, name)| !listed.contains(&(&**namespace, &**name)));
+    unread
+        .map(|(namespace, name)| ObjectMeta::new(namespace, name, ""))
+        .collect()
+}
+
+/// Why nothing can be said of a claim of this pod, if its read failed.
+fn reason_unread(facts: &Facts, claim: &ObjectMeta, pod: &Arc<str>) -> Option<Reason> {
+    let key = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+    let message = facts.failed_claims.get(&key)?;
+    Some(Reason::ClaimUnread {
+        claim: Arc::clone(&claim.name),
+        pod: Arc::clone(pod),
+        message: Arc::clone(message),
+    })
 }
 
 const fn kept(object: Object, reason: Reason) -> Kept<Object, Reason> {
@@ -269,25 +303,50 @@ impl Settings {
         })
     }
 
-    /// Puts the claims of one pod right.
-    fn decide(&self, turn: Turn<'_>, group: &Group<'_>, plan: &mut PlanOf<Self>) {
+    /// Puts the claims of one pod right, all or none: a read that failed ends upstream's look at the pod.
+    fn decide(&self, facts: &Facts, turn: Turn<'_>, group: &Group<'_>, plan: &mut PlanOf<Self>) {
+        let names = group.set.templates.iter().map(|template| {
+            let name = format!("{template}-{}", group.pod.name);
+            ObjectMeta::new(&group.pod.namespace, &name, "")
+        });
+        let mut reasons = names.filter_map(|claim| reason_unread(facts, &claim, &group.pod.name));
+        if let Some(reason) = reasons.next() {
+            let claims = group.claims.keys().map(|(_, object)| object);
+            plan.kept
+                .extend(claims.map(|object| kept(object.clone(), reason.clone())));
+            return;
+        }
         let standings = group.claims.iter().map(|((_, object), claim)| {
             let owners = &claim.owner_references;
             let standing = standing(self, group.set, group.pod, turn.is_in_range, owners);
             let is_stuck =
                 matches!(&standing, Standing::Wrong { references, .. } if references[..] == owners[..]);
-            (object, *claim, standing, is_stuck)
+            let is_wrong = matches!(standing, Standing::Wrong { .. });
+            let expect = expected(claim);
+            let is_known = expect.uid.is_some() && expect.resource_version.is_some();
+            let hindrance = match (is_wrong, is_stuck, is_known) {
+                (true, true, _) => Some(Reason::Stuck),
+                (true, false, false) => Some(Reason::IdentityUnknown),
+                _ => None,
+            };
+            (object, expect, standing, hindrance)
         });
         let standings: Vec<_> = standings.collect();
         // Upstream warns only when it comes to write for the pod.
-        let writes = standings
-            .iter()
-            .any(|(_, _, standing, is_stuck)| matches!(standing, Standing::Wrong { .. }) && !is_stuck);
-        for (object, claim, standing, is_stuck) in standings {
+        let writes = standings.iter().any(|(_, _, standing, hindrance)| {
+            matches!(standing, Standing::Wrong { .. }) && hindrance.is_none()
+        });
+        for (object, expect, standing, hindrance) in standings {
             let is_foreign = standing.is_foreign();
             let reason = match standing {
-                Standing::Wrong { references, .. } if !is_stuck => {
-                    let reason = if is_foreign {
+                Standing::Wrong {
+                    references,
+                    is_former,
+                    ..
+                } if hindrance.is_none() => {
+                    let reason = if is_former {
+                        Reason::FormerOwner
+                    } else if is_foreign {
                         Reason::ForeignController
                     } else {
                         Reason::OwnersUnfit {
@@ -297,14 +356,14 @@ impl Settings {
                     };
                     plan.actions.push(Action::SetOwners {
                         object: object.clone(),
-                        expect: expected(claim),
+                        expect,
                         reason,
                         references,
                         warns: is_foreign.then(|| turn.set.clone()),
                     });
                     continue;
                 }
-                Standing::Wrong { .. } => Reason::Stuck,
+                Standing::Wrong { .. } => hindrance.unwrap_or(Reason::Stuck),
                 Standing::UpToDate => Reason::UpToDate,
                 Standing::Stale => Reason::Stale,
                 Standing::Foreign => Reason::ForeignController,
@@ -329,9 +388,19 @@ impl<'a> Place<'a> {
         if set.meta.is_deleting() {
             return Err(Reason::SetBeingDeleted);
         }
+        if set.meta.uid.is_empty() {
+            return Err(Reason::IdentityUnknown);
+        }
+        if set.first_ordinal.is_none() {
+            return Err(Reason::FirstOrdinalUnknown);
+        }
+        if set.has_unknown_policy() {
+            return Err(Reason::PolicyUnknown);
+        }
         let is_in_range = set.has_place_for(ordinal).ok_or(Reason::ReplicasUnknown)?;
         let name = format!("{}-{ordinal}", set.meta.name);
         match pods.of(&set.meta, &name)? {
+            PodOf::One(pod) if pod.uid.is_empty() => Err(Reason::IdentityUnknown),
             PodOf::One(pod) => Ok(Found {
                 at: Turn {
                     set: self.object,
@@ -358,7 +427,12 @@ impl Reason {
     const fn weight(&self) -> u8 {
         match self {
             Self::BlocksCreation { .. } => 3,
-            Self::PodsUnknown { .. } | Self::PodListedTwice | Self::ReplicasUnknown => 2,
+            Self::PodsUnknown { .. }
+            | Self::PodListedTwice
+            | Self::ReplicasUnknown
+            | Self::FirstOrdinalUnknown
+            | Self::PolicyUnknown
+            | Self::IdentityUnknown => 2,
             Self::NoPod => 1,
             _ => 0,
         }

@@ -17,6 +17,23 @@ pub enum Reason {
     },
     /// Done and kept: somebody else controls it.
     ForeignController,
+    /// Done: beside its set or pod it names a former one of that name. Both references go, and the right one comes back at the next plan.
+    FormerOwner,
+    /// Kept, with all claims of its pod: reading this claim failed. The text is upstream's.
+    ClaimUnread {
+        /// The claim that could not be read.
+        claim: Arc<str>,
+        /// The pod.
+        pod: Arc<str>,
+        /// The error.
+        message: Arc<str>,
+    },
+    /// Kept: its uid or version, or the uid of its set or pod, was not read.
+    IdentityUnknown,
+    /// Kept: the retention policy of its set was not read.
+    PolicyUnknown,
+    /// Kept: the first ordinal of its set was not read.
+    FirstOrdinalUnknown,
     /// Kept: its owners are those that the set's policy wants.
     UpToDate,
     /// Kept: it belongs to a former set or pod of the same name, and waits for its collection.
@@ -71,6 +88,16 @@ impl fmt::Display for Reason {
                 write!(f, "its owners do not fit the policy of {set} for pod {pod}")
             }
             Self::ForeignController => f.write_str("somebody else controls it"),
+            Self::FormerOwner => f.write_str("it names a former set or pod beside the present one"),
+            Self::ClaimUnread { claim, pod, message } => write!(
+                f,
+                "Could not retrieve claim {claim} not found for {pod} when checking PVC deletion policy: {message}"
+            ),
+            Self::IdentityUnknown => {
+                f.write_str("its uid or version, or the uid of its set or pod, is not known")
+            }
+            Self::PolicyUnknown => f.write_str("the retention policy of its set is not known"),
+            Self::FirstOrdinalUnknown => f.write_str("the first ordinal of its set is not known"),
             Self::UpToDate => f.write_str("its owners are as they should be"),
             Self::Stale => f.write_str("it belongs to a former set or pod"),
             Self::Stuck => f.write_str("a reference under another name has the uid of its set or pod"),

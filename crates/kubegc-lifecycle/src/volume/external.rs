@@ -5,14 +5,17 @@
 //!
 //! # Upstream
 //! `sig-storage-lib-external-provisioner`, the controller's `shouldDelete` and `deleteVolumeOperation`. The provisioner's own guard comes
-//! in as a fact.
+//! in as a fact. Deviations, to the safe side: a volume is read right before, judged anew, and left alone if its claim has changed; upstream goes by
+//! what it listed. What has no uid or version is left alone.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::{DeleteOptions, Kept, PlanOf, Planner, Preconditions, Timestamp};
+use kubegc_core::{DeleteOptions, Kept, PlanOf, Planner, Preconditions, StoreError, Timestamp};
 
 use super::{FINALIZER_EXTERNAL, Phase, Policy, Volume};
-use crate::object::{Act, Call, Change, Form, Object, Operation, Resource, Wire, by_identity, expected};
+use crate::object::{
+    Act, Call, Change, Form, Live, Object, Operation, Reads, Resource, Wire, by_identity, expected,
+};
 
 /// Who the provisioner is, and whether it keeps its volumes by a finalizer.
 #[non_exhaustive]
@@ -45,6 +48,8 @@ pub struct Facts {
     pub volumes: Vec<Volume>,
     /// What the provisioner's own guard says of each volume, by name. Where it says nothing, the volume stays.
     pub guards: BTreeMap<Arc<str>, Guard>,
+    /// The volumes as they were read right before. Nothing is deleted without that.
+    pub read_volumes: Reads<Volume>,
 }
 
 /// What a provisioner's own guard says.
@@ -98,6 +103,7 @@ impl Act for Action {
         } = self;
         let mut calls = vec![Call::Outside {
             object: object.clone(),
+            expect: expect.clone(),
             operation: Operation::DeleteVolume,
         }];
         if *has_finalizer {
@@ -154,6 +160,19 @@ pub enum Reason {
     GuardUnknown,
     /// Kept: it is listed twice, and not alike.
     ListedTwice,
+    /// Kept, for now: its annotations, and with them its provisioner, were not read.
+    AnnotationsUnknown,
+    /// Kept, for now: its uid or version was not read, so that a write might hit another object.
+    IdentityUnknown,
+    /// Kept, for now: it must be read right before.
+    VolumeNotRead,
+    /// Kept, for now: it was read again right before and is another volume, or belongs to another claim.
+    Changed,
+    /// Kept, for now: the read right before failed.
+    ReadFailed {
+        /// The error.
+        message: Arc<str>,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -171,6 +190,11 @@ impl fmt::Display for Reason {
             Self::PolicyIs { policy } => write!(f, "its reclaim policy is {policy:?}"),
             Self::BeingDeleted => f.write_str("it is being deleted already"),
             Self::ListedTwice => f.write_str("listed twice, and not alike"),
+            Self::AnnotationsUnknown => f.write_str("its annotations are not known"),
+            Self::IdentityUnknown => f.write_str("its uid or version is not known"),
+            Self::VolumeNotRead => f.write_str("it must be read again first"),
+            Self::Changed => f.write_str("it has changed since it was listed"),
+            Self::ReadFailed { message } => write!(f, "could not be read: {message}"),
             Self::Guarded => f.write_str("its provisioner guards it"),
             Self::GuardUnknown => f.write_str("whether its provisioner guards it is not known"),
         }
@@ -198,14 +222,13 @@ impl Planner for Settings {
                 plan.kept.push(Kept { object, reason });
                 continue;
             };
-            let guard = facts.guards.get(&volume.meta.name).copied().unwrap_or_default();
-            match self.reason_to_keep(volume, guard) {
-                Some(reason) => plan.kept.push(Kept { object, reason }),
-                None => plan.actions.push(Action::Delete {
+            match self.confirmed(&object, volume, facts) {
+                Err(reason) => plan.kept.push(Kept { object, reason }),
+                Ok(live) => plan.actions.push(Action::Delete {
                     object,
-                    expect: expected(&volume.meta),
+                    expect: expected(&live.meta),
                     reason: Reason::Released,
-                    has_finalizer: volume.meta.has_finalizer(FINALIZER_EXTERNAL),
+                    has_finalizer: self.has_finalizer && live.meta.has_finalizer(FINALIZER_EXTERNAL),
                 }),
             }
         }
@@ -214,10 +237,44 @@ impl Planner for Settings {
 }
 
 impl Settings {
+    /// The volume as it was read right before, where list and read agree that it goes.
+    fn confirmed<'a>(
+        &self,
+        object: &Object,
+        listed: &'a Volume,
+        facts: &'a Facts,
+    ) -> Result<&'a Volume, Reason> {
+        let guard = facts.guards.get(&object.name).copied().unwrap_or_default();
+        let judged = |volume: &Volume| self.reason_to_keep(volume, guard).map_or(Ok(()), Err);
+        judged(listed)?;
+        let failed = |message| Reason::ReadFailed { message };
+        let live = match facts.read_volumes.of(object, listed) {
+            Live::Found(live) => live,
+            Live::NotAsked => return Err(Reason::VolumeNotRead),
+            Live::NotFound => return Err(failed(StoreError::NotFound.to_string().into())),
+            Live::Failed(message) => return Err(failed(message)),
+        };
+        if Object::new(Resource::PersistentVolumes, &live.meta) != *object
+            || live.claim_ref != listed.claim_ref
+        {
+            return Err(Reason::Changed);
+        }
+        judged(live)?;
+        let expect = expected(&live.meta);
+        let is_known = expect.uid.is_some() && expect.resource_version.is_some();
+        if is_known {
+            Ok(live)
+        } else {
+            Err(Reason::IdentityUnknown)
+        }
+    }
+
     fn reason_to_keep(&self, volume: &Volume, guard: Guard) -> Option<Reason> {
+        if volume.annotations.is_none() {
+            return Some(Reason::AnnotationsUnknown);
+        }
         let is_ours = volume
-            .provisioned_by
-            .as_ref()
+            .provisioner()
             .is_some_and(|name| *name == self.provisioner || volume.driver() == Some(&self.provisioner));
         let may_be_deleting = self.has_finalizer && volume.meta.has_finalizer(FINALIZER_EXTERNAL);
         if !is_ours {

@@ -18,16 +18,12 @@ pub struct Volume {
     pub phase: Phase,
     /// `spec.persistentVolumeReclaimPolicy`.
     pub policy: Policy,
-    /// `spec.claimRef`; `None` where the volume is nobody's.
-    pub claim_ref: Option<ClaimRef>,
+    /// `spec.claimRef`.
+    pub claim_ref: Holder,
     /// `spec.volumeMode`; `None` means `Filesystem`, as the API has it.
     pub mode: Option<Arc<str>>,
-    /// Value of the annotation [`ANNOTATION_PROVISIONED_BY`](super::ANNOTATION_PROVISIONED_BY); `None` for volumes that a person made.
-    pub provisioned_by: Option<Arc<str>>,
-    /// Whether the annotation [`ANNOTATION_BOUND_BY_CONTROLLER`](super::ANNOTATION_BOUND_BY_CONTROLLER) is there.
-    pub is_bound_by_controller: bool,
-    /// Value of the annotation [`ANNOTATION_MIGRATED_TO`](super::ANNOTATION_MIGRATED_TO).
-    pub migrated_to: Option<Arc<str>>,
+    /// What its annotations say; `None` where they were not read, and nothing is decided then.
+    pub annotations: Option<Annotations>,
     /// Whether this cluster has its provisioner's volumes handed over to a driver.
     pub migration: Migration,
 }
@@ -40,25 +36,66 @@ impl Volume {
             meta: ObjectMeta::new("", name, uid),
             phase: Phase::Available,
             policy: Policy::Retain,
-            claim_ref: None,
+            claim_ref: Holder::Nobody,
             mode: None,
-            provisioned_by: None,
-            is_bound_by_controller: false,
-            migrated_to: None,
+            annotations: Some(Annotations::default()),
             migration: Migration::Unknown,
         }
     }
 
+    /// The claim that it belongs to, not one that it is only reserved for.
+    pub(super) fn holder(&self) -> Option<&ClaimRef> {
+        self.claim_ref.claim().filter(|claim| !claim.uid.is_empty())
+    }
+
+    /// Who provisioned the volume, as far as that is known.
+    pub(super) fn provisioner(&self) -> Option<&Arc<str>> {
+        self.annotations.as_ref()?.provisioned_by.as_ref()
+    }
+
     /// Whether the provisioner is one within Kubernetes, by its name.
     pub(super) fn is_in_tree(&self) -> bool {
-        self.provisioned_by
-            .as_ref()
+        self.provisioner()
             .is_some_and(|name| name.starts_with(IN_TREE_PREFIX))
     }
 
     /// The driver that has taken the volume over.
     pub(super) fn driver(&self) -> Option<&Arc<str>> {
-        self.migrated_to.as_ref().filter(|driver| !driver.is_empty())
+        let driver = self.annotations.as_ref()?.migrated_to.as_ref();
+        driver.filter(|driver| !driver.is_empty())
+    }
+}
+
+/// What the annotations of a volume say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Annotations {
+    /// Value of the annotation [`ANNOTATION_PROVISIONED_BY`](super::ANNOTATION_PROVISIONED_BY); `None` for volumes that a person made.
+    pub provisioned_by: Option<Arc<str>>,
+    /// Whether the annotation [`ANNOTATION_BOUND_BY_CONTROLLER`](super::ANNOTATION_BOUND_BY_CONTROLLER) is there.
+    pub is_bound_by_controller: bool,
+    /// Value of the annotation [`ANNOTATION_MIGRATED_TO`](super::ANNOTATION_MIGRATED_TO).
+    pub migrated_to: Option<Arc<str>>,
+}
+
+/// Whose a volume is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Holder {
+    /// Not read: nothing is decided on it.
+    Unknown,
+    /// There is no reference to a claim.
+    Nobody,
+    /// The volume belongs to this claim, or is reserved for one of its name.
+    Claim(ClaimRef),
+}
+
+impl Holder {
+    /// The claim, where there is a reference to one.
+    #[must_use]
+    pub const fn claim(&self) -> Option<&ClaimRef> {
+        match self {
+            Self::Claim(claim) => Some(claim),
+            Self::Unknown | Self::Nobody => None,
+        }
     }
 }
 
@@ -215,12 +252,12 @@ impl Claim {
 pub struct Pod {
     /// Metadata.
     pub meta: ObjectMeta,
-    /// `spec.nodeName`; empty while the pod is not scheduled.
-    pub node_name: Arc<str>,
+    /// `spec.nodeName`; empty while the pod is not scheduled, `None` where it was not read.
+    pub node_name: Option<Arc<str>>,
     /// `status.phase`, any text.
     pub phase: Arc<str>,
-    /// `spec.volumes`.
-    pub volumes: Vec<PodVolume>,
+    /// `spec.volumes`; `None` where they were not read. Such a pod may use any claim of its namespace.
+    pub volumes: Option<Vec<PodVolume>>,
 }
 
 impl Pod {
@@ -229,9 +266,9 @@ impl Pod {
     pub fn new(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             meta: ObjectMeta::new(namespace, name, uid),
-            node_name: "node".into(),
+            node_name: Some("node".into()),
             phase: "Running".into(),
-            volumes: Vec::new(),
+            volumes: Some(Vec::new()),
         }
     }
 
@@ -239,7 +276,8 @@ impl Pod {
     #[must_use]
     pub fn with(mut self, source: Source) -> Self {
         let name = "data".into();
-        self.volumes.push(PodVolume { name, source });
+        let volumes = self.volumes.get_or_insert_default();
+        volumes.push(PodVolume { name, source });
         self
     }
 
@@ -248,13 +286,34 @@ impl Pod {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }
 
+    /// Whether it is known to be on no node.
+    pub(super) fn is_unscheduled(&self) -> bool {
+        self.node_name.as_ref().is_some_and(|node| node.is_empty())
+    }
+
+    /// Whether enough of it was read to tell which claims it protects. A claim that it brings along is known as its own by the pod's uid.
+    pub(super) fn tells_protected_claims(&self) -> bool {
+        let knows_itself = self.node_name.is_some() && !self.meta.uid.is_empty();
+        let tells = |source: &Source| match source {
+            Source::Claim(_) => self.node_name.is_some(),
+            Source::Ephemeral => knows_itself,
+            Source::Other => true,
+        };
+        let volumes = self.volumes.as_ref();
+        let is_told = volumes.is_some_and(|volumes| volumes.iter().all(|volume| tells(&volume.source)));
+        self.is_unscheduled() || is_told
+    }
+
     /// The names of the claims that its volumes stand for, and whether each is one that the pod brings along.
     pub(super) fn claim_names(&self) -> impl Iterator<Item = (Arc<str>, bool)> + '_ {
-        self.volumes.iter().filter_map(|volume| match &volume.source {
-            Source::Claim(name) => Some((Arc::clone(name), false)),
-            Source::Ephemeral => Some((format!("{}-{}", self.meta.name, volume.name).into(), true)),
-            Source::Other => None,
-        })
+        self.volumes
+            .iter()
+            .flatten()
+            .filter_map(|volume| match &volume.source {
+                Source::Claim(name) => Some((Arc::clone(name), false)),
+                Source::Ephemeral => Some((format!("{}-{}", self.meta.name, volume.name).into(), true)),
+                Source::Other => None,
+            })
     }
 }
 

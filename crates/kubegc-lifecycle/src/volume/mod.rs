@@ -9,7 +9,9 @@ mod facts;
 pub mod protection;
 pub mod reclaim;
 
-pub use facts::{Claim, ClaimRef, Migration, Phase, Pod, PodVolume, Policy, Source, Volume};
+pub use facts::{
+    Annotations, Claim, ClaimRef, Holder, Migration, Phase, Pod, PodVolume, Policy, Source, Volume,
+};
 
 /// The finalizer by which the volume controller keeps a volume until what is behind it is deleted.
 pub const FINALIZER_IN_TREE: &str = "kubernetes.io/pv-controller";

@@ -5,7 +5,8 @@
 //!
 //! # Guarantees
 //! A claim loses its finalizer only after the pods of its namespace were read right before and none of them, nor of those listed earlier,
-//! uses it. Pods that are not known keep the claim.
+//! uses it. Pods that are not known keep the claim, and so does a pod of its namespace of which too little was read. One that was
+//! listed so is made good by the list right before, where it is in full. What has no uid or version is not written.
 //!
 //! # Upstream
 //! `pkg/controller/volume/pvcprotection`, `pvprotection` and `protectionutil`. A failed list of the cache is only logged upstream; here, too, the live
@@ -19,6 +20,7 @@
 //!
 //! let mut claim = Claim::new("shop", "data", "uid-1");
 //! claim.meta.finalizers = vec![FINALIZER_CLAIM_PROTECTION.into()];
+//! claim.meta.resource_version = "7".into();
 //! claim.meta.deletion_timestamp = Some(Timestamp::EPOCH);
 //! let pod = Pod::new("shop", "web", "uid-2").with(Source::Claim("data".into()));
 //! let mut facts = Facts { claims: vec![claim], pods: Ok(vec![pod]), live_pods: LivePods::AsListed, ..Facts::default() };
@@ -193,6 +195,13 @@ pub enum Reason {
         /// Why not.
         message: Arc<str>,
     },
+    /// Kept, for now: of this pod of its namespace too little was read to tell whether it uses the claim.
+    PodUnread {
+        /// The first such pod, by name.
+        pod: Arc<str>,
+    },
+    /// Kept, for now: its uid or version was not read, so that a write might hit another object.
+    IdentityUnknown,
     /// Kept, for now: the volume's phase was not read.
     PhaseUnknown,
     /// Kept: it is listed twice, and not alike.
@@ -212,6 +221,8 @@ impl fmt::Display for Reason {
             Self::Bound => f.write_str("it is bound"),
             Self::PodsNotRead => f.write_str("the pods of its namespace must be listed first"),
             Self::PodsUnknown { message } => write!(f, "whether pods use it is not known: {message}"),
+            Self::PodUnread { pod } => write!(f, "whether pod {pod} uses it is not known"),
+            Self::IdentityUnknown => f.write_str("its uid or version is not known"),
             Self::PhaseUnknown => f.write_str("its phase is not known"),
             Self::ListedTwice => f.write_str("listed twice, and not alike"),
             Self::Disabled => f.write_str("the controller does not run"),
@@ -286,9 +297,11 @@ fn decide(
     reason_to_keep: impl FnOnce() -> Option<Reason>,
 ) -> Result<Action, Reason> {
     let (object, expect) = (object.clone(), expected(meta));
+    let is_known = expect.uid.is_some() && expect.resource_version.is_some();
     match (meta.is_deleting(), meta.has_finalizer(finalizer(object.resource))) {
         (false, true) => Err(Reason::Protected),
         (true, false) => Err(Reason::NothingToRemove),
+        (false, false) if !is_known => Err(Reason::IdentityUnknown),
         (false, false) => Ok(Action::AddFinalizer {
             object,
             expect,
@@ -296,6 +309,7 @@ fn decide(
         }),
         (true, true) => match reason_to_keep() {
             Some(reason) => Err(reason),
+            None if !is_known => Err(Reason::IdentityUnknown),
             None => Ok(Action::RemoveFinalizer {
                 object,
                 expect,
@@ -310,23 +324,29 @@ struct Pods<'a> {
     facts: &'a Facts,
     listed: Option<Users<'a>>,
     live: Users<'a>,
+    /// The first pod of each namespace of which too little was read.
+    unread: BTreeMap<&'a str, &'a Arc<str>>,
 }
 
 type Users<'a> = BTreeMap<(&'a str, Arc<str>), Vec<(&'a Pod, bool)>>;
 
 impl<'a> Pods<'a> {
     fn new(facts: &'a Facts) -> Self {
-        let live = match &facts.live_pods {
-            LivePods::AsListed => Users::new(),
-            LivePods::Of(namespaces) => users(namespaces.values().flat_map(|live| match live {
-                Live::Found(pods) => pods.as_slice(),
-                Live::NotAsked | Live::NotFound | Live::Failed(_) => &[],
-            })),
+        let live: Vec<&Pod> = match &facts.live_pods {
+            LivePods::AsListed => Vec::new(),
+            LivePods::Of(namespaces) => {
+                let lists = namespaces.values().map(|live| match live {
+                    Live::Found(pods) => pods.as_slice(),
+                    Live::NotAsked | Live::NotFound | Live::Failed(_) => &[],
+                });
+                lists.flatten().collect()
+            }
         };
         Self {
             facts,
             listed: facts.pods.as_ref().ok().map(|pods| users(pods.iter())),
-            live,
+            unread: unread(facts.pods.as_deref().unwrap_or_default(), &live),
+            live: users(live.into_iter()),
         }
     }
 
@@ -340,6 +360,10 @@ impl<'a> Pods<'a> {
             let pod = Arc::clone(pod);
             return Some(Reason::UsedByPod { pod });
         }
+        if let (false, Some(&pod)) = (self.is_not_read(claim), self.unread.get(&*claim.namespace)) {
+            let pod = Arc::clone(pod);
+            return Some(Reason::PodUnread { pod });
+        }
         let message = match (&self.facts.live_pods, &self.facts.pods) {
             (LivePods::AsListed, Ok(_)) => return None,
             (LivePods::AsListed, Err(error)) => error.to_string().into(),
@@ -352,12 +376,39 @@ impl<'a> Pods<'a> {
         };
         Some(Reason::PodsUnknown { message })
     }
+
+    /// Whether the pods of its namespace are still to be listed right before.
+    fn is_not_read(&self, claim: &ObjectMeta) -> bool {
+        let LivePods::Of(namespaces) = &self.facts.live_pods else {
+            return false;
+        };
+        matches!(namespaces.get(&claim.namespace), None | Some(Live::NotAsked))
+    }
 }
 
-/// Scheduled pods by the claims that they name, and whether each brings the claim along.
+/// The first pod of each namespace of which too little was read. What was listed so counts only while the list right before does not
+/// have it in full.
+fn unread<'a>(listed: &'a [Pod], live: &[&'a Pod]) -> BTreeMap<&'a str, &'a Arc<str>> {
+    let (full, bare): (Vec<&Pod>, Vec<&Pod>) = live.iter().partition(|pod| pod.tells_protected_claims());
+    let full: BTreeSet<Object> = full
+        .iter()
+        .map(|pod| Object::new(Resource::Pods, &pod.meta))
+        .collect();
+    let listed = listed.iter().filter(|pod| {
+        !pod.tells_protected_claims() && !full.contains(&Object::new(Resource::Pods, &pod.meta))
+    });
+    let mut unread = BTreeMap::<&str, &Arc<str>>::new();
+    for pod in bare.into_iter().chain(listed) {
+        let first = unread.entry(&*pod.meta.namespace).or_insert(&pod.meta.name);
+        *first = (*first).min(&pod.meta.name);
+    }
+    unread
+}
+
+/// Pods that are known to be scheduled, by the claims that they name, and whether each brings the claim along.
 fn users<'a>(pods: impl Iterator<Item = &'a Pod>) -> Users<'a> {
     let mut users = Users::new();
-    for pod in pods.filter(|pod| !pod.node_name.is_empty()) {
+    for pod in pods.filter(|pod| pod.node_name.is_some() && !pod.is_unscheduled()) {
         for (claim, is_own) in pod.claim_names() {
             let key = (&*pod.meta.namespace, claim);
             users.entry(key).or_default().push((pod, is_own));

@@ -1,8 +1,8 @@
 //! What holds for all requests, and upstream's table of rules said once more, naively.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use kubegc_core::{ObjectMeta, Planner, Timestamp};
+use kubegc_core::{ObjectMeta, Planner, Timestamp, Uid};
 use kubegc_lifecycle::{
     certificate::{Certificate, Facts, Request, Settings},
     object::{Act, Condition, Object, Resource},
@@ -55,6 +55,9 @@ fn request() -> impl Strategy<Value = Request> {
             let mut meta = ObjectMeta::new("", name, name);
             meta.creation_timestamp = created.map(at);
             meta.deletion_timestamp = (odds < 20).then_some(at(0));
+            if odds > 235 {
+                meta.uid = Uid::new("");
+            }
             Request {
                 meta,
                 conditions,
@@ -69,7 +72,12 @@ fn facts() -> impl Strategy<Value = Facts> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    select(vec!["1.18", "1.20", "1.22", "1.36"]).prop_map(release)
+    let unissued_age = option::of(Just(Duration::from_secs(24 * 3_600)));
+    (select(vec!["1.18", "1.20", "1.22", "1.36"]), unissued_age).prop_map(|(text, unissued_age)| {
+        let mut settings = release(text);
+        settings.unissued_age = unissued_age;
+        settings
+    })
 }
 
 fn now() -> impl Strategy<Value = Timestamp> {
@@ -112,6 +120,7 @@ proptest! {
     fn the_table_is_kept(settings in settings(), mut request in request(), now in now()) {
         // The table speaks of what is known and there.
         request.meta.deletion_timestamp = None;
+        request.meta.uid = Uid::new("uid");
         request.conditions = Some(request.conditions.unwrap_or_default());
         if matches!(request.certificate, Certificate::Unknown | Certificate::Unread) {
             request.certificate = Certificate::NotAfter(at(HOUR));

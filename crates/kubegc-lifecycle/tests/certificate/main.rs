@@ -3,6 +3,8 @@
 mod laws;
 mod pod_requests;
 
+use std::time::Duration;
+
 use kubegc_core::{KubernetesVersion, ObjectMeta, Planner, Preconditions, ResourceVersion, Timestamp, Uid};
 use kubegc_lifecycle::{
     certificate::{Action, Certificate, Facts, Reason, Request, Rule, Settings},
@@ -126,15 +128,18 @@ fn t_4_2_to_4_every_decision_has_its_hour() {
 fn t_4_5_approved_and_not_issued_has_no_hour() {
     let unissued = |ago| request(&[condition("Approved", Some(ago))], Certificate::None);
     assert!(verdict(&unissued(61 * MINUTE)).is_err());
-    // L4.7: older releases never delete it, newer ones after a day.
-    let old = release("1.34");
-    assert_eq!(
-        verdict_at(&old, &unissued(300 * DAY), at(NOW)),
-        Err(Reason::NoRule)
-    );
-    assert_eq!(verdict_at(&old, &unissued(0), at(NOW)), Err(Reason::NoRule));
-    assert_eq!(around(&unissued(DAY), NOW), [false, false, true]);
-    assert_eq!(verdict(&unissued(DAY + 1)), Ok(Rule::Unissued));
+    // L4.7: never, in any release.
+    for text in ["1.20", "1.34", "1.35", "1.36"] {
+        for ago in [0, DAY + 1, 300 * DAY] {
+            let verdict = verdict_at(&release(text), &unissued(ago), at(NOW));
+            assert_eq!(verdict, Err(Reason::NoRule), "{text}");
+        }
+    }
+    // Unless it is asked for.
+    let mut asked = release("1.20");
+    asked.unissued_age = Some(Duration::from_secs(24 * 3_600));
+    let is_deleted = |nanos| verdict_at(&asked, &unissued(DAY), shifted(NOW, nanos)) == Ok(Rule::Unissued);
+    assert_eq!([-1, 0, 1].map(is_deleted), [false, false, true]);
     // With a failure beside the approval, the failure's hour counts.
     let failed = request(
         &[
@@ -143,7 +148,7 @@ fn t_4_5_approved_and_not_issued_has_no_hour() {
         ],
         Certificate::None,
     );
-    assert_eq!(verdict_at(&old, &failed, at(NOW)), Ok(Rule::Failed));
+    assert_eq!(verdict(&failed), Ok(Rule::Failed));
 }
 
 #[test]
@@ -283,6 +288,12 @@ fn what_is_not_known_decides_nothing() {
     ageless.meta.creation_timestamp = None;
     assert_eq!(verdict(&ageless), not_known("metadata.creationTimestamp"));
 
+    // What has no uid could be another of its name by now.
+    let mut nameless = pending(2 * DAY);
+    assert_eq!(verdict(&nameless), Ok(Rule::Pending));
+    nameless.meta.uid = Uid::new("");
+    assert_eq!(verdict(&nameless), not_known("metadata.uid"));
+
     let approved = |certificate| request(&[condition("Approved", Some(61 * MINUTE))], certificate);
     let certificate = not_known("status.certificate");
     assert_eq!(verdict(&approved(Certificate::Unknown)), certificate);
@@ -331,6 +342,10 @@ fn l4_8_upstream_expects_nothing_and_we_do() {
     }
     let error = kubegc_core::StoreError::NotFound;
     assert_eq!(Action::failure(&error), Failure::Told);
+    assert_eq!(
+        plan.actions[0].told_failed("forbidden"),
+        "unable to delete CSR \"csr-7\": forbidden"
+    );
 
     denied.meta.deletion_timestamp = Some(at(NOW));
     assert_eq!(verdict(&denied), Err(Reason::Deleting));

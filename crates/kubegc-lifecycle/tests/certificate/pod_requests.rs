@@ -67,6 +67,9 @@ fn what_stays_says_why() {
     let far = at(1_000_000);
     assert_eq!(verdict(&settings, deleting, far), Err(Reason::Deleting));
     assert_eq!(verdict(&settings, meta(None), far), Err(Reason::AgeNotKnown));
+    let mut nameless = meta(Some(0));
+    nameless.uid = Uid::new("");
+    assert_eq!(verdict(&settings, nameless, far), Err(Reason::UidNotKnown));
     let old = Settings::new("1.33".parse().expect("a release in range"));
     assert_eq!(verdict(&old, meta(Some(0)), far), Err(Reason::Disabled));
     let new = Settings::new("1.34".parse().expect("a release in range"));

@@ -1,16 +1,18 @@
 //! The history of cron jobs: the cases of upstream's controller, how a plan is carried out, and what holds for all jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod laws;
+mod pass;
+
+use std::collections::BTreeMap;
 
 use kubegc_core::{
     ObjectMeta, OwnerReference, PlanOf, Planner, Preconditions, PropagationPolicy, StoreError, Timestamp,
     Uid, deletion::Propagation,
 };
 use kubegc_lifecycle::{
-    history::{Action, Class, CronJob, Facts, Job, Limit, Pass, Reason, Settings, Status, Step},
-    object::{Act, Call, Change, Condition, Form, Object, Resource, Wire},
+    history::{Action, Class, CronJob, Facts, Job, Limit, Reason, Settings, StartTime, Status},
+    object::{Act, Call, Condition, Form, Wire},
 };
-use proptest::{collection::vec, option, prelude::*, sample::select};
 
 type HistoryPlan = PlanOf<Settings>;
 
@@ -50,7 +52,9 @@ fn job(name: &str, condition: &str, start: Option<i64>) -> Job {
     };
     let status = Status {
         conditions,
-        start_time: start.map(Timestamp::from_secs),
+        start_time: start.map_or(StartTime::Unset, |start| {
+            StartTime::At(Timestamp::from_secs(start))
+        }),
     };
     Job {
         meta,
@@ -145,7 +149,7 @@ fn the_first_true_condition_of_an_end_decides() {
             .iter()
             .map(|(kind, status)| Condition::new(kind, status))
             .collect(),
-        start_time: None,
+        start_time: StartTime::Unset,
     };
     for (list, class) in [
         (
@@ -181,6 +185,75 @@ fn t_3_5_a_job_that_never_started_goes_last() {
 }
 
 #[test]
+fn an_unknown_start_leaves_its_class_alone_while_there_are_too_many() {
+    let mut all = jobs("Complete", 3);
+    all.extend(jobs("Failed", 2));
+    for job in &mut all {
+        if &*job.meta.name == "complete-2" {
+            job.status
+                .iter_mut()
+                .for_each(|status| status.start_time = StartTime::Unknown);
+        }
+    }
+    for limit in [0, 2] {
+        let plan = plan_of(cron_job(limit, 1), all.clone());
+        assert_eq!(gone(&plan), ["failed-0"], "the other class is as ever");
+        let reason = Reason::StartTimeUnknown {
+            class: Class::Successful,
+            finished: 3,
+            limit,
+        };
+        for name in ["complete-0", "complete-1", "complete-2"] {
+            assert_eq!(why_kept(&plan, name), Some(&reason), "{name}");
+        }
+        let text = format!("3 successful jobs, {limit} may stay, and when one of them started is not known");
+        assert_eq!(reason.to_string(), text);
+    }
+    let reason = Reason::WithinLimit {
+        class: Class::Successful,
+        finished: 3,
+        limit: 3,
+    };
+    assert_eq!(
+        why_kept(&plan_of(cron_job(3, 1), all), "complete-2"),
+        Some(&reason)
+    );
+}
+
+#[test]
+fn a_job_without_a_uid_stays_and_does_not_count() {
+    let mut all = jobs("Complete", 3);
+    all[0].meta.uid = Uid::new("");
+    let plan = plan_of(cron_job(1, 0), all);
+    assert_eq!(gone(&plan), ["complete-1"]);
+    assert_eq!(why_kept(&plan, "complete-0"), Some(&Reason::UidUnknown));
+    for action in &plan.actions {
+        assert!(action.expect().uid.is_some(), "{action:?}");
+    }
+}
+
+#[test]
+fn a_cron_job_that_could_only_be_written_blindly_keeps_its_history() {
+    let mut nameless = cron_job(0, 0);
+    nameless.meta.uid = Uid::new("");
+    let mut unversioned = cron_job(0, 0);
+    unversioned.meta.resource_version = "".into();
+    for (cron_job, reason) in [
+        (nameless, Reason::UidUnknown),
+        (unversioned, Reason::VersionUnknown),
+    ] {
+        for text in ["1.20", "1.36"] {
+            let settings = Settings::new(text.parse().expect("a release in range"));
+            let facts = Facts::new(vec![cron_job.clone()], jobs("Complete", 1));
+            let plan = settings.plan(&facts, Timestamp::EPOCH);
+            assert_eq!(plan.actions, [], "{text}");
+            assert_eq!(why_kept(&plan, "cron"), Some(&reason), "{text}");
+            assert_eq!(why_kept(&plan, "complete-0"), Some(&Reason::CronJobUnknown));
+        }
+    }
+}
+
+#[test]
 fn t_3_6_equal_times_go_by_name() {
     for start in [Some(1), None] {
         let all = vec![job("b", "Failed", start), job("a", "Failed", start)];
@@ -201,107 +274,6 @@ fn jobs_that_are_being_deleted_count_and_may_go_again() {
     let mut all = jobs("Complete", 2);
     all[0].meta.deletion_timestamp = Some(Timestamp::EPOCH);
     assert_eq!(gone(&plan_of(cron_job(1, 0), all)), ["complete-0"]);
-}
-
-/// Lets a pass run on a server that fails at these jobs; gives what was done and told.
-fn carried_out(settings: &Settings, plan: &HistoryPlan, failing: &[&str]) -> Vec<String> {
-    let mut pass = Pass::new(settings, plan.actions.clone());
-    let mut log = Vec::new();
-    let mut step = pass.next(None);
-    for _ in 0..1_000 {
-        assert_eq!(pass.next(None), step, "without an answer the step is repeated");
-        let mut answer = Ok(());
-        match &step {
-            Step::Done => return log,
-            Step::Tell(Call::Event {
-                is_warning,
-                reason,
-                message,
-                ..
-            }) => {
-                log.push(format!("{is_warning} {reason} {message}"));
-                answer = Err("events may fail".to_owned());
-            }
-            Step::Tell(other) => panic!("{other:?}"),
-            Step::Perform(action) => {
-                for call in action.calls(Wire::AsUpstream) {
-                    match call {
-                        Call::Delete { object, .. } if failing.contains(&&*object.name) => {
-                            answer = Err("forbidden".to_owned());
-                            break;
-                        }
-                        Call::Delete { object, .. } => log.push(format!("delete {}", object.name)),
-                        Call::Event { reason, message, .. } => log.push(format!("{reason} {message}")),
-                        Call::Change {
-                            object,
-                            changes,
-                            subresource,
-                            ..
-                        } => {
-                            let jobs = changes.iter().map(|change| match change {
-                                Change::RemoveActive(uid) => uid.to_string(),
-                                other => format!("{other:?}"),
-                            });
-                            let jobs: Vec<_> = jobs.collect();
-                            log.push(format!("{subresource} {} {}", object.name, jobs.join(" ")));
-                        }
-                        Call::Outside { .. } => panic!("jobs need nobody else"),
-                    }
-                }
-            }
-        }
-        step = pass.next(Some(answer));
-    }
-    panic!("a pass ends")
-}
-
-#[test]
-fn t_3_8_a_failed_deletion_is_told_and_the_others_go_on() {
-    let settings = Settings::default();
-    let plan = plan_of(cron_job(0, 0), jobs("Complete", 3));
-    let expected = [
-        "delete complete-0",
-        "SuccessfulDelete Deleted job complete-0",
-        "true FailedDelete Deleted job: forbidden",
-        "delete complete-2",
-        "SuccessfulDelete Deleted job complete-2",
-        "status cron complete-0 complete-2",
-    ];
-    assert_eq!(carried_out(&settings, &plan, &["complete-1"]), expected);
-}
-
-#[test]
-fn the_status_is_written_only_where_a_job_was_deleted_since_about_1_22() {
-    let plan = plan_of(cron_job(0, 0), jobs("Complete", 1));
-    let told = "true FailedDelete Deleted job: forbidden";
-    for (text, expected) in [("1.20", &[told, "status cron "][..]), ("1.36", &[told])] {
-        let settings = Settings::new(text.parse().expect("a release in range"));
-        assert_eq!(carried_out(&settings, &plan, &["complete-0"]), expected, "{text}");
-    }
-}
-
-#[test]
-fn each_cron_job_gets_a_status_of_its_own() {
-    let other = CronJob::new(meta("other"));
-    let mut all = jobs("Failed", 2);
-    for at in 0..3 {
-        let mut job = job(&format!("other-{at}"), "Failed", Some(at));
-        job.meta.owner_references.clear();
-        owned(&mut job.meta, "CronJob", "other", "other", Some(true));
-        all.push(job);
-    }
-    let facts = Facts::new(vec![other, cron_job(3, 1)], all);
-    let plan = Settings::default().plan(&facts, Timestamp::EPOCH);
-    assert_eq!(gone(&plan), ["failed-0", "other-0", "other-1"]);
-    let log = carried_out(&Settings::default(), &plan, &["failed-0", "other-1"]);
-    let expected = [
-        "true FailedDelete Deleted job: forbidden",
-        "delete other-0",
-        "SuccessfulDelete Deleted job other-0",
-        "true FailedDelete Deleted job: forbidden",
-        "status other other-0",
-    ];
-    assert_eq!(log, expected);
 }
 
 #[test]
@@ -480,123 +452,5 @@ fn what_is_listed_twice_and_not_alike_stays() {
         assert_eq!(why_kept(&plan, "j"), Some(&Reason::CronJobListedTwice));
         assert_eq!(why_kept(&plan, "cron"), Some(&Reason::ListedTwice));
         assert_eq!(plan.actions, []);
-    }
-}
-
-fn facts() -> impl Strategy<Value = Facts> {
-    let limit = || {
-        select(vec![
-            Limit::Unknown,
-            Limit::Unset,
-            Limit::Jobs(-1),
-            Limit::Jobs(0),
-            Limit::Jobs(1),
-            Limit::Jobs(2),
-        ])
-    };
-    let condition = select(vec!["", "Complete", "Failed", "Suspended"]);
-    let start = option::of(select(vec![i64::MIN, 0, 1, 2, i64::MAX]));
-    let owner = select(vec!["", "cron", "other", "third"]);
-    let one = (0..14_u8, condition, start, owner, 0..8_u8);
-    ((limit(), limit()), (limit(), limit()), vec(one, 0..14)).prop_map(|(first, second, seeds)| {
-        let cron_jobs =
-            [("cron", first), ("other", second)].map(|(name, (successful_limit, failed_limit))| CronJob {
-                successful_limit,
-                failed_limit,
-                ..CronJob::new(meta(name))
-            });
-        let mut names = BTreeSet::new();
-        let mut all = Vec::new();
-        for (name, condition, start, owner, unknown) in seeds {
-            if !names.insert(name) {
-                continue;
-            }
-            let mut job = job(&format!("j{name}"), condition, start);
-            job.meta.owner_references.clear();
-            if !owner.is_empty() {
-                owned(&mut job.meta, "CronJob", owner, owner, Some(true));
-            }
-            if unknown == 0 {
-                job.status = None;
-            }
-            all.push(job);
-        }
-        Facts::new(cron_jobs.into(), all)
-    })
-}
-
-fn objects(facts: &Facts) -> Vec<Object> {
-    let cron_jobs = facts.cron_jobs.iter().flatten();
-    let jobs = facts.jobs.iter().flatten();
-    let cron_jobs = cron_jobs.map(|cron_job| Object::new(Resource::CronJobs, &cron_job.meta));
-    let mut all: Vec<Object> = cron_jobs
-        .chain(jobs.map(|job| Object::new(Resource::Jobs, &job.meta)))
-        .collect();
-    all.sort();
-    all
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
-
-    #[test]
-    fn every_object_is_acted_on_or_kept_once(facts in facts()) {
-        let plan = Settings::default().plan(&facts, Timestamp::EPOCH);
-        let acted = plan.actions.iter().map(|action| action.object().clone());
-        let mut all: Vec<Object> = acted.chain(plan.kept.iter().map(|kept| kept.object.clone())).collect();
-        all.sort();
-        prop_assert_eq!(all, objects(&facts));
-    }
-
-    #[test]
-    fn neither_order_nor_time_means_anything(facts in facts(), nanos in any::<i64>()) {
-        let plan = Settings::default().plan(&facts, Timestamp::EPOCH);
-        let mut other = facts;
-        if let (Ok(cron_jobs), Ok(jobs)) = (&mut other.cron_jobs, &mut other.jobs) {
-            cron_jobs.reverse();
-            jobs.reverse();
-        }
-        prop_assert_eq!(Settings::default().plan(&other, Timestamp::from_nanos(nanos)), plan);
-    }
-
-    #[test]
-    fn any_prefix_leaves_the_rest_and_the_whole_leaves_nothing(facts in facts(), cut in 0..14_usize) {
-        let settings = Settings::default();
-        let deletions = |facts: &Facts| -> Vec<Object> {
-            let plan = settings.plan(facts, Timestamp::EPOCH);
-            let deleted = plan.actions.iter().filter(|action| matches!(action, Action::Delete { .. }));
-            deleted.map(|action| action.object().clone()).collect()
-        };
-        let planned = deletions(&facts);
-        let cut = cut.min(planned.len());
-        for done in [cut, planned.len()] {
-            // A world in which deleted jobs go.
-            let mut after = facts.clone();
-            if let Ok(jobs) = &mut after.jobs {
-                jobs.retain(|job| !planned[..done].contains(&Object::new(Resource::Jobs, &job.meta)));
-            }
-            prop_assert_eq!(&deletions(&after), &planned[done..]);
-        }
-    }
-
-    #[test]
-    fn as_many_stay_as_may(facts in facts()) {
-        let plan = Settings::default().plan(&facts, Timestamp::EPOCH);
-        let mut stays = BTreeMap::new();
-        for action in &plan.actions {
-            if let Action::Delete { cron_job, reason: Reason::OverLimit { class, limit, .. }, .. } = action {
-                stays.insert((cron_job.name.clone(), *class), *limit);
-            }
-        }
-        for ((name, class), limit) in stays {
-            let kept = plan.kept.iter().filter(|kept| {
-                let job = facts.jobs.iter().flatten().find(|job| job.meta.uid == kept.object.uid);
-                job.is_some_and(|job| {
-                    job.controller().is_some_and(|controller| controller.name == name)
-                        && job.status.as_ref().and_then(Status::class) == Some(class)
-                })
-            });
-            prop_assert_eq!(i32::try_from(kept.count()), Ok(limit));
-        }
     }
 }

@@ -57,6 +57,17 @@ fn t_2_1_listed_read_deleted() {
 }
 
 #[test]
+fn a_live_job_without_a_uid_is_not_deleted() {
+    let mut nameless = completed(20, 50);
+    nameless.meta.uid = Uid::new("");
+    let field = "metadata.uid";
+    assert_eq!(
+        ending(reading().next(found(nameless), at(NOW))),
+        Ending::Kept(Reason::AsRead(State::NotKnown { field }))
+    );
+}
+
+#[test]
 fn t_2_2_and_9_what_has_time_is_requeued_for_its_expiry() {
     let mut attempt = Attempt::new(Settings::default(), completed(101, 100));
     let Ending::Requeued { at: again, .. } = ending(attempt.next(None, at(NOW))) else {

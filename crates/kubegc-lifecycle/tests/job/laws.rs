@@ -27,8 +27,8 @@ fn job() -> impl Strategy<Value = Job> {
         1 => Just(Ttl::Unset),
         6 => (0..12_i32).prop_map(Ttl::Seconds),
     ];
-    let name = select(vec!["a", "b", "c"]);
-    let uid = select(vec!["1", "2", "3", "4"]);
+    let name = select(vec!["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]);
+    let uid = select(vec!["", "1", "1", "1", "1", "1", "1", "2"]);
     (name, uid, any::<u8>(), ttl, option::weighted(0.9, conditions())).prop_map(
         |(name, uid, odds, ttl, conditions)| {
             let mut meta = ObjectMeta::new("shop", name, uid);

@@ -360,9 +360,19 @@ fn odd_lists_delete_nothing_twice() {
     };
     assert_eq!(verdict(&facts), deleted("uid-1"));
 
-    // Two of a name were listed, and the reads of both find the second.
+    // One name has one job at a time: which of two uids is there is not known.
     let mut second = expired.clone();
     second.meta.uid = Uid::new("uid-2");
+    let facts = Facts {
+        jobs: vec![expired.clone(), second.clone()],
+        reads: Reads::AsListed,
+    };
+    let plan = Settings::default().plan(&facts, at(NOW));
+    assert_eq!((plan.actions.len(), plan.kept.len()), (0, 2));
+    assert!(plan.kept.iter().all(|kept| kept.reason == Reason::ListedTwice));
+
+    // The reads of two names find the same job.
+    second.meta.name = "report-2".into();
     let reads = [&expired, &second].map(|job| {
         let object = Object::new(Resource::Jobs, &job.meta);
         (object, Live::Found(second.clone()))
@@ -376,6 +386,19 @@ fn odd_lists_delete_nothing_twice() {
     assert_eq!(plan.actions[0].object().uid, Uid::new("uid-2"));
     assert_eq!(plan.kept.len(), 1);
     assert_eq!(plan.kept[0].reason, Reason::PlannedAlready);
+}
+
+#[test]
+fn a_job_without_a_uid_stays() {
+    let mut nameless = completed(10, 50);
+    nameless.meta.uid = Uid::new("");
+    let unknown = State::NotKnown {
+        field: "metadata.uid",
+    };
+    assert_eq!(verdict(&listed(nameless.clone())), kept(unknown.clone()));
+    // Neither does a read without one delete what was listed with one.
+    let facts = read(completed(10, 50), Live::Found(nameless));
+    assert_eq!(verdict(&facts), (Err(Reason::AsRead(unknown)), None));
 }
 
 #[test]

@@ -238,6 +238,38 @@ fn what_is_listed_twice_and_not_alike_stays() {
 }
 
 #[test]
+fn a_name_that_is_listed_with_two_uids_stays() {
+    let old = lease(&[&node("node-a", "a")]);
+    let mut new = old.clone();
+    new.uid = "new".into();
+    let plan = Settings::default().plan(&all(vec![old, new], Vec::new()), Timestamp::EPOCH);
+    assert_eq!((plan.actions.len(), plan.kept.len()), (0, 2));
+    assert!(plan.kept.iter().all(|kept| kept.reason == Reason::ListedTwice));
+}
+
+#[test]
+fn what_has_no_uid_decides_nothing() {
+    let a = node("node-a", "a");
+    let mut nameless = lease(&[&a]);
+    nameless.uid = "".into();
+    assert_eq!(
+        outcome(&plan_of(nameless, Vec::new())),
+        "kept: its uid is not known"
+    );
+    // Neither a node of which nobody knows whether it is the one that is meant, nor a reference that may mean any.
+    let unknown = node("node-a", "");
+    let why = "kept: its owner node node-a cannot be told by its uid";
+    for (owner, nodes) in [
+        (&a, vec![unknown.clone()]),
+        (&unknown, vec![a.clone()]),
+        (&unknown, vec![unknown.clone()]),
+        (&unknown, Vec::new()),
+    ] {
+        assert_eq!(outcome(&plan_of(lease(&[owner]), nodes)), why);
+    }
+}
+
+#[test]
 fn deletions_respect_finalizers_and_expect_the_version_since_1_34() {
     let uid = Preconditions::uid("lease".into());
     let both = Preconditions {

@@ -342,6 +342,33 @@ fn a_node_that_is_listed_twice_and_not_alike_stays() {
 }
 
 #[test]
+fn a_name_that_is_listed_with_two_uids_stays() {
+    let absent = node("n", false, Cloud::No, Cloud::NotAsked);
+    let mut anew = absent.clone();
+    anew.meta.uid = "anew".into();
+    let plan = Settings::default().plan(&Facts::new(vec![absent, anew]), now());
+    assert_eq!((plan.actions.len(), plan.kept.len()), (0, 2));
+    assert!(plan.kept.iter().all(|kept| kept.reason == Reason::ListedTwice));
+}
+
+#[test]
+fn a_node_without_a_uid_is_left_as_it_is() {
+    for mut node in [
+        node("n", false, Cloud::No, Cloud::NotAsked),
+        node("n", false, Cloud::Yes, Cloud::Yes),
+        tainted(
+            node("n", true, Cloud::NotAsked, Cloud::NotAsked),
+            TAINT_SHUTDOWN,
+            EFFECT,
+        ),
+    ] {
+        assert!(!outcome(&plan_of(node.clone())).starts_with("kept"));
+        node.meta.uid = "".into();
+        assert_eq!(outcome(&plan_of(node)), "kept: its uid is not known");
+    }
+}
+
+#[test]
 fn the_ends_of_time_panic_nobody() {
     for created in [i64::MIN, 0, i64::MAX] {
         for at in [i64::MIN, 0, i64::MAX] {

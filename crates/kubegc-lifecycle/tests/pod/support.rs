@@ -3,7 +3,7 @@
 use kubegc_core::{ObjectMeta, PlanOf, Planner, Timestamp};
 use kubegc_lifecycle::{
     object::{Act, Call, Change, Live, Taint, Wire},
-    pod::{Facts, LiveNodes, Node, Pod, Settings, Status, TAINT_OUT_OF_SERVICE},
+    pod::{Facts, LiveNode, LiveNodes, Node, Pod, Settings, Status, TAINT_OUT_OF_SERVICE},
 };
 
 pub(crate) type PodPlan = PlanOf<Settings>;
@@ -53,8 +53,10 @@ pub(crate) fn out_of_service(mut node: Node, effect: &str) -> Node {
     node
 }
 
-pub(crate) fn answered(mut facts: Facts, node: &str, answer: Live<()>) -> Facts {
-    facts.live_nodes = LiveNodes::Of([(node.into(), answer)].into());
+/// The facts with this answer of a live read of a node, made at this time.
+pub(crate) fn answered(mut facts: Facts, node: &str, answer: Live<()>, read_at: Timestamp) -> Facts {
+    let read = LiveNode { read_at, answer };
+    facts.live_nodes = LiveNodes::Of([(node.into(), read)].into());
     facts
 }
 

@@ -3,7 +3,7 @@
 use kubegc_core::{OwnerReference, StoreError, Timestamp};
 use kubegc_lifecycle::{
     object::{Act, Call, Wire},
-    statefulset::{Action, Facts, Settings, StatefulSet},
+    statefulset::{Action, Facts, Retention, Settings, StatefulSet},
 };
 
 use crate::support::{claim, facts, of_pod, of_set, outcome, plan, pod, reference, release, set};
@@ -84,6 +84,14 @@ fn t_7_6_what_belongs_to_a_former_pod_or_set_is_not_touched() {
     let policy = set("Retain", "Delete", 1);
     let both = facts(policy.clone(), &[of_set(), former_set]);
     check(&both, &[WARNING, "data-web-0: "], &[]);
+    let reason = |facts: &Facts| plan(&Settings::default(), facts).actions[0].reason().to_string();
+    assert_eq!(
+        reason(&both),
+        "it names a former set or pod beside the present one"
+    );
+    let boss = reference("Operator", "boss", "uid-boss", true);
+    let foreign = facts(policy.clone(), &[of_set(), boss]);
+    assert_eq!(reason(&foreign), "somebody else controls it");
     becomes(&policy, &[], Some("uid-set!"));
 }
 
@@ -188,11 +196,12 @@ fn t_7_11_ordinals_count_from_the_first() {
         (0, -1, 0, true),
     ] {
         let mut policy = set("Delete", "Retain", replicas);
-        policy.first_ordinal = first;
+        policy.first_ordinal = Some(first);
         let facts = Facts {
             pods: Ok(vec![pod(&policy, ordinal)]),
             claims: Ok(vec![claim(&format!("data-web-{ordinal}"), &[])]),
             sets: vec![policy],
+            failed_claims: [].into(),
         };
         let wanted = format!("data-web-{ordinal}: uid-web-{ordinal}!");
         if scaled_down {
@@ -255,6 +264,53 @@ fn what_is_not_known_keeps_the_claim() {
         &["the number of replicas of its set is not known"],
     );
     check(
+        &edited(|facts| facts.sets[0].first_ordinal = None),
+        &[],
+        &["the first ordinal of its set is not known"],
+    );
+    let unknown = ["the retention policy of its set is not known"];
+    check(
+        &edited(|facts| facts.sets[0].when_scaled = Retention::Unknown),
+        &[],
+        &unknown,
+    );
+    check(
+        &edited(|facts| facts.sets[0].when_deleted = Retention::Unknown),
+        &[],
+        &unknown,
+    );
+    // One half that nobody knows makes the other one mean nothing.
+    let burns = edited(|facts| {
+        facts.sets[0].when_deleted = Retention::Unknown;
+        facts.sets[0].when_scaled = "Burn".into();
+    });
+    check(&burns, &[], &[FINE]);
+    let identity = ["its uid or version, or the uid of its set or pod, is not known"];
+    let edits: [fn(&mut Facts); 4] = [
+        |facts| facts.sets[0].meta.uid = "".into(),
+        |facts| {
+            facts
+                .pods
+                .iter_mut()
+                .flatten()
+                .for_each(|pod| pod.uid = "".into())
+        },
+        |facts| {
+            facts
+                .claims
+                .iter_mut()
+                .flatten()
+                .for_each(|claim| claim.uid = "".into())
+        },
+        |facts| {
+            let claims = facts.claims.iter_mut().flatten();
+            claims.for_each(|claim| claim.resource_version = "".into());
+        },
+    ];
+    for edit in edits {
+        check(&edited(edit), &[], &identity);
+    }
+    check(
         &edited(|facts| facts.sets[0].meta.deletion_timestamp = Some(Timestamp::EPOCH)),
         &[],
         &["its set is being deleted"],
@@ -287,6 +343,7 @@ fn l_7_9_claims_of_pods_that_are_scaled_away_come_first() {
         pods: Ok((0..3).map(|ordinal| pod(&policy, ordinal)).collect()),
         claims: Ok((0..3).map(|n| claim(&format!("data-web-{n}"), &[])).collect()),
         sets: vec![policy],
+        failed_claims: [].into(),
     };
     let calls = [
         "data-web-1: uid-web-1!",
@@ -372,6 +429,7 @@ fn two_sets_do_not_fight_for_a_claim() {
         pods: Ok(vec![pod(&first, 0), pod(&second, 0)]),
         claims: Ok(vec![claim("x-a-b-0", &[])]),
         sets: vec![second, first],
+        failed_claims: [].into(),
     };
     check(&facts, &["x-a-b-0: uid-ab!"], &[]);
     let findings = plan(&Settings::default(), &facts).findings;
@@ -400,4 +458,40 @@ fn a_write_expects_uid_and_version() {
         assert_eq!(expect.uid, Some("uid-data-web-0".into()));
         assert_eq!(expect.resource_version, Some("7".into()));
     }
+}
+
+#[test]
+fn l_7_8_a_read_that_failed_is_no_absence_and_holds_all_claims_of_the_pod() {
+    let mut policy = set("Retain", "Delete", 2);
+    policy.templates.push("logs".into());
+    let told =
+        "Could not retrieve claim data-web-0 not found for web-0 when checking PVC deletion policy: timeout";
+    let mut facts = Facts {
+        pods: Ok(vec![pod(&policy, 0), pod(&policy, 1)]),
+        claims: Ok(vec![claim("logs-web-0", &[]), claim("logs-web-1", &[])]),
+        sets: vec![policy],
+        failed_claims: [].into(),
+    };
+    let fails = |name: &str| [(("shop".into(), name.into()), "timeout".into())].into();
+    // Absent: the others are put right.
+    let second = "logs-web-1: uid-set!";
+    check(&facts, &["logs-web-0: uid-set!", second], &[]);
+    facts.failed_claims = fails("data-web-0");
+    check(&facts, &[second], &[told; 2]);
+    let names = |facts: &Facts| {
+        let kept = plan(&Settings::default(), facts).kept;
+        kept.iter()
+            .map(|kept| kept.object.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&facts), ["data-web-0", "logs-web-0"]);
+    // Listed as well: told once.
+    facts.claims = Ok(vec![claim("data-web-0", &[])]);
+    check(&facts, &[], &[told]);
+    // Nobody would have read these.
+    facts.claims = Ok(vec![]);
+    facts.failed_claims = fails("other-web-0");
+    check(&facts, &[], &["it belongs to no stateful set"]);
+    facts.failed_claims = fails("data-web-2");
+    check(&facts, &[], &["its pod does not exist"]);
 }

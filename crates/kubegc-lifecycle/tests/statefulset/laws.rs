@@ -42,7 +42,7 @@ fn generated() -> impl Strategy<Value = Facts> {
     )
         .prop_map(|(scaled, deleted, (replicas, first, ending), pods, claims)| {
             let mut policy = set(scaled, deleted, replicas);
-            policy.first_ordinal = first;
+            policy.first_ordinal = Some(first);
             policy.templates.push("logs".into());
             policy.meta.deletion_timestamp = (ending == 0).then_some(Timestamp::EPOCH);
             let pods = (0..4).zip(pods).filter(|(_, is_there)| *is_there);
@@ -59,6 +59,7 @@ fn generated() -> impl Strategy<Value = Facts> {
                 claims: Ok(claims.collect()),
                 pods: Ok(pods),
                 sets: vec![policy],
+                failed_claims: [].into(),
             }
         })
 }

@@ -71,6 +71,7 @@ pub(crate) fn facts(set: StatefulSet, references: &[OwnerReference]) -> Facts {
         sets: vec![set],
         pods: Ok(pods),
         claims: Ok(vec![claim("data-web-0", references)]),
+        failed_claims: [].into(),
     }
 }
 

@@ -428,6 +428,37 @@ fn t_11_11_and_the_other_checks_on_the_secret() {
 }
 
 #[test]
+fn a_name_that_is_listed_with_two_uids_stays() {
+    let mut both = labelled(&[(LABEL_INVALID_SINCE, "2024-01-01")]);
+    assert!(matches!(verdict(&both), Verdict::Delete(_)));
+    let mut other = token();
+    other.meta.uid = Uid::new("uid-9");
+    both.secrets.push(other);
+    let plan = Policy::default().plan(&both, now());
+    assert_eq!((plan.actions.len(), plan.kept.len()), (0, 2));
+    assert!(plan.kept.iter().all(|kept| kept.reason == Reason::ListedTwice));
+}
+
+#[test]
+fn what_no_call_could_expect_keeps_a_token() {
+    let invalid = &[(LABEL_INVALID_SINCE, "2024-01-01")][..];
+    let not_known = |field| Verdict::Keep(Reason::NotKnown { field });
+    for labels in [invalid, &[]] {
+        let mut facts = labelled(labels);
+        facts.secrets[0].meta.uid = Uid::new("");
+        assert_eq!(verdict(&facts), not_known("metadata.uid"));
+    }
+    // Upstream's deletion expects the version alone, its mark the uid.
+    let without_version = |labels| {
+        let mut facts = labelled(labels);
+        facts.secrets[0].meta.resource_version = ResourceVersion::default();
+        verdict(&facts)
+    };
+    assert_eq!(without_version(invalid), not_known("metadata.resourceVersion"));
+    assert_eq!(without_version(&[]), today());
+}
+
+#[test]
 fn l11_8_two_periods_pass_from_the_last_use_to_the_end() {
     let mut secret = token();
     let label = |secret: &mut Secret, key: &str, value: &str| {

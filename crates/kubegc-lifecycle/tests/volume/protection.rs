@@ -1,6 +1,6 @@
 //! The finalizers that protect claims and volumes in use.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{ObjectMeta, OwnerReference, Planner, StoreError, Timestamp};
 use kubegc_lifecycle::{
@@ -36,6 +36,12 @@ fn owned_by(mut claim: Claim, uid: &str, controller: Option<bool>) -> Claim {
         block_owner_deletion: None,
     });
     claim
+}
+
+fn unprotected() -> Volume {
+    let mut volume = Volume::new("disk", "uid-disk");
+    volume.meta.resource_version = "7".into();
+    volume
 }
 
 fn user() -> Pod {
@@ -92,7 +98,7 @@ fn t_6_2_and_3_a_scheduled_pod_keeps_its_claim_whatever_its_phase() {
 #[test]
 fn t_6_4_an_unscheduled_pod_does_not() {
     let mut pod = user();
-    pod.node_name = "".into();
+    pod.node_name = Some("".into());
     check(&facts(deleted(), vec![pod]), Some(REMOVED), "");
 }
 
@@ -262,6 +268,7 @@ fn t_6_10_a_bound_volume_stays() {
     ] {
         let mut volume = Volume::new("disk", "uid-disk");
         volume.phase = phase;
+        volume.meta.resource_version = "7".into();
         volume.meta.finalizers = vec![FINALIZER_VOLUME_PROTECTION.into()];
         volume.meta.deletion_timestamp = Some(Timestamp::EPOCH);
         let volumes = vec![volume];
@@ -272,7 +279,7 @@ fn t_6_10_a_bound_volume_stays() {
         check(&facts, call, kept);
     }
     let facts = Facts {
-        volumes: vec![Volume::new("disk", "uid-disk")],
+        volumes: vec![unprotected()],
         ..Facts::default()
     };
     check(&facts, Some("put +kubernetes.io/pv-protection"), "");
@@ -283,7 +290,7 @@ fn what_does_not_run_does_nothing_and_what_is_listed_twice_stays() {
     let mut settings = Settings::default();
     (settings.claims, settings.volumes) = (false, false);
     let mut facts = facts(deleted(), vec![]);
-    facts.volumes = vec![Volume::new("disk", "uid-disk")];
+    facts.volumes = vec![unprotected()];
     let plan = settings.plan(&facts, Timestamp::EPOCH);
     let kept: Vec<String> = plan.kept.iter().map(|kept| kept.reason.to_string()).collect();
     assert_eq!(
@@ -302,9 +309,97 @@ fn what_does_not_run_does_nothing_and_what_is_listed_twice_stays() {
     );
 }
 
+#[test]
+fn a_pod_of_which_too_little_was_read_keeps_the_claims_of_its_namespace() {
+    type Edit = fn(&mut Pod);
+    let own = |pod: &mut Pod| pod.volumes = Pod::new("", "", "").with(Source::Ephemeral).volumes;
+    let other = |pod: &mut Pod| pod.volumes = Pod::new("", "", "").with(Source::Other).volumes;
+    let unknown = (None, "whether pod web uses it is not known");
+    let (used, gone) = ((None, "used by pod web"), (Some(REMOVED), ""));
+    let cases: [(&str, Edit, _); 9] = [
+        (
+            "metadata only",
+            |pod| (pod.node_name, pod.volumes) = (None, None),
+            unknown,
+        ),
+        ("no volumes", |pod| pod.volumes = None, unknown),
+        ("no node", |pod| pod.node_name = None, unknown),
+        ("all is known", |_| {}, used),
+        (
+            "elsewhere",
+            |pod| (pod.volumes, pod.meta.namespace) = (None, "other".into()),
+            gone,
+        ),
+        (
+            "on no node",
+            |pod| (pod.node_name, pod.volumes) = (Some("".into()), None),
+            gone,
+        ),
+        (
+            "no node, no claim",
+            |pod| (pod.node_name, pod.volumes) = (None, Some(vec![])),
+            gone,
+        ),
+        (
+            "no uid, no claim of its own",
+            |pod| pod.meta.uid = "".into(),
+            used,
+        ),
+        ("no uid", |pod| pod.meta.uid = "".into(), unknown),
+    ];
+    for (name, edit, (call, kept)) in cases {
+        let mut pod = user();
+        if name == "no uid" {
+            own(&mut pod);
+        }
+        edit(&mut pod);
+        check(&facts(deleted(), vec![pod.clone()]), call, kept);
+        let of = |live| LivePods::Of([(Arc::from("shop"), Live::Found(live))].into());
+        let live = Facts {
+            live_pods: of(vec![pod.clone()]),
+            ..facts(deleted(), vec![])
+        };
+        check(&live, call, kept);
+        // Listed so, and not there any more: nobody can say whether it used the claim.
+        let listed = Facts {
+            live_pods: of(vec![]),
+            ..facts(deleted(), vec![pod.clone()])
+        };
+        check(&listed, call, kept);
+        if name == "metadata only" {
+            let mut full = user();
+            other(&mut full);
+            let both = Facts {
+                live_pods: of(vec![full]),
+                ..facts(deleted(), vec![pod])
+            };
+            check(&both, Some(REMOVED), "");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_uid_or_version_is_not_written() {
+    type Edit = fn(&mut ObjectMeta);
+    let edits: [Edit; 2] = [
+        |meta| meta.uid = "".into(),
+        |meta| meta.resource_version = "".into(),
+    ];
+    for edit in edits {
+        let kept = "its uid or version is not known";
+        let mut claim = deleted();
+        edit(&mut claim.meta);
+        check(&facts(claim.clone(), vec![]), None, kept);
+        claim.meta.deletion_timestamp = None;
+        check(&facts(claim.clone(), vec![]), None, "it is protected");
+        claim.meta.finalizers.clear();
+        check(&facts(claim, vec![]), None, kept);
+    }
+}
+
 fn generated() -> impl Strategy<Value = Facts> {
     let claims = vec((any::<bool>(), any::<bool>(), 0..4_u8), 0..6);
-    let pods = || vec((0..8_u8, 0..3_u8, any::<bool>(), any::<bool>()), 0..6);
+    let pods = || vec((0..8_u8, 0..3_u8, 0..8_u8, any::<bool>()), 0..6);
     (claims, pods(), pods(), select(vec![0_u8, 1, 2, 3]), any::<bool>()).prop_map(
         |(claims, listed, live, reads, is_listed)| {
             let claims = claims
@@ -312,13 +407,14 @@ fn generated() -> impl Strategy<Value = Facts> {
                 .enumerate()
                 .map(|(index, (is_deleting, protected, owner))| {
                     let mut claim = Claim::new("shop", &format!("pod-{index}-data"), &format!("uid-{index}"));
+                    claim.meta.resource_version = "7".into();
                     claim.meta.deletion_timestamp = is_deleting.then_some(Timestamp::EPOCH);
                     if protected {
                         claim.meta.finalizers = vec![FINALIZER_CLAIM_PROTECTION.into()];
                     }
                     owned_by(claim, &format!("uid-pod-{owner}"), Some(true))
                 });
-            let pod = |(index, kind, is_scheduled, is_shut_down): (u8, u8, bool, bool)| {
+            let pod = |(index, kind, read, is_shut_down): (u8, u8, u8, bool)| {
                 let source = match kind {
                     0 => Source::Claim(format!("pod-{index}-data").into()),
                     1 => Source::Ephemeral,
@@ -326,8 +422,11 @@ fn generated() -> impl Strategy<Value = Facts> {
                 };
                 let mut pod =
                     Pod::new("shop", &format!("pod-{index}"), &format!("uid-pod-{index}")).with(source);
-                if !is_scheduled {
-                    pod.node_name = "".into();
+                match read {
+                    0 | 1 => pod.node_name = Some("".into()),
+                    2 if kind == 0 => pod.node_name = None,
+                    3 if kind == 1 => pod.volumes = None,
+                    _ => {}
                 }
                 pod.meta.deletion_timestamp = is_shut_down.then_some(Timestamp::EPOCH);
                 pod.meta.deletion_grace_period_seconds = is_shut_down.then_some(0);
@@ -352,20 +451,28 @@ fn generated() -> impl Strategy<Value = Facts> {
     )
 }
 
+/// Whether a generated pod was read as far as it matters, restated plainly.
+fn is_full(pod: &Pod) -> bool {
+    match (pod.node_name.as_deref(), &pod.volumes) {
+        (Some(""), _) | (Some(_), Some(_)) => true,
+        (None, Some(volumes)) => volumes.iter().all(|volume| volume.source == Source::Other),
+        (_, None) => false,
+    }
+}
+
 /// Whether a pod uses a claim, restated plainly.
 fn uses(pod: &Pod, claim: &ObjectMeta) -> bool {
-    let by_name = pod
-        .volumes
-        .iter()
-        .any(|volume| volume.source == Source::Claim(claim.name.clone()));
-    let own = pod.volumes.iter().any(|volume| {
+    let mut volumes = pod.volumes.iter().flatten();
+    let by_name = volumes.any(|volume| volume.source == Source::Claim(claim.name.clone()));
+    let own = pod.volumes.iter().flatten().any(|volume| {
         volume.source == Source::Ephemeral && *claim.name == format!("{}-{}", pod.meta.name, volume.name)
     });
     let owner = claim
         .owner_references
         .iter()
         .any(|owner| owner.uid == pod.meta.uid);
-    !pod.node_name.is_empty() && (by_name || (own && owner && pod.meta.deletion_timestamp.is_none()))
+    let is_scheduled = pod.node_name.as_deref().is_some_and(|node| !node.is_empty());
+    is_scheduled && (by_name || (own && owner && pod.meta.deletion_timestamp.is_none()))
 }
 
 proptest! {
@@ -399,7 +506,11 @@ proptest! {
             let object = Object::new(Resource::PersistentVolumeClaims, &claim.meta);
             let is_removed = plan.actions.iter().any(|action| matches!(action, Action::RemoveFinalizer { object: other, .. } if *other == object));
             let is_candidate = claim.meta.is_deleting() && claim.meta.has_finalizer(FINALIZER_CLAIM_PROTECTION);
-            let unused = live.is_some_and(|live| !listed.iter().chain(live).any(|pod| uses(pod, &claim.meta)));
+            let unused = live.is_some_and(|live| {
+                let is_known = |pod: &&Pod| is_full(pod) || live.iter().any(|other| other.meta.uid == pod.meta.uid && is_full(other));
+                let all_known = listed.iter().all(|pod| is_known(&pod)) && live.iter().all(is_full);
+                all_known && !listed.iter().chain(live).any(|pod| uses(pod, &claim.meta))
+            });
             prop_assert_eq!(is_removed, is_candidate && unused);
         }
     }

@@ -4,14 +4,14 @@ use kubegc_core::{Planner, Preconditions, StoreError, Timestamp, Uid};
 use kubegc_lifecycle::{
     object::{Act, Call, Live, Object, Operation, Reads, Resource, Wire, expected},
     volume::{
-        Claim, ClaimRef, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Migration, Phase, Pod, Policy, Source,
-        Volume,
+        Claim, ClaimRef, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Holder, Migration, Phase, Pod, Policy,
+        Source, Volume,
         reclaim::{Action, Facts, Plugin, Reason, Settings},
     },
 };
 
 use crate::support::{
-    DRIVER, IN_TREE, claim, dynamic, facts, in_phase, made_by_hand, outcome, plan, release,
+    DRIVER, IN_TREE, claim, dynamic, facts, in_phase, made_by_hand, note, outcome, plan, release,
 };
 
 const RELEASED: &str = "putstatus Released \"\"";
@@ -56,9 +56,9 @@ fn t_5_3_a_new_claim_of_the_old_name_is_another_claim() {
 #[test]
 fn t_5_4_a_volume_that_is_only_reserved_is_not_reclaimed() {
     let mut volume = made_by_hand(Policy::Delete);
-    volume.claim_ref = Some(ClaimRef::new("shop", "data", ""));
+    volume.claim_ref = Holder::Claim(ClaimRef::new("shop", "data", ""));
     check(&facts(volume.clone(), vec![]), &[AVAILABLE], "no claim holds it");
-    volume.claim_ref = None;
+    volume.claim_ref = Holder::Nobody;
     check(&facts(volume.clone(), vec![]), &[AVAILABLE], "no claim holds it");
     let volume = in_phase(volume, Phase::Available);
     check(&facts(volume, vec![]), &[], "no claim holds it");
@@ -82,7 +82,7 @@ fn t_5_6_a_migrated_volume_is_left_to_its_driver() {
     };
     let mut volume = dynamic(Policy::Delete);
     volume.meta.finalizers = vec![FINALIZER_EXTERNAL.into()];
-    volume.migrated_to = Some(DRIVER.into());
+    note(&mut volume).migrated_to = Some(DRIVER.into());
     volume.migration = driver();
     let taken = "driver ebs.csi.aws.com has taken it over";
     check(&facts(volume.clone(), vec![]), &[RELEASED], taken);
@@ -95,7 +95,7 @@ fn t_5_6_a_migrated_volume_is_left_to_its_driver() {
     check(&facts(volume, vec![]), &[noted, RELEASED], taken);
     // And the way back.
     let mut volume = dynamic(Policy::Retain);
-    volume.migrated_to = Some(DRIVER.into());
+    note(&mut volume).migrated_to = Some(DRIVER.into());
     let noted = "put -pv.kubernetes.io/migrated-to";
     let kept = "bound to claim shop/data";
     check(&facts(volume, vec![claim().bound_to("disk")]), &[noted], kept);
@@ -119,7 +119,7 @@ fn t_5_7_a_missing_deleter_fails_the_volume() {
     check(&facts, &[RELEASED], "waits for its provisioner to delete it");
     facts.plugins.clear();
     check(&facts, &[RELEASED], "whether it has a plugin is not known");
-    facts.volumes[0].provisioned_by = Some(DRIVER.into());
+    note(&mut facts.volumes[0]).provisioned_by = Some(DRIVER.into());
     check(&facts, &[RELEASED], "waits for its provisioner to delete it");
 }
 
@@ -168,13 +168,16 @@ fn t_5_9_an_unknown_policy_fails_the_volume() {
 fn t_5_10_what_is_read_right_before_decides() {
     type Edit = fn(&mut Volume);
     let cases: [(Edit, &str); 6] = [
-        (|live| live.claim_ref = None, "it is not released any more"),
         (
-            |live| live.claim_ref = Some(ClaimRef::new("shop", "data", "")),
+            |live| live.claim_ref = Holder::Nobody,
             "it is not released any more",
         ),
         (
-            |live| live.claim_ref = Some(ClaimRef::new("shop", "data", "uid-next")),
+            |live| live.claim_ref = Holder::Claim(ClaimRef::new("shop", "data", "")),
+            "it is not released any more",
+        ),
+        (
+            |live| live.claim_ref = Holder::Claim(ClaimRef::new("shop", "data", "uid-next")),
             "it has changed since it was listed",
         ),
         (
@@ -186,7 +189,7 @@ fn t_5_10_what_is_read_right_before_decides() {
             "it has changed since it was listed",
         ),
         (
-            |live| live.migrated_to = Some(DRIVER.into()),
+            |live| note(live).migrated_to = Some(DRIVER.into()),
             "driver ebs.csi.aws.com has taken it over",
         ),
     ];
@@ -327,7 +330,7 @@ fn t_5_12_and_13_finalizers_follow_the_policy() {
         ),
     ] {
         let mut volume = made_by_hand(policy);
-        volume.provisioned_by = provisioner.map(Into::into);
+        note(&mut volume).provisioned_by = provisioner.map(Into::into);
         volume.migration = migration.clone();
         volume.meta.finalizers = finalizers.iter().map(|&name| name.into()).collect();
         let facts = facts(volume, vec![claim().bound_to("disk")]);
@@ -371,9 +374,9 @@ fn r_4_and_r_5_a_claim_that_is_there_holds_the_volume() {
 }
 
 #[test]
-fn l_5_1_a_missing_claim_is_read_live_only_before_the_release() {
+fn l_5_1_and_l_5_3_a_claim_is_read_live_before_the_release_or_before_the_end() {
     let object = |volume: &Volume| Object::new(Resource::PersistentVolumes, &volume.meta);
-    for (phase, needs) in [
+    for (phase, is_bound) in [
         (Phase::Bound, true),
         (Phase::Available, true),
         (Phase::from(""), true),
@@ -381,18 +384,24 @@ fn l_5_1_a_missing_claim_is_read_live_only_before_the_release() {
         (Phase::Released, false),
         (Phase::Failed, false),
     ] {
-        let volume = in_phase(dynamic(Policy::Delete), phase.clone());
-        let mut facts = facts(volume.clone(), vec![]);
-        facts.read_claims = Reads::default();
-        let plan = plan(&Settings::default(), &facts);
-        assert_eq!(plan.actions.is_empty(), needs, "{phase:?}");
-        assert_eq!(plan.summary.deleted, usize::from(!needs), "{phase:?}");
-        let unread = plan.kept.iter().map(|kept| (&kept.object, &kept.reason));
-        let expected = needs.then(|| (object(&volume), Reason::ClaimNotRead));
-        assert!(
-            unread.eq(expected.iter().map(|(object, reason)| (object, reason))),
-            "{phase:?}"
-        );
+        for policy in [Policy::Delete, Policy::Recycle, Policy::Retain] {
+            // Nothing ends with Retain, so that its claim matters only to the phase.
+            let reason = match policy {
+                Policy::Retain if !is_bound => Reason::Retained,
+                _ => Reason::ClaimNotRead,
+            };
+            let volume = in_phase(dynamic(policy.clone()), phase.clone());
+            let mut facts = facts(volume.clone(), vec![]);
+            facts.read_claims = Reads::default();
+            let plan = plan(&Settings::default(), &facts);
+            assert_eq!(plan.actions, [], "{phase:?} {policy:?}");
+            let kept: Vec<_> = plan
+                .kept
+                .iter()
+                .map(|kept| (&kept.object, &kept.reason))
+                .collect();
+            assert_eq!(kept, [(&object(&volume), &reason)], "{phase:?} {policy:?}");
+        }
     }
 }
 
@@ -501,11 +510,15 @@ fn l_5_6_recycling() {
     check(&with_pods(busy, vec![new]), &emptied, "it was emptied");
     let mut unknown = with_pods(vec![], vec![]);
     unknown.pods = Err(StoreError::Unlisted);
-    check(
-        &unknown,
-        &[RELEASED],
-        "whether pods use it is not known: not listed: nothing is known of this object",
-    );
+    let kept = "whether pods use it is not known: not listed: nothing is known of this object";
+    check(&unknown, &[RELEASED], kept);
+    let mut bare = pod("a", "Running", data());
+    bare.volumes = None;
+    check(&with_pods(vec![bare.clone()], vec![]), &[RELEASED], kept);
+    bare.meta.namespace = "other".into();
+    check(&with_pods(vec![bare.clone()], vec![]), &emptied, "it was emptied");
+    (bare.meta.namespace, bare.phase) = ("shop".into(), "Failed".into());
+    check(&with_pods(vec![bare], vec![]), &emptied, "it was emptied");
     for plugin in [
         Plugin::External,
         Plugin::Missing {

@@ -4,7 +4,8 @@ use kubegc_core::{PlanOf, Planner, Timestamp};
 use kubegc_lifecycle::{
     object::{Act, Call, Change, Reads, Wire},
     volume::{
-        Claim, ClaimRef, FINALIZER_IN_TREE, FINALIZER_VOLUME_PROTECTION, Migration, Phase, Policy, Volume,
+        Annotations, Claim, ClaimRef, FINALIZER_IN_TREE, FINALIZER_VOLUME_PROTECTION, Holder, Migration,
+        Phase, Policy, Volume,
         reclaim::{Facts, Plugin, Settings},
     },
 };
@@ -25,9 +26,9 @@ pub(crate) fn dynamic(policy: Policy) -> Volume {
         volume.meta.finalizers.push(FINALIZER_IN_TREE.into());
     }
     volume.policy = policy;
-    volume.provisioned_by = Some(IN_TREE.into());
+    note(&mut volume).provisioned_by = Some(IN_TREE.into());
+    note(&mut volume).is_bound_by_controller = true;
     volume.migration = Migration::Off;
-    volume.is_bound_by_controller = true;
     bound(volume)
 }
 
@@ -41,8 +42,13 @@ pub(crate) fn made_by_hand(policy: Policy) -> Volume {
 
 fn bound(mut volume: Volume) -> Volume {
     volume.phase = Phase::Bound;
-    volume.claim_ref = Some(ClaimRef::new("shop", "data", "uid-data"));
+    volume.claim_ref = Holder::Claim(ClaimRef::new("shop", "data", "uid-data"));
     volume
+}
+
+/// The annotations of a volume, to be changed.
+pub(crate) fn note(volume: &mut Volume) -> &mut Annotations {
+    volume.annotations.get_or_insert_default()
 }
 
 pub(crate) fn in_phase(mut volume: Volume, phase: Phase) -> Volume {

@@ -6,7 +6,8 @@
 //!
 //! # Upstream
 //! `pkg/controller/bootstrap/tokencleaner.go` and the utilities of `cluster-bootstrap`. The name of the secret is not looked at, and other users of
-//! such tokens refuse expired ones by themselves. One deviation: what is being deleted already is not deleted again.
+//! such tokens refuse expired ones by themselves. Two deviations: what is being deleted already is not deleted again, and a secret without a uid stays,
+//! for nothing would guard the next one of its name.
 //!
 //! # Examples
 //! ```

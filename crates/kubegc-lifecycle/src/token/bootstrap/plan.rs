@@ -81,7 +81,7 @@ pub enum Action {
     Delete {
         /// The secret.
         object: Object,
-        /// The secret as it was listed. Upstream expects the uid alone, where it knows one.
+        /// The secret as it was listed; its uid is known. Upstream expects the uid alone.
         expect: Preconditions,
         /// Why.
         reason: Reason,
@@ -153,7 +153,7 @@ pub enum Reason {
     Disabled,
     /// Its deletion was asked for already.
     Deleting,
-    /// Two listed secrets have this identity and are not alike.
+    /// Two listed secrets have this name and are not alike.
     ListedTwice,
     /// A field that decides is not known.
     NotKnown {
@@ -241,6 +241,11 @@ impl Settings {
             Expiration::Text(text) if !text.is_empty() => text,
             Expiration::Absent | Expiration::Text(_) => return Reason::NeverExpires,
         };
+        // The deletion has to expect it.
+        if secret.meta.uid.is_empty() {
+            let field = "metadata.uid";
+            return Reason::NotKnown { field };
+        }
         match expiry::read(text) {
             Expiry::At(since) if since <= now => Reason::Expired { since },
             Expiry::At(until) => Reason::NotExpired { until },

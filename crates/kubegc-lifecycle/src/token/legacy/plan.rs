@@ -12,7 +12,7 @@ use super::{
     Action, Facts, LABEL_INVALID_SINCE, LABEL_LAST_USED, Pod, Policy, Reason, SECRET_TYPE, Secret,
     ServiceAccount, Tracking,
 };
-use crate::object::{Object, Resource, by_identity, expected};
+use crate::object::{Object, Resource, by_identity, by_key, expected};
 
 /// What a plan amounts to.
 #[non_exhaustive]
@@ -135,6 +135,10 @@ impl Policy {
         }
         world.is_made_for_its_account(secret)?;
         world.is_not_mentioned(secret)?;
+        // What is sent has to expect something: a mark the uid, a deletion the version as well.
+        if meta.uid.is_empty() {
+            return Err(not_known("metadata.uid"));
+        }
         let invalid_since = meta.labels.get(LABEL_INVALID_SINCE);
         let Some(since) = invalid_since.and_then(|text| Date::parse(text)) else {
             return Ok(Reason::Unused { last_used });
@@ -142,6 +146,9 @@ impl Policy {
         let from = self.over_for_a_period(since);
         if is_ahead(from, now) {
             return Err(Reason::MarkedLately { since, from });
+        }
+        if meta.resource_version.is_empty() {
+            return Err(not_known("metadata.resourceVersion"));
         }
         Ok(Reason::Invalid { since })
     }
@@ -193,17 +200,13 @@ impl<'a> World<'a> {
     fn new(facts: &'a Facts) -> Self {
         let mut made_for = BTreeSet::new();
         let accounts = facts.accounts.as_ref().map(|accounts| {
-            let mut by_name = BTreeMap::new();
+            let key = |account: &'a ServiceAccount| (&*account.meta.namespace, &*account.meta.name);
             for account in accounts {
-                let key = (&*account.meta.namespace, &*account.meta.name);
+                let (namespace, name) = key(account);
                 let secrets = account.secrets.iter().flatten();
-                made_for.extend(secrets.map(|secret| (key.0, key.1, &**secret)));
-                let seen = by_name.entry(key).or_insert(Some(account));
-                if *seen != Some(account) {
-                    *seen = None;
-                }
+                made_for.extend(secrets.map(|secret| (namespace, name, &**secret)));
             }
-            by_name
+            by_key(accounts, key)
         });
         let pods = facts.pods.as_ref().map(|pods| Mentions::new(pods));
         Self {

@@ -39,7 +39,7 @@ pub enum Reason {
         /// When it will have been a period.
         from: Option<Timestamp>,
     },
-    /// Two listed secrets have this identity and are not alike.
+    /// Two listed secrets have this name and are not alike.
     ListedTwice,
     /// A field that decides is not known.
     NotKnown {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubegc_core::{DeleteOptions, Preconditions, ResourceVersion};
 
 use super::{
-    super::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, Phase, Volume},
+    super::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, Annotations, Holder, Phase, Volume},
     Reason,
 };
 use crate::object::{Act, Call, Change, Form, Object, Operation, Wire};
@@ -107,20 +107,31 @@ fn apply(change: &Change, volume: &mut Volume) {
     match change {
         Change::AddFinalizer(name) => volume.meta.finalizers.push((*name).into()),
         Change::RemoveFinalizer(name) => volume.meta.finalizers.retain(|other| **other != **name),
-        Change::Annotation { key, value } if *key == ANNOTATION_MIGRATED_TO => {
-            volume.migrated_to = Some(value.as_str().into());
+        Change::Annotation { .. } | Change::RemoveAnnotation(_) => {
+            if let Some(annotations) = &mut volume.annotations {
+                annotate(change, annotations);
+            }
         }
-        Change::RemoveAnnotation(key) if *key == ANNOTATION_MIGRATED_TO => volume.migrated_to = None,
-        Change::RemoveAnnotation(key) if *key == ANNOTATION_BOUND_BY_CONTROLLER => {
-            volume.is_bound_by_controller = false;
-        }
-        Change::RemoveClaimRef => volume.claim_ref = None,
+        Change::RemoveClaimRef => volume.claim_ref = Holder::Nobody,
         Change::ReleaseClaimRef => {
-            if let Some(claim) = &mut volume.claim_ref {
+            if let Holder::Claim(claim) = &mut volume.claim_ref {
                 claim.uid = "".into();
             }
         }
         // No update of a volume has others.
+        _ => {}
+    }
+}
+
+fn annotate(change: &Change, annotations: &mut Annotations) {
+    match change {
+        Change::Annotation { key, value } if *key == ANNOTATION_MIGRATED_TO => {
+            annotations.migrated_to = Some(value.as_str().into());
+        }
+        Change::RemoveAnnotation(key) if *key == ANNOTATION_MIGRATED_TO => annotations.migrated_to = None,
+        Change::RemoveAnnotation(key) if *key == ANNOTATION_BOUND_BY_CONTROLLER => {
+            annotations.is_bound_by_controller = false;
+        }
         _ => {}
     }
 }
@@ -184,6 +195,7 @@ impl Act for Action {
             } => vec![event(false, *reason, message)],
             Self::Ask { operation, .. } => vec![Call::Outside {
                 object,
+                expect,
                 operation: *operation,
             }],
             Self::Delete { .. } => {

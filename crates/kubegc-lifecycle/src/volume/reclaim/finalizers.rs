@@ -17,7 +17,7 @@ pub(super) fn migration_changes(volume: &Volume) -> Vec<Change> {
                 value: driver.to_string(),
             })
         }
-        (Migration::Off, Some(_)) if volume.provisioned_by.is_some() => {
+        (Migration::Off, Some(_)) if volume.provisioner().is_some() => {
             Some(Change::RemoveAnnotation(ANNOTATION_MIGRATED_TO))
         }
         _ => None,

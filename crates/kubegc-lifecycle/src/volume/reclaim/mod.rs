@@ -5,7 +5,7 @@
 //! call succeeds, plugins included.
 //!
 //! # Guarantees
-//! Nothing is deleted or emptied before claim and volume were read right before, unless the caller says that its lists are as good as that
+//! Nothing is deleted or emptied before the volume, and in the same pass its claim, were read live and show that it is released, unless the caller says that its lists are as good as that
 //! ([`Reads::AsListed`]). What is not known keeps the volume. A pass repeats harmlessly after any prefix of its calls.
 //!
 //! # Upstream
@@ -13,7 +13,9 @@
 //! - A listed claim of another uid than the volume names is always read live; upstream does so in newer releases only.
 //! - A volume that is read right before and has another uid, claim, policy or driver than when it was listed is left for the next look. Upstream
 //!   goes by what it listed.
-//! - Whether the claim exists is not looked up a second time after the live read of the volume.
+//! - A claim that was read live before the volume was shown as released is not read a second time; upstream looks into its cache there. A claim
+//!   that was not is read live after the volume.
+//! - What has no uid or version is not written.
 //!
 //! Left out:
 //! - Binding, and with it the events about volume modes that differ; the plan says [`Reason::ModeMismatch`].

@@ -11,6 +11,7 @@ use super::{
     super::{ANNOTATION_BOUND_BY_CONTROLLER, Claim, FINALIZER_IN_TREE, Migration, Phase, Policy, Volume},
     Action, Answer, Ending, Plugin, Reason, Settings, Step,
     finalizers::{finalizer_changes, migration_changes},
+    step::{message, misfit, read_failed, write_failed},
 };
 use crate::object::{Change, Live, Object, Operation, Resource, expected};
 
@@ -29,18 +30,19 @@ pub struct Known {
 /// One look at one volume: asks, is answered, and says in the end what came of it.
 ///
 /// # Guarantees
-/// Never panics, whatever the answers. Equal settings, knowledge and answers give equal steps. At most 12 steps before the end.
+/// Never panics, whatever the answers. Equal settings, knowledge and answers give equal steps. At most 9 steps before the end.
 ///
 /// # Examples
 /// ```
 /// use kubegc_core::StoreError;
-/// use kubegc_lifecycle::{object::Live, volume::{ClaimRef, Phase, Policy, Volume}};
+/// use kubegc_lifecycle::{object::Live, volume::{ClaimRef, Holder, Phase, Policy, Volume}};
 /// use kubegc_lifecycle::volume::reclaim::{Answer, Ending, Known, Pass, Reason, Settings, Step};
 ///
 /// let mut volume = Volume::new("disk", "uid-1");
+/// volume.meta.resource_version = "7".into();
 /// volume.phase = Phase::Released;
 /// volume.policy = Policy::Delete;
-/// volume.claim_ref = Some(ClaimRef::new("shop", "data", "uid-2"));
+/// volume.claim_ref = Holder::Claim(ClaimRef::new("shop", "data", "uid-2"));
 /// let mut pass = Pass::new(Settings::default(), Known { volume, claim: Live::NotFound, users: Ok(Vec::new()) });
 /// assert_eq!(pass.next(None), Step::ReadVolume);
 /// let Step::Done(Ending::Failed(reason)) = pass.next(Some(Answer::Failed(StoreError::NotFound))) else { panic!("nothing is deleted unread") };
@@ -54,6 +56,10 @@ pub struct Pass {
     users: Result<Vec<Arc<str>>, StoreError>,
     /// Why the volume is reclaimed, once that is decided.
     released_because: Reason,
+    /// Whether the claim was read live in this pass.
+    has_read_claim: bool,
+    /// Whether writes were answered without the volume, so that its version is not known since.
+    is_supposed: bool,
     state: State,
     asked: Option<Step>,
 }
@@ -66,6 +72,7 @@ enum State {
     ReadingClaim,
     SettingPhase(Then),
     ReadingVolume(Operation),
+    ConfirmingRelease(Operation),
     FindingPlugin(Operation),
     AskingPlugin(Operation),
     ReadingForFinalizer,
@@ -95,6 +102,8 @@ impl Pass {
             claim,
             users,
             released_because: Reason::Unclaimed,
+            has_read_claim: false,
+            is_supposed: false,
             state: State::Start,
             asked: None,
         }
@@ -131,10 +140,13 @@ impl Pass {
     fn advance(&mut self, state: State, answer: Answer) -> Step {
         match state {
             State::UpdatingMetadata => self.written(answer, Self::decide),
-            State::ReadingClaim => match answer {
-                Answer::Claim(claim) => self.resolve(Some(claim)),
-                Answer::Failed(StoreError::NotFound) => self.resolve(None),
-                other => read_failed(other),
+            State::ReadingClaim => match self.take_claim(answer) {
+                Ok(claim) => self.resolve(claim),
+                Err(ending) => Step::Done(ending),
+            },
+            State::ConfirmingRelease(operation) => match self.take_claim(answer) {
+                Ok(claim) => self.confirm(claim, operation),
+                Err(ending) => Step::Done(ending),
             },
             State::SettingPhase(then) => self.written(answer, |pass| pass.proceed(then)),
             State::ReadingVolume(operation) => match answer {
@@ -195,11 +207,32 @@ impl Pass {
                 if let Some(Step::Perform(action)) = &self.asked {
                     let after = action.applied_to(&self.volume);
                     self.volume = after.unwrap_or_else(|| self.volume.clone());
+                    self.is_supposed = true;
                 }
                 Ok(())
             }
             other => Err(message(other)),
         }
+    }
+
+    /// Takes what a live read of the claim found.
+    fn take_claim(&mut self, answer: Answer) -> Result<Option<Claim>, Ending> {
+        let claim = match answer {
+            Answer::Claim(claim) if claim.meta.uid.is_empty() => {
+                return Err(Ending::Kept(Reason::IdentityUnknown));
+            }
+            Answer::Claim(claim) => Some(claim),
+            Answer::Failed(StoreError::NotFound) => {
+                self.claim = Live::NotFound;
+                None
+            }
+            other => {
+                let message = message(other);
+                return Err(Ending::Failed(Reason::ReadFailed { message }));
+            }
+        };
+        self.has_read_claim = true;
+        Ok(claim)
     }
 
     /// Takes a newer state. What the cluster does about migration is no part of the object.
@@ -217,6 +250,11 @@ impl Pass {
     }
 
     fn perform(&mut self, state: State, action: Action) -> Step {
+        let meta = &self.volume.meta;
+        let is_unversioned = meta.resource_version.is_empty() && !self.is_supposed;
+        if meta.uid.is_empty() || is_unversioned {
+            return Step::Done(Ending::Kept(Reason::IdentityUnknown));
+        }
         self.state = state;
         Step::Perform(action)
     }
@@ -237,8 +275,8 @@ impl Pass {
 
     /// Puts finalizers and the note of a migration right (5.3), then goes on.
     fn start(&mut self) -> Step {
-        if self.volume.phase == Phase::Unknown {
-            return Step::Done(Ending::Kept(Reason::PhaseUnknown));
+        if let Some(reason) = Reason::unread(&self.volume) {
+            return Step::Done(Ending::Kept(reason));
         }
         let mut changes = migration_changes(&self.volume);
         if self.settings.honors_reclaim_policy {
@@ -252,12 +290,10 @@ impl Pass {
 
     /// Finds the claim, and reads it live where upstream does (R1 to R3).
     fn decide(&mut self) -> Step {
-        let Some(claim_ref) = self
-            .volume
-            .claim_ref
-            .clone()
-            .filter(|claim| !claim.uid.is_empty())
-        else {
+        if let Some(reason) = Reason::unread(&self.volume) {
+            return Step::Done(Ending::Kept(reason));
+        }
+        let Some(claim_ref) = self.volume.holder().cloned() else {
             let then = Then::End(Ending::Kept(Reason::Unclaimed));
             return self.set_phase(Phase::Available, Reason::Unclaimed, then);
         };
@@ -277,7 +313,7 @@ impl Pass {
 
     /// Decides by what is known of the claim now (R3 to R7).
     fn resolve(&mut self, claim: Option<Claim>) -> Step {
-        let Some(claim_ref) = self.volume.claim_ref.clone() else {
+        let Some(claim_ref) = self.volume.holder().cloned() else {
             return Step::Done(Ending::Kept(Reason::Unclaimed));
         };
         let Some(claim) = claim.filter(|claim| claim.meta.uid == claim_ref.uid) else {
@@ -299,7 +335,7 @@ impl Pass {
             claim: claim_ref,
             volume: claim.volume_name,
         };
-        match (&self.volume.policy, &self.volume.provisioned_by) {
+        match (&self.volume.policy, self.volume.provisioner()) {
             (Policy::Delete, Some(_)) => self.release(reason),
             (Policy::Unknown, Some(_)) => Step::Done(Ending::Kept(Reason::PolicyUnknown)),
             _ => self.unbind(reason, Reason::Unclaimed),
@@ -370,6 +406,9 @@ impl Pass {
 
     /// Goes by the policy (5.2).
     fn reclaim(&mut self) -> Step {
+        if let Some(reason) = Reason::unread(&self.volume) {
+            return Step::Done(Ending::Kept(reason));
+        }
         if let Some(driver) = self.volume.driver() {
             let driver = Arc::clone(driver);
             return Step::Done(Ending::Kept(Reason::Migrated { driver }));
@@ -398,9 +437,11 @@ impl Pass {
     /// Decides again by the volume as it is right before.
     fn reconsider(&mut self, live: Volume, operation: Operation) -> Step {
         let is_refused = !self.settings.honors_reclaim_policy && operation == Operation::DeleteVolume;
-        let reason = if is_refused && live.meta.is_deleting() {
+        let reason = if let Some(reason) = Reason::unread(&live) {
+            Some(reason)
+        } else if is_refused && live.meta.is_deleting() {
             Some(Reason::BeingDeleted)
-        } else if live.claim_ref.as_ref().is_none_or(|claim| claim.uid.is_empty()) {
+        } else if live.holder().is_none() {
             Some(Reason::NotReleased)
         } else if live.meta.uid != self.volume.meta.uid
             || live.claim_ref != self.volume.claim_ref
@@ -416,6 +457,38 @@ impl Pass {
             return Step::Done(Ending::Kept(reason));
         }
         self.take(live);
+        match self.volume.holder() {
+            Some(claim) if !self.has_read_claim => {
+                let step = Step::ReadClaim(claim.clone());
+                self.state = State::ConfirmingRelease(operation);
+                step
+            }
+            _ => self.find_plugin(operation),
+        }
+    }
+
+    /// Decides again by the claim as it is right before (L5.3).
+    fn confirm(&mut self, claim: Option<Claim>, operation: Operation) -> Step {
+        let Some(holder) = self.volume.holder().cloned() else {
+            return Step::Done(Ending::Kept(Reason::NotReleased));
+        };
+        self.released_because = match claim {
+            Some(claim) if claim.meta.uid == holder.uid => {
+                if claim.volume_name.is_empty() || claim.volume_name == self.volume.meta.name {
+                    return Step::Done(Ending::Kept(Reason::NotReleased));
+                }
+                Reason::ClaimBoundElsewhere {
+                    claim: holder,
+                    volume: claim.volume_name,
+                }
+            }
+            _ => Reason::ClaimGone { claim: holder },
+        };
+        self.find_plugin(operation)
+    }
+
+    /// Looks for who does it, unless pods use what is to be emptied.
+    fn find_plugin(&mut self, operation: Operation) -> Step {
         if operation == Operation::RecycleVolume {
             let pods = match &self.users {
                 Ok(pods) => pods.clone(),
@@ -507,7 +580,8 @@ impl Pass {
 
     /// Frees the volume of its claim (5.4).
     fn unbind(&mut self, reason: Reason, ends_as: Reason) -> Step {
-        let changes = if self.volume.is_bound_by_controller {
+        let annotations = self.volume.annotations.as_ref();
+        let changes = if annotations.is_some_and(|annotations| annotations.is_bound_by_controller) {
             vec![
                 Change::RemoveClaimRef,
                 Change::RemoveAnnotation(ANNOTATION_BOUND_BY_CONTROLLER),
@@ -521,27 +595,4 @@ impl Pass {
 
 fn is_block(mode: Option<&Arc<str>>) -> bool {
     mode.is_some_and(|mode| &**mode == "Block")
-}
-
-fn message(answer: Answer) -> String {
-    match answer {
-        Answer::PluginFailed { message } | Answer::InUse { message } => message,
-        Answer::Failed(error) => error.to_string(),
-        Answer::Claim(_) | Answer::Volume(_) | Answer::Plugin(_) | Answer::Done => misfit().to_string(),
-    }
-}
-
-fn read_failed(answer: Answer) -> Step {
-    let message = message(answer);
-    Step::Done(Ending::Failed(Reason::ReadFailed { message }))
-}
-
-fn write_failed(message: String) -> Step {
-    Step::Done(Ending::Failed(Reason::WriteFailed { message }))
-}
-
-fn misfit() -> StoreError {
-    StoreError::Unknown {
-        message: "the answer does not fit the question".to_owned(),
-    }
 }

@@ -109,8 +109,8 @@ impl Settings {
     ) -> Ending {
         let known = Known {
             volume: volume.clone(),
-            claim: index.listed(volume.claim_ref.as_ref()),
-            users: index.users(volume.claim_ref.as_ref()),
+            claim: index.listed(volume.claim_ref.claim()),
+            users: index.users(volume.claim_ref.claim()),
         };
         let begun = actions.len();
         let mut pass = Pass::new(self.clone(), known);
@@ -158,6 +158,9 @@ const fn is_undecided(reason: &Reason) -> bool {
             | Reason::VolumeNotRead
             | Reason::ListedTwice
             | Reason::ReadFailed { .. }
+            | Reason::IdentityUnknown
+            | Reason::ClaimRefUnknown
+            | Reason::AnnotationsUnknown
             | Reason::PhaseUnknown
             | Reason::PolicyUnknown
             | Reason::MigrationUnknown
@@ -172,6 +175,8 @@ struct Index<'a> {
     /// What is listed twice and not alike is `None`.
     claims: Option<BTreeMap<Key<'a>, Option<&'a Claim>>>,
     users: Result<Users<'a>, &'a StoreError>,
+    /// The namespaces with pods that may use any claim, because their volumes were not read.
+    unread: BTreeSet<&'a str>,
 }
 
 type Key<'a> = (&'a str, &'a str);
@@ -203,7 +208,15 @@ impl<'a> Index<'a> {
             }
             by_claim
         });
-        Self { facts, claims, users }
+        let pods = facts.pods.as_deref().unwrap_or_default().iter();
+        let unread = pods.filter(|pod| !pod.is_terminated() && pod.volumes.is_none());
+        let unread = unread.map(|pod| &*pod.meta.namespace).collect();
+        Self {
+            facts,
+            claims,
+            users,
+            unread,
+        }
     }
 
     fn listed(&self, claim: Option<&ClaimRef>) -> Live<Claim> {
@@ -219,6 +232,9 @@ impl<'a> Index<'a> {
 
     fn users(&self, claim: Option<&ClaimRef>) -> Result<Vec<Arc<str>>, StoreError> {
         let by_claim = self.users.as_ref().map_err(|error| (*error).clone())?;
+        if claim.is_some_and(|claim| self.unread.contains(&*claim.namespace)) {
+            return Err(StoreError::Unlisted);
+        }
         let users = claim.and_then(|claim| by_claim.get(&(&*claim.namespace, Arc::clone(&claim.name))));
         Ok(users.into_iter().flatten().cloned().collect())
     }
@@ -256,10 +272,7 @@ impl<'a> Index<'a> {
 
     fn plugin(&self, volume: &Volume, operation: Operation) -> Plugin {
         let told = self.facts.plugins.get(&volume.meta.name).cloned();
-        let is_external = volume
-            .provisioned_by
-            .as_ref()
-            .is_some_and(|name| !name.is_empty())
+        let is_external = volume.provisioner().is_some_and(|name| !name.is_empty())
             && !volume.is_in_tree()
             && operation == Operation::DeleteVolume;
         match told.unwrap_or_default() {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::super::ClaimRef;
+use super::super::{ClaimRef, Holder, Phase, Volume};
 
 /// Why something is done to a volume, or why it stays.
 #[non_exhaustive]
@@ -96,6 +96,12 @@ pub enum Reason {
     FinalizerForbidden,
     /// Kept: it is listed twice, and not alike.
     ListedTwice,
+    /// Kept, for now: its own uid or version, or its claim's uid, was not read.
+    IdentityUnknown,
+    /// Kept: whose it is was not read.
+    ClaimRefUnknown,
+    /// Kept: its annotations were not read.
+    AnnotationsUnknown,
     /// Kept: its phase was not read.
     PhaseUnknown,
     /// Kept: its policy was not read.
@@ -109,6 +115,18 @@ pub enum Reason {
         /// Why not.
         message: String,
     },
+}
+
+impl Reason {
+    /// What was not read of a volume, though decisions rest on it.
+    pub(super) const fn unread(volume: &Volume) -> Option<Self> {
+        match (&volume.phase, &volume.claim_ref, &volume.annotations) {
+            (Phase::Unknown, _, _) => Some(Self::PhaseUnknown),
+            (_, Holder::Unknown, _) => Some(Self::ClaimRefUnknown),
+            (_, _, None) => Some(Self::AnnotationsUnknown),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Reason {
@@ -143,6 +161,9 @@ impl fmt::Display for Reason {
                 f.write_str("it is being deleted, so its missing finalizer cannot be added")
             }
             Self::ListedTwice => f.write_str("listed twice, and not alike"),
+            Self::IdentityUnknown => f.write_str("its uid or version, or the uid of its claim, is not known"),
+            Self::ClaimRefUnknown => f.write_str("whose it is is not known"),
+            Self::AnnotationsUnknown => f.write_str("its annotations are not known"),
             Self::PhaseUnknown => f.write_str("its phase is not known"),
             Self::PolicyUnknown => f.write_str("its reclaim policy is not known"),
             Self::MigrationUnknown => {

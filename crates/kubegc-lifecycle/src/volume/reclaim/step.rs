@@ -38,7 +38,7 @@ pub enum Answer {
     Volume(Volume),
     /// Who does it.
     Plugin(Plugin),
-    /// It is done.
+    /// It is done. After a write, [`Volume`](Self::Volume) is the better answer: the version that the next write expects is not known otherwise.
     Done,
     /// The plugin cannot delete what is behind the volume yet, because it is in use.
     InUse {
@@ -82,4 +82,27 @@ pub enum Ending {
     Kept(Reason),
     /// Something failed, so the volume stays and is tried again: at the next resync at the latest, and not before its own delay has passed.
     Failed(Reason),
+}
+
+pub(super) fn message(answer: Answer) -> String {
+    match answer {
+        Answer::PluginFailed { message } | Answer::InUse { message } => message,
+        Answer::Failed(error) => error.to_string(),
+        Answer::Claim(_) | Answer::Volume(_) | Answer::Plugin(_) | Answer::Done => misfit().to_string(),
+    }
+}
+
+pub(super) fn read_failed(answer: Answer) -> Step {
+    let message = message(answer);
+    Step::Done(Ending::Failed(Reason::ReadFailed { message }))
+}
+
+pub(super) fn write_failed(message: String) -> Step {
+    Step::Done(Ending::Failed(Reason::WriteFailed { message }))
+}
+
+pub(super) fn misfit() -> StoreError {
+    StoreError::Unknown {
+        message: "the answer does not fit the question".to_owned(),
+    }
 }
