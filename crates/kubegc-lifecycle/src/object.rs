@@ -155,6 +155,26 @@ pub enum Wire {
     Strict,
 }
 
+/// How much upstream sends of what an action rests on.
+#[derive(Clone, Copy)]
+pub(crate) enum Sent {
+    Nothing,
+    Uid,
+    Version,
+}
+
+impl Wire {
+    /// What goes over the wire of all that is expected.
+    pub(crate) fn says(self, expect: &Preconditions, sent: Sent) -> Preconditions {
+        let mut said = expect.clone();
+        if self == Self::AsUpstream {
+            said.uid.take_if(|_| !matches!(sent, Sent::Uid));
+            said.resource_version.take_if(|_| !matches!(sent, Sent::Version));
+        }
+        said
+    }
+}
+
 /// What an executor has to know of an action.
 pub trait Act {
     /// What is acted on.
@@ -211,6 +231,25 @@ pub enum Call {
         /// What for.
         operation: Operation,
     },
+}
+
+impl Call {
+    /// Deletes an object, on all that is expected of it, or on as much as upstream sends. The options say all else.
+    pub(crate) fn delete(
+        object: &Object,
+        expect: &Preconditions,
+        wire: Wire,
+        sent: Sent,
+        options: DeleteOptions,
+    ) -> Self {
+        Self::Delete {
+            object: object.clone(),
+            options: DeleteOptions {
+                preconditions: wire.says(expect, sent),
+                ..options
+            },
+        }
+    }
 }
 
 /// How an object is changed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubegc_core::{DeleteOptions, Kept, PlanOf, Planner, Preconditions, StoreError, Timestamp};
 
 use super::{Certificate, Facts, Reason, Request, Rule, Settings};
-use crate::object::{Act, Call, Condition, Failure, Object, Resource, Wire, by_identity, expected};
+use crate::object::{Act, Call, Condition, Failure, Object, Resource, Sent, Wire, by_identity, expected};
 
 /// What upstream reports for an empty certificate where it counts as issued.
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
@@ -53,17 +53,8 @@ impl Act for Action {
 
     fn calls(&self, wire: Wire) -> Vec<Call> {
         let Self::Delete { object, expect, .. } = self;
-        let preconditions = match wire {
-            Wire::AsUpstream => Preconditions::default(),
-            Wire::Strict => expect.clone(),
-        };
-        vec![Call::Delete {
-            object: object.clone(),
-            options: DeleteOptions {
-                preconditions,
-                ..DeleteOptions::default()
-            },
-        }]
+        let options = DeleteOptions::default();
+        vec![Call::delete(object, expect, wire, Sent::Nothing, options)]
     }
 }
 

@@ -11,7 +11,7 @@ use kubegc_core::{
     Timestamp,
 };
 
-use crate::object::{Act, Call, Failure, Object, Resource, Wire, by_identity, expected};
+use crate::object::{Act, Call, Failure, Object, Resource, Sent, Wire, by_identity, expected};
 
 const POD_REQUESTS_ARE_CLEANED: Behavior = Behavior::since(34, 0, "PodCertificateRequest, alpha");
 
@@ -96,17 +96,8 @@ impl Act for Action {
 
     fn calls(&self, wire: Wire) -> Vec<Call> {
         let Self::Delete { object, expect, .. } = self;
-        let mut preconditions = expect.clone();
-        if wire == Wire::AsUpstream {
-            preconditions.resource_version = None;
-        }
-        vec![Call::Delete {
-            object: object.clone(),
-            options: DeleteOptions {
-                preconditions,
-                ..DeleteOptions::default()
-            },
-        }]
+        let options = DeleteOptions::default();
+        vec![Call::delete(object, expect, wire, Sent::Uid, options)]
     }
 }
 

@@ -3,7 +3,7 @@
 use kubegc_core::{DeleteOptions, Preconditions, PropagationPolicy, Uid};
 
 use super::Reason;
-use crate::object::{Act, Call, Change, Form, Object, Wire};
+use crate::object::{Act, Call, Change, Form, Object, Sent, Wire};
 
 /// What is done to a job or a cron job.
 #[expect(clippy::exhaustive_enums, reason = "executors must perform each")]
@@ -80,17 +80,8 @@ impl Act for Action {
                 expect,
                 ..
             } => {
-                let preconditions = match wire {
-                    Wire::AsUpstream => Preconditions::default(),
-                    Wire::Strict => expect.clone(),
-                };
-                let deleted = Call::Delete {
-                    object: object.clone(),
-                    options: DeleteOptions {
-                        preconditions,
-                        ..DeleteOptions::policy(PropagationPolicy::Background)
-                    },
-                };
+                let options = DeleteOptions::policy(PropagationPolicy::Background);
+                let deleted = Call::delete(object, expect, wire, Sent::Nothing, options);
                 let told = Call::Event {
                     object: cron_job.clone(),
                     is_warning: false,

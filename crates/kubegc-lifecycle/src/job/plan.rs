@@ -7,7 +7,7 @@ use kubegc_core::{
 };
 
 use super::{Facts, Job, Reason, Settings, State, judge::judge};
-use crate::object::{Act, Call, Failure, Live, Object, Reads, Resource, Wire, by_identity, expected};
+use crate::object::{Act, Call, Failure, Live, Object, Reads, Resource, Sent, Wire, by_identity, expected};
 
 /// What is done to a job.
 #[expect(clippy::exhaustive_enums, reason = "an executor must handle each")]
@@ -53,13 +53,8 @@ impl Act for Action {
 
     fn calls(&self, wire: Wire) -> Vec<Call> {
         let Self::Delete { object, expect, .. } = self;
-        let mut options = DeleteOptions::policy(PropagationPolicy::Foreground);
-        options.preconditions = expect.clone();
-        if wire == Wire::AsUpstream {
-            options.preconditions.resource_version = None;
-        }
-        let object = object.clone();
-        vec![Call::Delete { object, options }]
+        let options = DeleteOptions::policy(PropagationPolicy::Foreground);
+        vec![Call::delete(object, expect, wire, Sent::Uid, options)]
     }
 }
 

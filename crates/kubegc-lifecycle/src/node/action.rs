@@ -3,7 +3,7 @@
 use kubegc_core::{DeleteOptions, PatchType, Preconditions};
 
 use super::{EFFECT, Reason, TAINT_SHUTDOWN};
-use crate::object::{Act, Call, Change, Form, Object, Taint, Wire};
+use crate::object::{Act, Call, Change, Form, Object, Sent, Taint, Wire};
 
 /// What is done to a node.
 #[expect(clippy::exhaustive_enums, reason = "executors must perform each")]
@@ -102,17 +102,7 @@ impl Act for Action {
                     reason: "DeletingNode",
                     message: format!("Deleting node {name} because it does not exist in the cloud provider"),
                 };
-                let preconditions = match wire {
-                    Wire::AsUpstream => Preconditions::default(),
-                    Wire::Strict => expect.clone(),
-                };
-                let deleted = Call::Delete {
-                    object: object.clone(),
-                    options: DeleteOptions {
-                        preconditions,
-                        ..DeleteOptions::default()
-                    },
-                };
+                let deleted = Call::delete(object, expect, wire, Sent::Nothing, DeleteOptions::default());
                 vec![told, deleted]
             }
             Self::AddShutdownTaint { .. } => vec![change(Change::AddTaint(taint()))],

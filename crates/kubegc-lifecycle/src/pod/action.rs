@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubegc_core::{DeleteOptions, PatchType, Preconditions};
 
 use super::Reason;
-use crate::object::{Act, Call, Change, Condition, Form, Object, Wire};
+use crate::object::{Act, Call, Change, Condition, Form, Object, Sent, Wire};
 
 /// What is done to a pod.
 #[expect(clippy::exhaustive_enums, reason = "executors must perform each")]
@@ -59,10 +59,7 @@ impl Act for Action {
         let Self::Delete {
             object, expect, mark, ..
         } = self;
-        let uid_only = Preconditions {
-            uid: expect.uid.clone(),
-            resource_version: None,
-        };
+        let mut left = expect.clone();
         let mut calls = Vec::with_capacity(2);
         if let Some(Mark { condition }) = mark {
             let mut changes = vec![Change::Phase("Failed".into())];
@@ -71,25 +68,17 @@ impl Act for Action {
                 object: object.clone(),
                 subresource: "status",
                 form: Form::Patch(PatchType::Strategic),
-                expect: match wire {
-                    Wire::AsUpstream => uid_only.clone(),
-                    Wire::Strict => expect.clone(),
-                },
+                expect: wire.says(expect, Sent::Uid),
                 changes,
             });
+            // The mark makes another version of the pod.
+            left.resource_version = None;
         }
-        calls.push(Call::Delete {
-            object: object.clone(),
-            options: DeleteOptions {
-                preconditions: match (wire, mark) {
-                    (Wire::AsUpstream, _) => Preconditions::default(),
-                    (Wire::Strict, Some(_)) => uid_only,
-                    (Wire::Strict, None) => expect.clone(),
-                },
-                grace_period_seconds: Some(0),
-                ..DeleteOptions::default()
-            },
-        });
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        calls.push(Call::delete(object, &left, wire, Sent::Nothing, options));
         calls
     }
 }

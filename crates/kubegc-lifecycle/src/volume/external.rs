@@ -14,7 +14,7 @@ use kubegc_core::{DeleteOptions, Kept, PlanOf, Planner, Preconditions, StoreErro
 
 use super::{FINALIZER_EXTERNAL, Phase, Policy, Volume};
 use crate::object::{
-    Act, Call, Change, Form, Live, Object, Operation, Reads, Resource, Wire, by_identity, expected,
+    Act, Call, Change, Form, Live, Object, Operation, Reads, Resource, Sent, Wire, by_identity, expected,
 };
 
 /// Who the provisioner is, and whether it keeps its volumes by a finalizer.
@@ -106,7 +106,9 @@ impl Act for Action {
             expect: expect.clone(),
             operation: Operation::DeleteVolume,
         }];
+        let mut left = expect.clone();
         if *has_finalizer {
+            left.resource_version = None;
             calls.push(Call::Change {
                 object: object.clone(),
                 subresource: "",
@@ -115,21 +117,8 @@ impl Act for Action {
                 changes: vec![Change::RemoveFinalizer(FINALIZER_EXTERNAL)],
             });
         }
-        let preconditions = match wire {
-            Wire::AsUpstream => Preconditions::default(),
-            Wire::Strict if *has_finalizer => Preconditions {
-                resource_version: None,
-                ..expect.clone()
-            },
-            Wire::Strict => expect.clone(),
-        };
-        calls.push(Call::Delete {
-            object: object.clone(),
-            options: DeleteOptions {
-                preconditions,
-                ..DeleteOptions::default()
-            },
-        });
+        let options = DeleteOptions::default();
+        calls.push(Call::delete(object, &left, wire, Sent::Nothing, options));
         calls
     }
 }

@@ -7,7 +7,7 @@ use kubegc_core::{
 };
 
 use super::expiry::{self, Expiry};
-use crate::object::{Act, Call, Failure, Object, Resource, Wire, by_identity, expected};
+use crate::object::{Act, Call, Failure, Object, Resource, Sent, Wire, by_identity, expected};
 
 /// The namespace of bootstrap tokens.
 pub const NAMESPACE: &str = "kube-system";
@@ -110,17 +110,8 @@ impl Act for Action {
 
     fn calls(&self, wire: Wire) -> Vec<Call> {
         let Self::Delete { object, expect, .. } = self;
-        let mut preconditions = expect.clone();
-        if wire == Wire::AsUpstream {
-            preconditions.resource_version = None;
-        }
-        vec![Call::Delete {
-            object: object.clone(),
-            options: DeleteOptions {
-                preconditions,
-                ..DeleteOptions::default()
-            },
-        }]
+        let options = DeleteOptions::default();
+        vec![Call::delete(object, expect, wire, Sent::Uid, options)]
     }
 }
 

@@ -3,7 +3,7 @@
 use kubegc_core::{DeleteOptions, PatchType, Preconditions, StoreError, time::Date};
 
 use super::{LABEL_INVALID_SINCE, Reason};
-use crate::object::{Act, Call, Change, Failure, Form, Object, Wire};
+use crate::object::{Act, Call, Change, Failure, Form, Object, Sent, Wire};
 
 /// What is done to a token.
 #[expect(clippy::exhaustive_enums, reason = "an executor must handle each")]
@@ -54,32 +54,22 @@ impl Act for Action {
     }
 
     fn calls(&self, wire: Wire) -> Vec<Call> {
-        let object = self.object().clone();
-        let mut expect = self.expect().clone();
         let call = match self {
-            Self::Mark { date, .. } => {
-                if wire == Wire::AsUpstream {
-                    expect.resource_version = None;
-                }
+            Self::Mark {
+                object, expect, date, ..
+            } => {
                 let value = date.to_string();
                 let key = LABEL_INVALID_SINCE;
                 Call::Change {
-                    object,
+                    object: object.clone(),
                     subresource: "",
                     form: Form::Patch(PatchType::Merge),
-                    expect,
+                    expect: wire.says(expect, Sent::Uid),
                     changes: vec![Change::Label { key, value }],
                 }
             }
-            Self::Delete { .. } => {
-                if wire == Wire::AsUpstream {
-                    expect.uid = None;
-                }
-                let options = DeleteOptions {
-                    preconditions: expect,
-                    ..DeleteOptions::default()
-                };
-                Call::Delete { object, options }
+            Self::Delete { object, expect, .. } => {
+                Call::delete(object, expect, wire, Sent::Version, DeleteOptions::default())
             }
         };
         vec![call]

@@ -8,7 +8,7 @@ use super::{
     super::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, Annotations, Holder, Phase, Volume},
     Reason,
 };
-use crate::object::{Act, Call, Change, Form, Object, Operation, Wire};
+use crate::object::{Act, Call, Change, Form, Object, Operation, Sent, Wire};
 
 /// One step with a volume. Each rests on the success of those before it with the same volume.
 #[expect(clippy::exhaustive_enums, reason = "an executor must handle each")]
@@ -199,17 +199,8 @@ impl Act for Action {
                 operation: *operation,
             }],
             Self::Delete { .. } => {
-                let preconditions = match wire {
-                    Wire::AsUpstream => Preconditions::default(),
-                    Wire::Strict => expect,
-                };
-                vec![Call::Delete {
-                    object,
-                    options: DeleteOptions {
-                        preconditions,
-                        ..DeleteOptions::default()
-                    },
-                }]
+                let options = DeleteOptions::default();
+                vec![Call::delete(&object, &expect, wire, Sent::Nothing, options)]
             }
         }
     }
