@@ -20,11 +20,33 @@ use crate::{
         StopContainerRequest, StopPodSandboxRequest,
     },
     call::{Method, call},
-    read,
+    read::{self, Flaw, Listed},
     socket::{Link, Socket, holds, note},
 };
 
 impl CriRuntime {
+    /// Lists everything of one kind, and notes on which connection of its socket that was.
+    async fn list<Q, A, W, T, F>(
+        &self,
+        (socket, listed): (&Socket, &AtomicU64),
+        method: Method,
+        message: Q,
+        send: impl Fn(Link, Request<Q>) -> F,
+        entries: impl FnOnce(A) -> Vec<W>,
+        read: impl Fn(W) -> Result<T, Flaw>,
+    ) -> Result<Vec<Arc<T>>, RuntimeError>
+    where
+        Q: Clone,
+        T: Listed,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let answer = socket.read(method, "", self.request_timeout, message, send).await;
+        let (answer, connection) = answer.map_err(|failure| failure.of(method))?;
+        let facts = read::listing(method.name, entries(answer), read)?;
+        note(listed, connection);
+        Ok(facts)
+    }
+
     /// Stops or removes, which succeeds where there is nothing any more. Without an id nothing is sent: a runtime may take that for the beginning of every id. Nor is it where what the
     /// call rests on, each kind with its socket, was listed on another connection than the last.
     async fn change<Q, A, F>(
@@ -90,57 +112,39 @@ impl CriRuntime {
 #[async_trait]
 impl Runtime for CriRuntime {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        let method = Method::reads("ListContainers");
-        let (answer, connection) = self
-            .runtime
-            .read(
-                method,
-                "",
-                self.request_timeout,
-                ListContainersRequest {},
-                |mut link, request| async move { link.runtime.list_containers(request).await },
-            )
-            .await
-            .map_err(|failure| failure.of(method))?;
-        let containers = read::listing(method.name, answer.containers, read::container)?;
-        note(&self.listed.containers, connection);
-        Ok(containers)
+        self.list(
+            (&self.runtime, &self.listed.containers),
+            Method::reads("ListContainers"),
+            ListContainersRequest {},
+            |mut link, request| async move { link.runtime.list_containers(request).await },
+            |answer| answer.containers,
+            read::container,
+        )
+        .await
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        let method = Method::reads("ListPodSandbox");
-        let (answer, connection) = self
-            .runtime
-            .read(
-                method,
-                "",
-                self.request_timeout,
-                ListPodSandboxRequest {},
-                |mut link, request| async move { link.runtime.list_pod_sandbox(request).await },
-            )
-            .await
-            .map_err(|failure| failure.of(method))?;
-        let sandboxes = read::listing(method.name, answer.items, read::sandbox)?;
-        note(&self.listed.sandboxes, connection);
-        Ok(sandboxes)
+        self.list(
+            (&self.runtime, &self.listed.sandboxes),
+            Method::reads("ListPodSandbox"),
+            ListPodSandboxRequest {},
+            |mut link, request| async move { link.runtime.list_pod_sandbox(request).await },
+            |answer| answer.items,
+            read::sandbox,
+        )
+        .await
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        let method = Method::reads("ListImages");
-        let (answer, connection) = self
-            .images
-            .read(
-                method,
-                "",
-                self.request_timeout,
-                ListImagesRequest {},
-                |mut link, request| async move { link.images.list_images(request).await },
-            )
-            .await
-            .map_err(|failure| failure.of(method))?;
-        let images = read::listing(method.name, answer.images, read::image)?;
-        note(&self.listed.images, connection);
-        Ok(images)
+        self.list(
+            (&self.images, &self.listed.images),
+            Method::reads("ListImages"),
+            ListImagesRequest {},
+            |mut link, request| async move { link.images.list_images(request).await },
+            |answer| answer.images,
+            read::image,
+        )
+        .await
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {

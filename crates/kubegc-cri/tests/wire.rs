@@ -14,6 +14,11 @@
 
 /// The calls that a collector makes, and their messages.
 pub(crate) mod cri {
+    include!("../generated/client.rs");
+}
+
+/// The other side of these calls. It finds their messages at `crate::bindings::cri`: this file is the module `bindings` of every test that takes it.
+pub(crate) mod served {
     include!("generated/server.rs");
 }
 

@@ -17,8 +17,11 @@ use tokio::{
 };
 use tonic::{Code, Request, Response, Status, async_trait, codegen::tokio_stream};
 
-use crate::wire::{
-    self, image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer,
+use crate::{
+    bindings::served::{
+        self, image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer,
+    },
+    wire,
 };
 
 /// Whoever answers, as long as the script lets it.
@@ -212,7 +215,7 @@ macro_rules! serve {
     };
 }
 
-serve!(wire::runtime_service_server::RuntimeService {
+serve!(served::runtime_service_server::RuntimeService {
     version "Version" VersionRequest VersionResponse: |backend, message| backend.version().await?;
     status "Status" StatusRequest StatusResponse: |backend, message| backend.status().await?;
     list_pod_sandbox "ListPodSandbox" ListPodSandboxRequest ListPodSandboxResponse: |backend, message|
@@ -239,7 +242,7 @@ serve!(wire::runtime_service_server::RuntimeService {
     };
 });
 
-serve!(wire::image_service_server::ImageService {
+serve!(served::image_service_server::ImageService {
     list_images "ListImages" ListImagesRequest ListImagesResponse: |backend, message|
         wire::ListImagesResponse { images: backend.images().await? };
     image_status "ImageStatus" ImageStatusRequest ImageStatusResponse: |backend, message|
