@@ -1,6 +1,6 @@
 //! The kubelet's garbage collection as pure planners: which dead containers, sandboxes, log files and images go, which stay, and why.
 //!
-//! Every planner takes one [`Inventory`] of the node and a time, and gives actions in the order in which to perform them, a
+//! Every planner takes one [`Inventory`] of the node ([`pod_directory`]: facts of its own) and a time, and gives actions in the order in which to perform them, a
 //! reason for all that stays, and what is odd about the facts.
 //!
 //! | planner | decides about | upstream, `pkg/kubelet/` |
@@ -9,6 +9,7 @@
 //! | [`sandbox::Policy`] | sandboxes | the same, `evictSandboxes` |
 //! | [`log::Policy`] | log directories and links of containers | the same, `evictPodLogsDirectories` |
 //! | [`image::Policy`] | images | `images/image_gc_manager.go` |
+//! | [`pod_directory::Settings`] | directories of pods that are gone | `kubelet_volumes.go` `cleanupOrphanedPodDirs` |
 //! | [`eviction`] | what a node under pressure collects before it evicts pods | `eviction/eviction_manager.go`, `eviction/helpers.go` |
 //!
 //! Where upstream's next step hangs on how the last one went, the decision also has a resumable face (`Pass`); the driver
@@ -31,6 +32,7 @@ pub mod inventory;
 pub mod log;
 pub mod order;
 pub mod pod;
+pub mod pod_directory;
 pub mod policy;
 pub mod sandbox;
 pub mod schedule;

@@ -2,6 +2,7 @@
 
 mod container;
 mod image;
+mod pod_directory;
 mod sandbox_and_log;
 
 use std::collections::{BTreeMap, BTreeSet};
