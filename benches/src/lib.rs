@@ -3,6 +3,7 @@
 pub mod dump;
 pub mod nodes;
 pub mod shapes;
+pub mod town;
 
 /// The sizes to measure with: the smallest only where benches are run as tests.
 #[must_use]

@@ -1,4 +1,4 @@
-//! What the examples share: the bundled cluster, an online shop, with what is complete in its dump; one bundled node of it; and for simulated nodes
+//! What the examples share: the bundled cluster, an online shop, with what is complete in its dump and what of it will be cleaned up; one bundled node of it; and for simulated nodes
 //! the passing of time, a fortnight of work, and a plot.
 
 #[cfg(feature = "cri")]
@@ -14,6 +14,16 @@ use std::path::PathBuf;
 pub fn shop_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"))
 }
+
+/// The folder that holds what else is in the shop's cluster and will be cleaned up, as `data/shop-cleanup/README.md` describes it. It is read beside
+/// [`shop_dump`].
+#[must_use]
+pub fn shop_cleanup_dump() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop-cleanup"))
+}
+
+/// When the dump of the shop's cluster was taken, both folders of it.
+pub const SHOP_DUMP_TAKEN_AT: &str = "2026-10-20T10:30:00Z";
 
 /// The folder that holds the dump of one node, as `data/node/README.md` describes it. Its pods are all there, and no container mounts an image.
 #[must_use]
@@ -32,4 +42,10 @@ pub fn shop_complete() -> Vec<&'static str> {
         secrets serviceaccounts roles rolebindings clusterroles clusterrolebindings nodes persistentvolumes storageclasses \
         priorityclasses resourcequotas databases tenants customresourcedefinitions endpointslices@shop";
     KINDS.split_whitespace().collect()
+}
+
+/// The kinds that both folders together hold completely beside those of [`shop_complete`], as `data/shop-cleanup/README.md` lists them.
+#[must_use]
+pub fn shop_cleanup_complete() -> Vec<&'static str> {
+    vec!["certificatesigningrequests", "leases@kube-node-lease"]
 }

@@ -192,6 +192,20 @@ pub trait ObjectStore: Send + Sync {
         })
     }
 
+    /// Writes a subresource such as `finalize` back as JSON, as it is to be, and answers with the object. The version in it must be the stored one.
+    ///
+    /// Some subresources, `finalize` of namespaces among them, take no patch.
+    async fn replace_subresource(
+        &self,
+        _address: Address<'_>,
+        _subresource: &str,
+        _body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "replacing subresources",
+        })
+    }
+
     /// Deletes all objects of a resource in a namespace.
     async fn delete_collection(
         &self,

@@ -336,6 +336,25 @@ async fn a_line_that_was_cut_off_is_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn subresources_are_put_back_whole() {
+    let script = Script::of(vec![said(200, &meta("web", "u", "8"))]);
+    let (store, pods) = (script.store(), pods());
+    let body = br#"{"spec":{"finalizers":[]}}"#;
+    let written = store
+        .replace_subresource(pod(&pods, "web"), "finalize", body)
+        .await
+        .expect("written");
+    assert_eq!(written.resource_version, "8".into());
+    assert_eq!(
+        script.lines(),
+        ["PUT /api/v1/namespaces/shop/pods/web/finalize?fieldManager=kubegc"]
+    );
+    let asked = script.asked();
+    assert_eq!(asked[0].content_type, "application/json");
+    assert_eq!(asked[0].body.as_bytes(), body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn patches_have_their_content_type_and_our_field_manager() {
     for (format, media_type) in [
         (PatchType::Merge, "application/merge-patch+json"),

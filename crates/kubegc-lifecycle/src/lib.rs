@@ -20,9 +20,14 @@
 //!
 //! `Plan::next_at` is when the same facts give another plan, not when upstream's next pass happens to look.
 //!
-//! **Invariant.** No item here performs I/O, reads a clock or draws entropy.
+//! All of them run as controllers by [`controller`], which says what to do and when, and [`driver`], which does it over an API server.
+//!
+//! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself: drivers do through the traits that they are given.
 
 pub mod certificate;
+pub mod controller;
+pub mod driver;
+pub mod fields;
 pub mod history;
 pub mod job;
 pub mod lease;

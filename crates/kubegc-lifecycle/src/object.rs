@@ -27,6 +27,8 @@ pub enum Resource {
     Jobs,
     /// Leases.
     Leases,
+    /// Namespaces.
+    Namespaces,
     /// Nodes.
     Nodes,
     /// Claims of volumes.
@@ -46,6 +48,31 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::CertificateSigningRequests,
+        Self::ConfigMaps,
+        Self::CronJobs,
+        Self::Jobs,
+        Self::Leases,
+        Self::Namespaces,
+        Self::Nodes,
+        Self::PersistentVolumeClaims,
+        Self::PersistentVolumes,
+        Self::PodCertificateRequests,
+        Self::Pods,
+        Self::Secrets,
+        Self::ServiceAccounts,
+        Self::StatefulSets,
+    ];
+
+    /// The resource of a kind; `None` where no mechanism looks at it.
+    #[must_use]
+    pub fn of_kind(group: &str, kind: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|resource| resource.kind() == kind && resource.group() == group)
+    }
+
     /// Group, resource and kind. The version is the one that the API server prefers.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -58,6 +85,7 @@ impl Resource {
             Self::CronJobs => ("batch", "cronjobs", "CronJob"),
             Self::Jobs => ("batch", "jobs", "Job"),
             Self::Leases => ("coordination.k8s.io", "leases", "Lease"),
+            Self::Namespaces => ("", "namespaces", "Namespace"),
             Self::Nodes => ("", "nodes", "Node"),
             Self::PersistentVolumeClaims => ("", "persistentvolumeclaims", "PersistentVolumeClaim"),
             Self::PersistentVolumes => ("", "persistentvolumes", "PersistentVolume"),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use kubegc_core::{ObjectRef, Uid};
+use kubegc_lifecycle::object::Operation;
 use kubegc_objects::{
     classify::{Class, Resolved},
     reason::Reason,
@@ -378,7 +379,20 @@ impl fmt::Display for Told<'_> {
                 "finalizer {name} of {} is assumed to be released",
                 object.short()
             ),
+            (Why::Cleaner(reason), act) => {
+                write!(f, "the {actor} {} {}: {reason}", verb(*act), object.short())
+            }
             (Why::Intent(_), _) => write!(f, "{actor}: {act} {}", object.short()),
         }
+    }
+}
+
+/// What a cleaner does, as a person says it.
+const fn verb(act: Act) -> &'static str {
+    match act {
+        Act::Delete { .. } | Act::DeleteCollection => "deletes",
+        Act::Patch { .. } | Act::Update => "changes",
+        Act::Storage(Operation::DeleteVolume) => "deletes the storage of",
+        Act::Storage(Operation::RecycleVolume) => "empties the storage of",
     }
 }

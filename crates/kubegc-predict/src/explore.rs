@@ -131,9 +131,9 @@ impl Cluster {
         for seed in 0..bounds.seeds {
             let mut race = start.clone();
             race.run(&mut Rng::new(seed), bounds.choices_max);
-            found.note(self, &prepared, &race, Some(seed));
+            found.note(&prepared, &race, Some(seed));
         }
-        let (states, exhaustive) = exhaust(self, &prepared, &start, bounds.states_max, &mut found);
+        let (states, exhaustive) = exhaust(&prepared, &start, bounds.states_max, &mut found);
         Ok(Exploration {
             fates: found.fates.into_values().collect(),
             schedules: found.schedules,
@@ -331,13 +331,7 @@ fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
 }
 
 /// Tries every order, depth first, until the bound. Answers how many states were met and whether that was all.
-fn exhaust(
-    cluster: &Cluster,
-    prepared: &Prepared,
-    start: &Race<'_>,
-    states_max: usize,
-    found: &mut Found,
-) -> (usize, bool) {
+fn exhaust(prepared: &Prepared, start: &Race<'_>, states_max: usize, found: &mut Found) -> (usize, bool) {
     let mut met: BTreeSet<u128> = BTreeSet::new();
     let mut open = if states_max > 0 {
         vec![start.clone()]
@@ -353,7 +347,7 @@ fn exhaust(
             continue;
         }
         if choices.is_empty() {
-            found.note(cluster, prepared, &race, None);
+            found.note(prepared, &race, None);
             continue;
         }
         for &choice in choices.iter().rev() {
@@ -372,9 +366,9 @@ struct Found {
 }
 
 impl Found {
-    fn note(&mut self, cluster: &Cluster, prepared: &Prepared, race: &Race<'_>, seed: Option<u64>) {
+    fn note(&mut self, prepared: &Prepared, race: &Race<'_>, seed: Option<u64>) {
         self.schedules += 1;
-        for (position, object, fate) in forecast::fates(cluster, prepared, &race.world) {
+        for (position, object, fate) in forecast::fates(prepared, &race.world) {
             let fate = match fate {
                 // Who made it go is a matter of timing, not a fate of its own.
                 Fate::Deleted { .. } => Fate::Deleted {

@@ -113,10 +113,7 @@ impl Forecast {
 
 /// Finds out what the collector does without any intent: only objects with odd owners or a deletion under way can begin something.
 pub(crate) fn pending(cluster: &Cluster) -> Pending {
-    let facts = &cluster.edges.facts;
-    let odd = crate::cluster::ODD;
-    let seeds = (0..facts.len() as u32).filter(|&at| facts[at as usize] & odd != 0);
-    let scope = Scope::of(cluster, seeds);
+    let scope = Scope::of(cluster, pending_seeds(cluster));
     let forecast = run(cluster, &scope, &[]);
     let mut changes = BTreeMap::new();
     let mut undecided = BTreeSet::new();
@@ -139,6 +136,21 @@ pub(crate) fn pending(cluster: &Cluster) -> Pending {
     }
 }
 
+/// Where something begins without any intent: odd owners, deletions under way, and what goes with a namespace or a definition that is being deleted.
+pub(crate) fn pending_seeds(cluster: &Cluster) -> Vec<u32> {
+    let facts = &cluster.edges.facts;
+    let mut seeds = Vec::new();
+    for at in (0..facts.len() as u32).filter(|&at| facts[at as usize] & crate::cluster::ODD != 0) {
+        seeds.push(at);
+        if facts[at as usize] & crate::cluster::DELETING != 0 {
+            // As it was dumped: what is pending takes it away.
+            let object = cluster.snapshot.object(at as usize);
+            seeds.extend(object.into_iter().flat_map(|object| content(cluster, &object)));
+        }
+    }
+    seeds
+}
+
 /// Predicts what intents do, whose targets are resolved.
 pub(crate) fn predict(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
     let scope = Scope::of(cluster, seeds(cluster, targets));
@@ -146,10 +158,7 @@ pub(crate) fn predict(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> For
 }
 
 /// What else goes with a Namespace or a CustomResourceDefinition.
-fn content(cluster: &Cluster, position: u32) -> Vec<u32> {
-    let Some(object) = cluster.object(position) else {
-        return Vec::new();
-    };
+fn content(cluster: &Cluster, object: &SnapshotObject) -> Vec<u32> {
     let snapshot = &cluster.snapshot;
     match object.details.as_deref() {
         _ if *object.kind == *"Namespace" && split_api_version(&object.api_version).0.is_empty() => {
@@ -192,7 +201,6 @@ pub(crate) fn prepare(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Pre
 
 /// The fates in a world that has come to rest.
 pub(crate) fn fates<'a>(
-    cluster: &'a Cluster,
     prepared: &'a Prepared,
     world: &'a World,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
@@ -203,7 +211,7 @@ pub(crate) fn fates<'a>(
         (
             position,
             object.object_ref(),
-            fate(cluster, world, object, end.as_deref(), &makers),
+            fate(world, object, end.as_deref(), &makers),
         )
     })
 }
@@ -213,14 +221,15 @@ fn seeds(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Vec<u32> {
     for (positions, _) in targets {
         for &position in positions {
             seeds.push(position);
-            seeds.extend(content(cluster, position));
+            let object = cluster.object(position);
+            seeds.extend(object.into_iter().flat_map(|object| content(cluster, &object)));
         }
     }
     seeds
 }
 
 fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
-    let mut forecast = Forecast::empty(cluster.assumptions.clone());
+    let mut findings = Vec::new();
     let objects: BTreeMap<u32, SnapshotObject> = scope
         .members
         .keys()
@@ -232,19 +241,36 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
         &objects,
         targets,
         Unlisted::Present,
-        &mut forecast.findings,
+        &mut findings,
     );
     let others: Vec<World> = [Unlisted::Absent, Unlisted::Waiting]
         .into_iter()
         .filter(|_| !scope.unknown.is_empty())
         .map(|unlisted| simulate(cluster, scope, &objects, targets, unlisted, &mut Vec::new()))
         .collect();
-    let makers = makers(&world.plane.steps);
-    let terminating = terminating(&world.plane.steps);
     let is_target: BTreeSet<u32> = targets
         .iter()
         .flat_map(|(positions, _)| positions.iter().copied())
         .collect();
+    let mut forecast = conclude(cluster, scope, &objects, world, &others, &is_target);
+    forecast.findings.extend(findings);
+    forecast.findings.sort();
+    forecast.findings.dedup();
+    forecast
+}
+
+/// Compares how the worlds that the dump allows have ended.
+pub(crate) fn conclude(
+    cluster: &Cluster,
+    scope: &Scope,
+    objects: &BTreeMap<u32, SnapshotObject>,
+    world: World,
+    others: &[World],
+    is_target: &BTreeSet<u32>,
+) -> Forecast {
+    let mut forecast = Forecast::empty(cluster.assumptions.clone());
+    let makers = makers(&world.plane.steps);
+    let terminating = terminating(&world.plane.steps);
     let mut stances = BTreeMap::new();
     for position in scope.affected() {
         let object = &objects[&position];
@@ -262,7 +288,7 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
             is_target: is_target.contains(&position),
         };
         stances.insert(position, stance);
-        let fate = fate(cluster, &world, object, end.as_deref(), &makers);
+        let fate = fate(&world, object, end.as_deref(), &makers);
         forecast.fates.push(ObjectFate {
             object: object.object_ref(),
             fate,
@@ -335,7 +361,6 @@ fn makers(steps: &[Step]) -> BTreeMap<(&str, &str, &str), Actor> {
 }
 
 fn fate(
-    cluster: &Cluster,
     world: &World,
     object: &SnapshotObject,
     end: Option<&ObjectMeta>,
@@ -358,7 +383,7 @@ fn fate(
         };
         let mut finalizers = end.finalizers.clone();
         finalizers.extend(namespace_finalizers(world, object));
-        let in_grace = finalizers.is_empty() && !cluster.assumptions.pods_end;
+        let in_grace = finalizers.is_empty();
         return Fate::Stuck {
             finalizers,
             blocked_by,

@@ -7,6 +7,7 @@
 //! The answer is not computed by rules of its own. The real API server's semantics (`kubegc-sim`) and the real collector's decisions (`kubegc-objects`) meet here, and what they do to
 //! each other is what is predicted.
 
+mod cleanup;
 mod closure;
 mod cluster;
 mod doubt;
@@ -22,6 +23,9 @@ mod simulation;
 mod timeline;
 mod world;
 
+pub use cleanup::{
+    CleanupDetail, CleanupForecast, CleanupFrame, Collected, Instance, Undecided, cleanup_forecast,
+};
 pub use closure::Closure;
 pub use cluster::Cluster;
 pub use error::PredictError;

@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{
     ApiResource, KindId, ObjectMeta, OwnerReference, Scope as KindScope, Timestamp,
-    metadata::FINALIZER_FOREGROUND,
+    identity::split_api_version, metadata::FINALIZER_FOREGROUND,
 };
-use kubegc_sim::StoredObject;
-use kubegc_snapshot::{Details, SnapshotObject};
+use kubegc_lifecycle::object::Resource;
+use kubegc_sim::{ApiServer, StoredObject};
+use kubegc_snapshot::{Details, JsonDocuments, SnapshotObject};
 
 use crate::{
     Cluster, Intent,
@@ -73,6 +74,19 @@ pub(crate) fn build(
     objects: &BTreeMap<u32, SnapshotObject>,
     unlisted: Unlisted,
 ) -> World {
+    let server = server(cluster, scope, objects, unlisted);
+    let catalog = Arc::new(server.catalog().clone());
+    let now = latest_time(objects.values());
+    World::new(server, catalog, &cluster.assumptions, now)
+}
+
+/// The server of that world.
+pub(crate) fn server(
+    cluster: &Cluster,
+    scope: &Scope,
+    objects: &BTreeMap<u32, SnapshotObject>,
+    unlisted: Unlisted,
+) -> ApiServer {
     let mut server = cluster.empty_server.clone();
     for (position, object) in objects {
         let Some(kind) = object.kind_id else { continue };
@@ -118,17 +132,11 @@ pub(crate) fn build(
             debug_assert!(stored.is_ok(), "{stored:?}");
         }
     }
-    let catalog = Arc::new(server.catalog().clone());
-    let now = latest_time(objects.values());
-    World::new(server, catalog, &cluster.assumptions, now)
+    server
 }
 
 /// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.
-fn unlisted_kind(
-    cluster: &Cluster,
-    server: &mut kubegc_sim::ApiServer,
-    reference: &OwnerReference,
-) -> Option<KindId> {
+fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);
     }
@@ -150,15 +158,18 @@ fn unlisted_kind(
 fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
     let value = match object.details.as_deref()? {
         Details::Pod(pod) => {
-            // A pod that was read without its spec counts as running somewhere, with the usual grace.
-            let node = pod.node_name.as_deref();
-            serde_json::json!({
-                "spec": {
-                    "nodeName": node.unwrap_or_default(),
-                    "terminationGracePeriodSeconds": pod.termination_grace_period_seconds.unwrap_or(30),
-                },
-                "status": { "phase": pod.phase.as_deref().unwrap_or_default() },
-            })
+            // A pod that was read without its spec has the usual grace.
+            let mut body = JsonDocuments::body(&object.record(), Resource::Pods);
+            if let Some(spec) = body.get_mut("spec") {
+                let grace = pod.termination_grace_period_seconds.unwrap_or(30);
+                spec["terminationGracePeriodSeconds"] = grace.into();
+            }
+            serde_json::Value::Object(body)
+        }
+        Details::Lifecycle(_) => {
+            let (group, _) = split_api_version(&object.api_version);
+            let resource = Resource::of_kind(group, &object.kind)?;
+            serde_json::Value::Object(JsonDocuments::body(&object.record(), resource))
         }
         Details::Namespace(namespace) => serde_json::json!({
             "spec": { "finalizers": namespace.finalizers },
@@ -193,20 +204,14 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
 
 /// The simulation begins when the newest thing in the dump happened: dumps do not say when they were taken.
 fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
-    objects
-        .flat_map(|object| {
-            let grace = object
-                .meta
-                .deletion_grace_period_seconds
-                .unwrap_or(0)
-                .max(0)
-                .unsigned_abs();
-            let deletion = object
-                .meta
-                .deletion_timestamp
-                .map(|at| at.saturating_sub(Duration::from_secs(grace)));
-            deletion.into_iter().chain(object.meta.creation_timestamp)
-        })
-        .max()
-        .unwrap_or(Timestamp::EPOCH)
+    let newest = objects.filter_map(|object| latest_of(&object.meta)).max();
+    newest.unwrap_or(Timestamp::EPOCH)
+}
+
+/// When the newest thing happened that an object's metadata tells of.
+pub(crate) fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
+    let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
+    let deletion = meta.deletion_timestamp;
+    let deletion = deletion.map(|at| at.saturating_sub(Duration::from_secs(grace.unsigned_abs())));
+    deletion.max(meta.creation_timestamp)
 }

@@ -3,6 +3,10 @@
 use std::{fmt, time::Duration};
 
 use kubegc_core::{ObjectRef, PropagationPolicy};
+use kubegc_lifecycle::{
+    controller::{self, Mechanism},
+    object::Operation,
+};
 use kubegc_objects::reason::Reason;
 
 /// Who made a write.
@@ -21,6 +25,8 @@ pub enum Actor {
     Kubelet,
     /// Whoever holds a finalizer that is assumed to be released.
     FinalizerHolder,
+    /// One of the other cleaners.
+    Cleaner(Mechanism),
 }
 
 impl fmt::Display for Actor {
@@ -32,6 +38,7 @@ impl fmt::Display for Actor {
             Self::CustomResourceCleaner => "custom resource cleaner",
             Self::Kubelet => "kubelet",
             Self::FinalizerHolder => "finalizer's holder",
+            Self::Cleaner(mechanism) => mechanism.actor(),
         })
     }
 }
@@ -54,6 +61,8 @@ pub enum Act {
     },
     /// A write of something else, such as a namespace's phase or a finalizer.
     Update,
+    /// No write: the plugin of a volume is asked for something.
+    Storage(Operation),
 }
 
 impl fmt::Display for Act {
@@ -66,6 +75,8 @@ impl fmt::Display for Act {
             Self::DeleteCollection => f.write_str("delete all"),
             Self::Patch { .. } => f.write_str("patch"),
             Self::Update => f.write_str("update"),
+            Self::Storage(Operation::DeleteVolume) => f.write_str("delete the storage of"),
+            Self::Storage(Operation::RecycleVolume) => f.write_str("empty"),
         }
     }
 }
@@ -108,6 +119,8 @@ pub enum Why {
     GraceOver,
     /// The finalizer is assumed to be released.
     FinalizerReleased(std::sync::Arc<str>),
+    /// The reason of one of the other cleaners.
+    Cleaner(Box<controller::Reason>),
 }
 
 /// One write.

@@ -301,6 +301,22 @@ impl ObjectStore for SharedApiServer {
         })
     }
 
+    async fn replace_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let sent = serde_json::from_slice(body).map_err(|error| StoreError::Refused {
+            code: 400,
+            message: format!("the body is not JSON: {error}"),
+            retry_after: None,
+        })?;
+        self.on(address.resource, |server, kind| {
+            meta(server.update_subresource(kind, address.namespace, address.name, subresource, sent))
+        })
+    }
+
     async fn delete_collection(
         &self,
         resource: &ApiResource,

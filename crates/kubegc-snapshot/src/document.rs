@@ -9,7 +9,7 @@ use crate::{
     Finding, Problem, SnapshotError,
     completeness::Why,
     error::{Cause, ParserSaid},
-    ingest::{Ingest, Source, refuse_odd_kinds},
+    ingest::{Ingest, Source, TypeName, refuse_odd_kinds},
     item::{Item, ItemSeed, ListHead, OnlyItem},
     json, loose, sniff,
     store::TypeId,
@@ -108,6 +108,8 @@ struct Shape {
     mark: usize,
     items: u32,
     is_array: bool,
+    /// What the items are by what stands before them, where that says something.
+    head: Option<TypeName>,
 }
 
 impl Reading<'_> {
@@ -116,6 +118,7 @@ impl Reading<'_> {
             mark: self.ingest.mark(),
             items: 0,
             is_array: false,
+            head: None,
         }
     }
 
@@ -135,12 +138,16 @@ impl Reading<'_> {
             })?;
             match piece {
                 Some(json::Piece::Item { length }) => {
-                    self.json_object(window, length, source, Some(shape.items), depth)?;
+                    if shape.items == 0 && !shape.is_array {
+                        shape.head = head_of(splitter.rest());
+                    }
+                    let head = shape.head.as_ref();
+                    self.json_object(window, length, source, Some(shape.items), head, depth)?;
                     window.consume(length);
                     shape.items += 1;
                 }
                 Some(json::Piece::Whole { length }) => {
-                    self.json_object(window, length, source, None, depth)?;
+                    self.json_object(window, length, source, None, None, depth)?;
                     window.consume(length);
                 }
                 Some(json::Piece::ListEnd) => {
@@ -168,16 +175,19 @@ impl Reading<'_> {
         length: usize,
         source: &Source,
         item: Option<u32>,
+        head: Option<&TypeName>,
         depth: u8,
     ) -> Result<(), SnapshotError> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
-        let mut object = Item::default();
-        let mut parser = serde_json::Deserializer::from_str(text);
-        let parsed = ItemSeed(&mut object)
-            .deserialize(&mut parser)
-            .and_then(|()| parser.end());
+        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
+        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
+        let hint = taken.map(|(api_version, kind)| (&**api_version, &**kind));
+        let (mut object, mut parsed) = strict(text, hint);
+        if object.rests_on_hint && !object.kind_str().is_empty() {
+            (object, parsed) = strict(text, None);
+        }
         if parsed.is_ok() && !is_list_kind(&object) {
-            return self.object(&object, source, item);
+            return self.object(&object, source, item, head);
         }
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -206,7 +216,7 @@ impl Reading<'_> {
             self.ingest.take_up(aside);
             return read;
         }
-        self.value(&value, source, item)
+        self.value(&value, text, source, item)
     }
 
     fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
@@ -224,15 +234,16 @@ impl Reading<'_> {
                 Some(yaml::Piece::Item { length }) => {
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
                     match yaml::parse::<OnlyItem<'_>>(text) {
-                        Ok(OnlyItem(item)) if !is_list_kind(&item) => {
-                            self.object(&item, source, Some(shape.items))?;
+                        Ok(OnlyItem(mut item)) if !is_list_kind(&item) => {
+                            item.look_through(text);
+                            self.object(&item, source, Some(shape.items), None)?;
                         }
                         _ => {
                             let value: Vec<Value> = yaml::parse(text).map_err(|error| {
                                 yaml_error(error, source, Some(shape.items), window.line())
                             })?;
                             let only = value.first().unwrap_or(&Value::Null);
-                            self.value(only, source, Some(shape.items))?;
+                            self.value(only, text, source, Some(shape.items))?;
                         }
                     }
                     item_is_cut = window.bytes()[..length].last() != Some(&b'\n');
@@ -242,12 +253,15 @@ impl Reading<'_> {
                 Some(yaml::Piece::Whole { length }) => {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
                     match yaml::parse::<Item<'_>>(text) {
-                        Ok(item) if !is_list_kind(&item) => self.object(&item, source, None)?,
+                        Ok(mut item) if !is_list_kind(&item) => {
+                            item.look_through(text);
+                            self.object(&item, source, None, None)?;
+                        }
                         _ => {
                             let value: Value = yaml::parse(text)
                                 .map_err(|error| yaml_error(error, source, None, window.line()))?;
                             sniff::refuse_text(text, &source.place)?;
-                            self.value(&value, source, None)?;
+                            self.value(&value, text, source, None)?;
                         }
                     }
                     if window.bytes()[..length].last() != Some(&b'\n') {
@@ -286,11 +300,17 @@ impl Reading<'_> {
     }
 
     /// One object that was read strictly.
-    fn object(&mut self, object: &Item<'_>, source: &Source, item: Option<u32>) -> Result<(), SnapshotError> {
+    fn object(
+        &mut self,
+        object: &Item<'_>,
+        source: &Source,
+        item: Option<u32>,
+        head: Option<&TypeName>,
+    ) -> Result<(), SnapshotError> {
         if item.is_none() && !object.is_of_the_api() && source.hint.is_none() {
             return self.no_object(object, source);
         }
-        self.ingest.object(object, source, item)
+        self.ingest.object(object, source, item, head)
     }
 
     /// A document that does not say what it is.
@@ -321,9 +341,15 @@ impl Reading<'_> {
         })
     }
 
-    /// One object or list that was read into a tree.
-    fn value(&mut self, value: &Value, source: &Source, item: Option<u32>) -> Result<(), SnapshotError> {
-        let Some(object) = loose::item(value) else {
+    /// One object or list that was read into a tree, of this text.
+    fn value(
+        &mut self,
+        value: &Value,
+        text: &str,
+        source: &Source,
+        item: Option<u32>,
+    ) -> Result<(), SnapshotError> {
+        let Some(mut object) = loose::item(value) else {
             let found = loose::name_of(value);
             if item.is_some() {
                 self.ingest
@@ -336,7 +362,8 @@ impl Reading<'_> {
             });
         };
         if !is_list_kind(&object) {
-            return self.object(&object, source, item);
+            object.look_through(text);
+            return self.object(&object, source, item, None);
         }
         let empty = Vec::new();
         let items = match value.get("items") {
@@ -359,7 +386,7 @@ impl Reading<'_> {
                         problem: "a list in a list in a list".to_owned(),
                     });
                 }
-                Some(object) => self.ingest.object(&object, source, Some(shape.items))?,
+                Some(object) => self.ingest.object(&object, source, Some(shape.items), None)?,
                 None => {
                     let problem = format!("expected a map, found {}", loose::name_of(value));
                     self.ingest.unreadable(source, Some(shape.items), &problem);
@@ -387,7 +414,7 @@ impl Reading<'_> {
             // An object of its own with a field `items`: what stands in there are no objects of the cluster.
             self.ingest.forget_since(shape.mark);
             return match loose::item(value) {
-                Some(object) => self.ingest.object(&object, source, None),
+                Some(object) => self.ingest.object(&object, source, None, None),
                 None => Ok(()),
             };
         }
@@ -467,6 +494,32 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// What the items of a list are by what stands before them. It has no end yet, and what stands behind the items has the last word.
+fn head_of(text: &[u8]) -> Option<TypeName> {
+    let text = [text, b"}"].concat();
+    let head = loose::list_head(&serde_json::from_slice(&text).ok()?);
+    let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
+    let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
+    says_it.then(|| (head.api_version.as_str().into(), kind.into()))
+}
+
+/// Reads an object as it should be; what was read of it where that fails.
+pub(crate) fn strict<'t>(
+    text: &'t str,
+    hint: Option<(&str, &str)>,
+) -> (Item<'t>, Result<(), serde_json::Error>) {
+    let mut item = Item::default();
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let seed = ItemSeed {
+        item: &mut item,
+        text: Some(text),
+        hint,
+    };
+    let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
+    item.look_through(text);
+    (item, parsed)
 }
 
 /// Whether an object says that it is a list.

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Timestamp, Uid, identity::split_api_version};
+use kubegc_core::identity::split_api_version;
 
 use crate::{
-    Details, Finding, ObjectName, Place, Problem, SnapshotError,
+    Finding, ObjectName, Place, Problem, SnapshotError,
+    body::Body,
     completeness::{Spoils, Why},
-    details::{self, DetailFlaw},
+    details::{self, DetailFlaw, Kind},
     finding::Findings,
-    item::{Item, ListHead, Meta, Owner, Text},
-    store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, TypeId, Version},
+    item::{Item, ListHead, Meta, Text},
+    mentions::Mentions,
+    store::{NO_ITEM, Store, TYPE_PENDING, TypeId},
 };
 
 /// Where the document being read stands, and what its kind is known to be from elsewhere.
@@ -23,6 +25,9 @@ pub(crate) struct Source {
     pub(crate) hint: Option<TypeId>,
 }
 
+/// apiVersion and kind.
+pub(crate) type TypeName = (Arc<str>, Arc<str>);
+
 /// An item whose kind its list has yet to say.
 #[derive(Debug)]
 struct Pending {
@@ -31,9 +36,22 @@ struct Pending {
     item: u32,
     namespace: Arc<str>,
     name: Arc<str>,
-    flaws: Vec<(Problem, String, String)>,
-    /// What the details are if it turns out to be of one of the kinds that have any.
-    candidates: Vec<(&'static str, &'static str, Option<Details>, Vec<DetailFlaw>)>,
+    flaws: Vec<DetailFlaw>,
+    contents: Contents,
+}
+
+/// What the details of an item are, once its kind is known.
+#[derive(Debug)]
+enum Contents {
+    /// These, by number, and with these flaws, if it is of the kind that it was taken to be; else nobody knows.
+    Read {
+        api_version: Arc<str>,
+        kind: Arc<str>,
+        details: u32,
+        flaws: Vec<DetailFlaw>,
+    },
+    /// They are read from this JSON, which takes little room.
+    Unread { body: Box<str>, mentions: Mentions },
 }
 
 /// Items of an outer list, see [`Ingest::set_aside`].
@@ -59,15 +77,7 @@ pub(crate) struct Ingest {
     pub(crate) spoils: Spoils,
     pub(crate) pages: Vec<Page>,
     pending: Vec<Pending>,
-    labels: Vec<(u32, u32)>,
 }
-
-/// The kinds with details, for items that do not say theirs.
-const KINDS_WITH_DETAILS: [(&str, &str); 3] = [
-    ("v1", "Pod"),
-    ("v1", "Namespace"),
-    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
-];
 
 impl Ingest {
     pub(crate) fn new() -> Self {
@@ -77,11 +87,10 @@ impl Ingest {
             spoils: Spoils::default(),
             pages: Vec::new(),
             pending: Vec::new(),
-            labels: Vec::new(),
         }
     }
 
-    /// Takes one object in.
+    /// Takes one object in. `list`: what the head of its list makes it seem to be.
     ///
     /// # Errors
     /// It is something that is no object of a cluster at all: an API error, a table, metadata without a kind.
@@ -90,6 +99,7 @@ impl Ingest {
         item: &Item<'_>,
         source: &Source,
         position: Option<u32>,
+        list: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
         let place = || position.map_or_else(|| source.place.clone(), |at| source.place.item(at));
         let type_id = match (item.api_version_str(), item.kind_str()) {
@@ -105,7 +115,7 @@ impl Ingest {
         };
         let empty = Meta::default();
         let meta = item.meta.as_ref().unwrap_or(&empty);
-        let mut flaws: Vec<(Problem, String, String)> = item
+        let mut flaws: Vec<DetailFlaw> = item
             .flaws
             .iter()
             .map(|flaw| (Problem::BadField, flaw.field.clone(), flaw.problem.clone()))
@@ -120,7 +130,7 @@ impl Ingest {
             ));
             None
         } else {
-            let mut record = self.record(meta, Arc::clone(&name), &mut flaws);
+            let mut record = self.store.record(meta, Arc::clone(&name), &mut flaws);
             record.type_id = type_id;
             record.file = source.file;
             record.document = source.place.document;
@@ -130,36 +140,25 @@ impl Ingest {
             Some(self.store.records.len() - 1)
         };
         if type_id == TYPE_PENDING {
-            let candidates = self.candidates(item);
+            let contents = self.contents(item, list.filter(|_| item.rests_on_hint));
             self.pending.push(Pending {
                 record,
                 item: position.unwrap_or(NO_ITEM),
                 namespace: text(&meta.namespace),
                 name,
                 flaws,
-                candidates,
+                contents,
             });
             return Ok(());
         }
-        if let Some(record) = record {
-            let mut missing = Vec::new();
+        // Metadata alone says nothing of the rest, not even that it is not there.
+        if let Some(record) = record
+            && item.kind_str() != "PartialObjectMetadata"
+        {
             let (api_version, kind) = self.store.type_texts(type_id);
-            let (api_version, kind) = (Arc::clone(api_version), Arc::clone(kind));
-            let of_metadata_only = item.kind_str() == "PartialObjectMetadata";
-            if !of_metadata_only && crate::item::has_details(&kind) {
-                let texts = &mut self.store.texts;
-                let found = details::read(
-                    &api_version,
-                    &kind,
-                    item.spec.as_ref(),
-                    item.status.as_ref(),
-                    texts,
-                    &mut missing,
-                );
-                self.set_details(record, found);
-            }
-            take_missing(&mut flaws, &missing);
-            self.store.records[record].flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
+            let kind = Kind::of(api_version, kind);
+            let details = self.details(kind, &item.body, item.mentions, &mut flaws);
+            self.set_details(record, details, &flaws);
         }
         if !flaws.is_empty() {
             self.report(type_id, &text(&meta.namespace), &name, flaws, &place());
@@ -178,7 +177,10 @@ impl Ingest {
                 namespace: "".into(),
                 name: "".into(),
                 flaws,
-                candidates: Vec::new(),
+                contents: Contents::Unread {
+                    body: "{}".into(),
+                    mentions: Mentions::ANY,
+                },
             });
         } else {
             let place = position.map_or_else(|| source.place.clone(), |at| source.place.item(at));
@@ -205,21 +207,9 @@ impl Ingest {
                 continue;
             };
             if let Some(record) = entry.record {
-                let (api_version, kind) = self.store.type_texts(type_id);
-                let group = split_api_version(api_version).0;
-                let fits = |version: &str, of: &str| split_api_version(version).0 == group && of == &**kind;
-                if let Some(at) = entry
-                    .candidates
-                    .iter()
-                    .position(|(version, of, ..)| fits(version, of))
-                {
-                    let (_, _, found, missing) = entry.candidates.swap_remove(at);
-                    take_missing(&mut entry.flaws, &missing);
-                    self.set_details(record, found);
-                }
                 self.store.records[record].type_id = type_id;
-                self.store.records[record].flawed |=
-                    entry.flaws.iter().any(|(problem, ..)| flaws_object(*problem));
+                let details = self.settle_contents(entry.contents, type_id, &mut entry.flaws);
+                self.set_details(record, details, &entry.flaws);
             }
             if !entry.flaws.is_empty() {
                 self.report(type_id, &entry.namespace, &entry.name, entry.flaws, &place);
@@ -270,157 +260,67 @@ impl Ingest {
         }
     }
 
-    fn set_details(&mut self, record: usize, details: Option<Details>) {
-        if let Some(details) = details {
-            self.store.records[record].details = self.store.details_number(details);
-        }
-    }
-
-    fn candidates(
+    /// The number of the details of a kind; 0 where it has none.
+    fn details(
         &mut self,
-        item: &Item<'_>,
-    ) -> Vec<(&'static str, &'static str, Option<Details>, Vec<DetailFlaw>)> {
-        let mut candidates = Vec::new();
-        for (api_version, kind) in KINDS_WITH_DETAILS {
-            let mut flaws = Vec::new();
-            let texts = &mut self.store.texts;
-            let found = details::read(
-                api_version,
-                kind,
-                item.spec.as_ref(),
-                item.status.as_ref(),
-                texts,
-                &mut flaws,
-            );
-            candidates.push((api_version, kind, found, flaws));
-        }
-        candidates
+        kind: Option<Kind>,
+        body: &Body<'_>,
+        mentions: Option<Mentions>,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> u32 {
+        let mentions = mentions.unwrap_or(Mentions::ANY);
+        let found = kind.and_then(|kind| details::read(kind, body, mentions, &mut self.store.texts, flaws));
+        found.map_or(0, |details| self.store.details_number(details))
     }
 
-    /// The record of an object's metadata, and what is wrong with that.
-    fn record(
-        &mut self,
-        meta: &Meta<'_>,
-        name: Arc<str>,
-        flaws: &mut Vec<(Problem, String, String)>,
-    ) -> Record {
-        let uid = Uid::new(meta.uid.as_ref().map_or("", Text::as_str));
-        if uid.is_empty() {
-            flaws.push((Problem::NoUid, "metadata.uid".to_owned(), "not there".to_owned()));
-        }
-        let mut date = |text: &Option<Text<'_>>, field: &str| {
-            let text = text.as_ref()?.as_str();
-            Timestamp::parse(text)
-                .map_err(|_| {
-                    flaws.push((
-                        Problem::BadField,
-                        format!("metadata.{field}"),
-                        format!("{text:?} is no date"),
-                    ))
-                })
-                .ok()
-        };
-        let created = date(&meta.creation_timestamp, "creationTimestamp");
-        let extra = Extra {
-            deletion_timestamp: date(&meta.deletion_timestamp, "deletionTimestamp"),
-            deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
-            finalizers: self.finalizers(meta.finalizers.as_deref().unwrap_or_default()),
-        };
-        let extra = if extra == Extra::default() {
-            0
-        } else {
-            self.store.extras.push(extra);
-            self.store.extras.len() as u32 - 1
-        };
-        let owners_start = self.store.owners.len() as u32;
-        for (index, owner) in meta.owner_references.iter().flatten().enumerate() {
-            let owner = self.owner(owner, index, flaws);
-            self.store.owners.push(owner);
-        }
-        let version = meta.resource_version.as_ref().map_or("", Text::as_str);
-        Record {
-            name,
-            uid,
-            version: self.version(version),
-            generation: meta.generation.unwrap_or(0),
-            created: created.map_or(NO_TIME, Timestamp::as_nanos),
-            type_id: TYPE_PENDING,
-            namespace: self
-                .store
-                .texts
-                .number(meta.namespace.as_ref().map_or("", Text::as_str)),
-            labels: self.labels(meta),
-            owners_start,
-            owners_count: self.store.owners.len() as u32 - owners_start,
-            extra,
-            file: 0,
-            document: 0,
-            item: NO_ITEM,
-            details: 0,
-            flawed: false,
-        }
+    fn set_details(&mut self, record: usize, details: u32, flaws: &[DetailFlaw]) {
+        let record = &mut self.store.records[record];
+        record.details = details;
+        record.flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
     }
 
-    fn finalizers(&mut self, names: &[Text<'_>]) -> u32 {
-        let numbers: Vec<u32> = names
-            .iter()
-            .map(|name| self.store.texts.number(name.as_str()))
-            .collect();
-        self.store.finalizer_lists.number(&numbers)
-    }
-
-    fn labels(&mut self, meta: &Meta<'_>) -> u32 {
-        self.labels.clear();
-        for (key, value) in meta.labels.iter().flat_map(|pairs| &pairs.0) {
-            let texts = &mut self.store.texts;
-            self.labels
-                .push((texts.number(key.as_str()), texts.number(value.as_str())));
-        }
-        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as in Go.
-        self.labels.reverse();
-        self.labels.sort_by_key(|&(key, _)| key);
-        self.labels.dedup_by_key(|&mut (key, _)| key);
-        self.store.label_sets.number(&self.labels)
-    }
-
-    fn owner(
-        &mut self,
-        owner: &Owner<'_>,
-        index: usize,
-        flaws: &mut Vec<(Problem, String, String)>,
-    ) -> OwnerRecord {
-        let fields = [
-            ("apiVersion", &owner.api_version),
-            ("kind", &owner.kind),
-            ("name", &owner.name),
-            ("uid", &owner.uid),
-        ];
-        for (field, text) in fields {
-            if text.as_ref().is_none_or(|text| text.as_str().is_empty()) {
-                let field = format!("metadata.ownerReferences[{index}].{field}");
-                flaws.push((Problem::IncompleteOwner, field, "not there".to_owned()));
+    /// Keeps what is to be known of an item until its kind is.
+    fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>) -> Contents {
+        match list {
+            Some((api_version, kind)) => {
+                let mut flaws = Vec::new();
+                let of = Kind::of(api_version, kind);
+                let details = self.details(of, &item.body, item.mentions, &mut flaws);
+                Contents::Read {
+                    api_version: Arc::clone(api_version),
+                    kind: Arc::clone(kind),
+                    details,
+                    flaws,
+                }
             }
-        }
-        let [api_version, kind, name, uid] = fields.map(|(_, text)| text.as_ref().map_or("", Text::as_str));
-        let texts = &mut self.store.texts;
-        OwnerRecord {
-            uid: Uid::new(uid),
-            api_version: texts.number(api_version),
-            kind: texts.number(kind),
-            name: texts.number(name),
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
+            None => Contents::Unread {
+                // Texts and numbers can always be written.
+                body: serde_json::to_string(&item.body).unwrap_or_default().into(),
+                mentions: item.mentions.unwrap_or(Mentions::ANY),
+            },
         }
     }
 
-    fn version(&mut self, text: &str) -> Version {
-        if text.is_empty() {
-            return Version::None;
-        }
-        // Only the form that the number prints back as, so that the text survives.
-        match text.parse::<u64>() {
-            Ok(number) if !text.starts_with(['+', '0']) || text == "0" => Version::Number(number),
-            _ => Version::Text(self.store.texts.number(text)),
+    /// The details of an item whose kind has turned out.
+    fn settle_contents(&mut self, contents: Contents, type_id: TypeId, flaws: &mut Vec<DetailFlaw>) -> u32 {
+        let (api_version, kind) = self.store.type_texts(type_id);
+        match contents {
+            Contents::Read {
+                api_version: taken_version,
+                kind: taken_kind,
+                details,
+                flaws: found,
+            } => {
+                let is_it = (&taken_version, &taken_kind) == (api_version, kind);
+                flaws.extend(found.into_iter().filter(|_| is_it));
+                if is_it { details } else { 0 }
+            }
+            Contents::Unread { body, mentions } => {
+                let kind = Kind::of(api_version, kind);
+                // What was written here is read here.
+                let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
+                self.details(kind, &body, Some(mentions), flaws)
+            }
         }
     }
 
@@ -430,7 +330,7 @@ impl Ingest {
         type_id: TypeId,
         namespace: &str,
         name: &str,
-        flaws: Vec<(Problem, String, String)>,
+        flaws: Vec<DetailFlaw>,
         place: &Place,
     ) {
         let (api_version, kind): (Arc<str>, Arc<str>) = if type_id == TYPE_PENDING {
@@ -472,15 +372,6 @@ fn flaws_object(problem: Problem) -> bool {
         problem,
         Problem::BadField | Problem::MissingField | Problem::IncompleteOwner | Problem::NoUid
     )
-}
-
-fn take_missing(flaws: &mut Vec<(Problem, String, String)>, missing: &[DetailFlaw]) {
-    for &(problem, field, detail) in missing {
-        // A field of the wrong type was read as absent, and is named already.
-        if !flaws.iter().any(|(_, known, _)| known == field) {
-            flaws.push((problem, field.to_owned(), detail.to_owned()));
-        }
-    }
 }
 
 fn metadata_only(place: Place) -> SnapshotError {

@@ -1,16 +1,22 @@
 //! One object as it stands in a document: what the fast path takes out of it, borrowed from the text.
 //!
-//! The types are strict: any field of an unexpected type makes the whole object fail here, and [`crate::loose`] then reads
-//! it again from a tree, field by field, to say what is wrong. Well-formed dumps never get there.
+//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and [`crate::loose`] then reads
+//! it again from a tree, field by field, to say what is wrong. Well-formed dumps never get there. All else is read by [`crate::soft`] on both paths.
 
 use std::{borrow::Cow, fmt};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::ObjectName;
+use crate::{
+    ObjectName,
+    body::{Annotations, AnySpec, Body, BodyMeta, PlainPodSpec, PlainPodStatus, PodSpec, Status},
+    details::{self, Part},
+    mentions::Mentions,
+    soft::Soft,
+};
 
 /// A text, borrowed where it stands verbatim in the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +53,12 @@ impl<'de> Visitor<'de> for TextVisitor {
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
@@ -102,6 +114,8 @@ pub(crate) struct Meta<'a> {
     pub(crate) owner_references: Option<Vec<Owner<'a>>>,
     #[serde(borrow)]
     pub(crate) labels: Option<Pairs<'a>>,
+    #[serde(borrow)]
+    pub(crate) annotations: Soft<Annotations<'a>>,
 }
 
 /// One owner reference.
@@ -120,71 +134,6 @@ pub(crate) struct Owner<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// What is read of `spec`: the fields of all kinds that have [`crate::Details`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Spec<'a> {
-    #[serde(borrow)]
-    pub(crate) node_name: Option<Text<'a>>,
-    pub(crate) termination_grace_period_seconds: Option<i64>,
-    #[serde(borrow)]
-    pub(crate) finalizers: Option<Vec<Text<'a>>>,
-    #[serde(borrow)]
-    pub(crate) group: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) scope: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) names: Option<Names<'a>>,
-    #[serde(borrow)]
-    pub(crate) version: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) versions: Option<Vec<Version<'a>>>,
-}
-
-/// `spec.names` of a definition.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Names<'a> {
-    #[serde(borrow)]
-    pub(crate) plural: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) short_names: Option<Vec<Text<'a>>>,
-}
-
-/// One of `spec.versions` of a definition.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Version<'a> {
-    #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
-    pub(crate) served: Option<bool>,
-    pub(crate) storage: Option<bool>,
-}
-
-/// What is read of `status`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Status<'a> {
-    #[serde(borrow)]
-    pub(crate) phase: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) stored_versions: Option<Vec<Text<'a>>>,
-    #[serde(borrow)]
-    pub(crate) conditions: Option<Vec<Condition<'a>>>,
-}
-
-/// One condition.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Condition<'a> {
-    #[serde(borrow, rename = "type")]
-    pub(crate) kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) status: Option<Text<'a>>,
-}
-
 /// One field that could not be taken as it stands.
 #[derive(Debug)]
 pub(crate) struct Flaw {
@@ -200,8 +149,11 @@ pub(crate) struct Item<'a> {
     pub(crate) api_version: Option<Text<'a>>,
     pub(crate) kind: Option<Text<'a>>,
     pub(crate) meta: Option<Meta<'a>>,
-    pub(crate) spec: Option<Spec<'a>>,
-    pub(crate) status: Option<Status<'a>>,
+    pub(crate) body: Body<'a>,
+    /// What the text mentions, where somebody has looked.
+    pub(crate) mentions: Option<Mentions>,
+    /// Whether a part of the body was read or passed over for what the object was only taken to be.
+    pub(crate) rests_on_hint: bool,
     /// Whether there is a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
     /// What the loose reading found; empty on the fast path.
@@ -231,18 +183,60 @@ impl Item<'_> {
         (!name.name.is_empty()).then(|| name.to_string().into())
     }
 
+    /// Whether a part of the body is read, as far as the kind is known by now.
+    fn may_have(&mut self, part: Part, hint: Option<(&str, &str)>) -> bool {
+        let (api_version, kind) = match (self.api_version_str(), self.kind_str(), hint) {
+            ("", "", Some(hint)) => hint,
+            (api_version, kind, _) => return details::may_read(api_version, kind, part),
+        };
+        self.rests_on_hint = true;
+        details::may_read(api_version, kind, part)
+    }
+
+    fn is_pod(&self, hint: Option<(&str, &str)>) -> bool {
+        match (self.kind_str(), hint) {
+            ("", Some((_, kind))) => kind == "Pod",
+            (kind, _) => kind == "Pod",
+        }
+    }
+
+    fn mentions_in(&mut self, text: Option<&str>) -> Mentions {
+        match (self.mentions, text) {
+            (Some(mentions), _) => mentions,
+            (None, Some(text)) => *self.mentions.insert(Mentions::of(text)),
+            (None, None) => Mentions::ANY,
+        }
+    }
+
+    /// Notes what the text of the object mentions, where that may matter.
+    pub(crate) fn look_through(&mut self, text: &str) {
+        let may_be_pod = match self.kind_str() {
+            "" => !self.rests_on_hint,
+            kind => kind == "Pod",
+        };
+        if self.mentions.is_none() && may_be_pod {
+            self.mentions = Some(Mentions::of(text));
+        }
+    }
+
+    /// Makes the annotations a part of the body.
+    pub(crate) fn take_annotations(&mut self) {
+        if let Some(meta) = &mut self.meta
+            && !meta.annotations.is_absent()
+        {
+            self.body.metadata = Soft::Is(BodyMeta {
+                annotations: std::mem::take(&mut meta.annotations),
+            });
+        }
+    }
+
     /// Whether the object says what it is.
     pub(crate) fn is_of_the_api(&self) -> bool {
         !self.kind_str().is_empty() && !self.api_version_str().is_empty()
     }
 }
 
-/// Whether `spec` and `status` of this kind hold facts that are kept. Unknown kinds may.
-pub(crate) fn has_details(kind: &str) -> bool {
-    matches!(kind, "" | "Pod" | "Namespace" | "CustomResourceDefinition")
-}
-
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
 enum Field {
     ApiVersion,
@@ -250,13 +244,38 @@ enum Field {
     Metadata,
     Spec,
     Status,
+    Type,
+    Data,
+    StringData,
+    Secrets,
     Items,
     #[serde(other)]
     Other,
 }
 
+impl Field {
+    /// The part of the body that the field is.
+    fn part(self) -> Option<Part> {
+        match self {
+            Self::Spec => Some(Part::Spec),
+            Self::Status => Some(Part::Status),
+            Self::Type => Some(Part::Type),
+            Self::Data => Some(Part::Data),
+            Self::StringData => Some(Part::StringData),
+            Self::Secrets => Some(Part::Secrets),
+            Self::ApiVersion | Self::Kind | Self::Metadata | Self::Items | Self::Other => None,
+        }
+    }
+}
+
 /// Reads an object into an item that keeps what was read where the text breaks off, so that the error can name it.
-pub(crate) struct ItemSeed<'s, 'a>(pub(crate) &'s mut Item<'a>);
+pub(crate) struct ItemSeed<'s, 'a> {
+    pub(crate) item: &'s mut Item<'a>,
+    /// The text, where it is at hand: what it does not mention is passed over.
+    pub(crate) text: Option<&'s str>,
+    /// What the object is taken to be as long as it does not say it: apiVersion and kind.
+    pub(crate) hint: Option<(&'s str, &'s str)>,
+}
 
 impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
     type Value = ();
@@ -266,23 +285,39 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let item = self.0;
-        while let Some(field) = map.next_key()? {
-            match field {
-                Field::ApiVersion => item.api_version = map.next_value()?,
-                Field::Kind => item.kind = map.next_value()?,
-                Field::Metadata => item.meta = map.next_value()?,
-                Field::Spec if has_details(item.kind_str()) => item.spec = map.next_value()?,
-                Field::Status if has_details(item.kind_str()) => item.status = map.next_value()?,
-                Field::Items => {
-                    item.has_items = true;
-                    map.next_value::<IgnoredAny>()?;
+        let Self { item, text, hint } = self;
+        while let Some(field) = map.next_key::<Field>()? {
+            let part = field.part().filter(|&part| item.may_have(part, hint));
+            match (field, part) {
+                (Field::ApiVersion, _) => item.api_version = map.next_value()?,
+                (Field::Kind, _) => item.kind = map.next_value()?,
+                (Field::Metadata, _) => item.meta = map.next_value()?,
+                (_, Some(Part::Spec)) if item.is_pod(hint) => {
+                    let mentions = item.mentions_in(text);
+                    let spec: Soft<PodSpec<'_>> = if mentions.secrets {
+                        map.next_value()?
+                    } else {
+                        map.next_value::<Soft<PlainPodSpec<'_>>>()?.map(PodSpec::from)
+                    };
+                    item.body.spec = spec.map(AnySpec::Pod);
                 }
-                Field::Spec | Field::Status | Field::Other => {
+                (_, Some(Part::Spec)) => item.body.spec = map.next_value()?,
+                (_, Some(Part::Status)) if item.is_pod(hint) && !item.mentions_in(text).disruption => {
+                    let status: Soft<PlainPodStatus<'_>> = map.next_value()?;
+                    item.body.status = status.map(Status::from);
+                }
+                (_, Some(Part::Status)) => item.body.status = map.next_value()?,
+                (_, Some(Part::Type)) => item.body.object_type = map.next_value()?,
+                (_, Some(Part::Data)) => item.body.data = map.next_value()?,
+                (_, Some(Part::StringData)) => item.body.string_data = map.next_value()?,
+                (_, Some(Part::Secrets)) => item.body.secrets = map.next_value()?,
+                (_, None) => {
+                    item.has_items |= matches!(field, Field::Items);
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
+        item.take_annotations();
         Ok(())
     }
 }
@@ -298,7 +333,12 @@ impl<'de> DeserializeSeed<'de> for ItemSeed<'_, 'de> {
 impl<'de> Deserialize<'de> for Item<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut item = Self::default();
-        ItemSeed(&mut item).deserialize(deserializer)?;
+        let seed = ItemSeed {
+            item: &mut item,
+            text: None,
+            hint: None,
+        };
+        seed.deserialize(deserializer)?;
         Ok(item)
     }
 }

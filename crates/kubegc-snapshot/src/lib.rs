@@ -10,6 +10,9 @@
 //! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
 //!
+//! Of each object the metadata is kept and, where a lifecycle mechanism looks at its kind, what that reads ([`SnapshotObject::record`]). [`JsonDocuments`]
+//! reads the same out of single objects, and makes the patches that change them.
+//!
 //! Archives, Velero backups, Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
 //! # Guarantees
@@ -24,11 +27,14 @@
 //! A YAML text that is cut off exactly between two documents or after a complete mapping of a single object is still YAML, and
 //! nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list without kind is refused.
 
+mod body;
 mod completeness;
 mod declaration;
 mod details;
 mod discovery;
 mod document;
+mod documents;
+mod encoding;
 mod error;
 mod finding;
 mod ingest;
@@ -38,18 +44,23 @@ mod kinds;
 mod layout;
 mod live;
 mod loose;
+mod mentions;
+mod metadata;
 pub mod node;
 mod reader;
 mod settle;
 mod snapshot;
 mod sniff;
+mod soft;
 mod store;
 mod texts;
 mod window;
+mod x509;
 mod yaml;
 
 pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
 pub use details::{CrdDetails, CrdVersion, Details, NamespaceDetails, PodDetails};
+pub use documents::JsonDocuments;
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
 pub use live::Live;

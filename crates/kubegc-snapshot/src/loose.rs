@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::item::{
-    Condition, Flaw, Item, ListHead, Meta, Names, Owner, Pairs, Spec, Status, Text, Version, has_details,
+use crate::{
+    item::{Flaw, Item, ListHead, Meta, Owner, Pairs, Text},
+    soft::{Expected, Shape, Soft},
 };
 
 /// Reads an object; `None` where the value is no object at all.
-pub(crate) fn item(value: &Value) -> Option<Item<'static>> {
+pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
     let object = value.as_object()?;
     let mut flaws = Flaws::default();
     let mut item = Item {
@@ -19,12 +21,25 @@ pub(crate) fn item(value: &Value) -> Option<Item<'static>> {
         ..Item::default()
     };
     item.meta = flaws.map(object, "", "metadata").map(|map| flaws.meta(map));
-    if has_details(item.kind_str()) {
-        item.spec = flaws.map(object, "", "spec").map(|map| flaws.spec(map));
-        item.status = flaws.map(object, "", "status").map(|map| flaws.status(map));
-    }
+    let body = &mut item.body;
+    body.spec = soft(object, "spec");
+    body.status = soft(object, "status");
+    body.object_type = soft(object, "type");
+    body.data = soft(object, "data");
+    body.string_data = soft(object, "stringData");
+    body.secrets = soft(object, "secrets");
+    item.take_annotations();
     item.flaws = flaws.0;
     Some(item)
+}
+
+/// Reads a field as the fast path does.
+fn soft<'v, T: Expected<'v>>(map: &'v Map<String, Value>, name: &str) -> Soft<T> {
+    let Some(value) = map.get(name) else {
+        return Soft::Absent;
+    };
+    // A tree has each key once, and no other reason for the reading to fail.
+    Soft::deserialize(value).unwrap_or(Soft::Wrong(Shape::of(value)))
 }
 
 /// Reads what a list says beside its items.
@@ -60,14 +75,14 @@ impl Flaws {
         map.get(name).filter(|value| !value.is_null())
     }
 
-    fn text(&mut self, map: &Map<String, Value>, path: &str, name: &str) -> Option<Text<'static>> {
+    fn text<'v>(&mut self, map: &'v Map<String, Value>, path: &str, name: &str) -> Option<Text<'v>> {
         let value = Self::field(map, name)?;
         self.as_text(value, || join(path, name))
     }
 
-    fn as_text(&mut self, value: &Value, path: impl FnOnce() -> String) -> Option<Text<'static>> {
+    fn as_text<'v>(&mut self, value: &'v Value, path: impl FnOnce() -> String) -> Option<Text<'v>> {
         match value {
-            Value::String(text) => Some(Text(Cow::Owned(text.clone()))),
+            Value::String(text) => Some(Text(Cow::Borrowed(text))),
             other => self.wrong(path(), "a string", other),
         }
     }
@@ -109,9 +124,9 @@ impl Flaws {
         }
     }
 
-    fn texts(&mut self, map: &Map<String, Value>, path: &str, name: &str) -> Option<Vec<Text<'static>>> {
+    fn texts<'v>(&mut self, map: &'v Map<String, Value>, path: &str, name: &str) -> Option<Vec<Text<'v>>> {
         let list = self.list(map, path, name)?;
-        let read = |(index, value): (usize, &Value)| self.as_text(value, || at(path, name, index));
+        let read = |(index, value): (usize, &'v Value)| self.as_text(value, || at(path, name, index));
         Some(list.iter().enumerate().filter_map(read).collect())
     }
 
@@ -133,10 +148,10 @@ impl Flaws {
         Some(list.iter().enumerate().filter_map(read).collect())
     }
 
-    fn meta(&mut self, map: &Map<String, Value>) -> Meta<'static> {
+    fn meta<'v>(&mut self, map: &'v Map<String, Value>) -> Meta<'v> {
         let path = "metadata";
         let owners = self.maps(map, path, "ownerReferences").map(|owners| {
-            let read = |(path, owner): (String, &Map<String, Value>)| Owner {
+            let read = |(path, owner): (String, &'v Map<String, Value>)| Owner {
                 api_version: self.text(owner, &path, "apiVersion"),
                 kind: self.text(owner, &path, "kind"),
                 name: self.text(owner, &path, "name"),
@@ -147,8 +162,8 @@ impl Flaws {
             owners.into_iter().map(read).collect()
         });
         let labels = self.map(map, path, "labels").map(|labels| {
-            let read = |(key, value): (&String, &Value)| {
-                let key_text = Text(Cow::Owned(key.clone()));
+            let read = |(key, value): (&'v String, &'v Value)| {
+                let key_text = Text(Cow::Borrowed(key.as_str()));
                 let value = if value.is_null() {
                     Some(Text::default())
                 } else {
@@ -170,49 +185,7 @@ impl Flaws {
             finalizers: self.texts(map, path, "finalizers"),
             owner_references: owners,
             labels,
-        }
-    }
-
-    fn spec(&mut self, map: &Map<String, Value>) -> Spec<'static> {
-        let path = "spec";
-        let names = self.map(map, path, "names").map(|names| Names {
-            plural: self.text(names, "spec.names", "plural"),
-            kind: self.text(names, "spec.names", "kind"),
-            short_names: self.texts(names, "spec.names", "shortNames"),
-        });
-        let versions = self.maps(map, path, "versions").map(|versions| {
-            let read = |(path, version): (String, &Map<String, Value>)| Version {
-                name: self.text(version, &path, "name"),
-                served: self.flag(version, &path, "served"),
-                storage: self.flag(version, &path, "storage"),
-            };
-            versions.into_iter().map(read).collect()
-        });
-        Spec {
-            node_name: self.text(map, path, "nodeName"),
-            termination_grace_period_seconds: self.number(map, path, "terminationGracePeriodSeconds"),
-            finalizers: self.texts(map, path, "finalizers"),
-            group: self.text(map, path, "group"),
-            scope: self.text(map, path, "scope"),
-            names,
-            version: self.text(map, path, "version"),
-            versions,
-        }
-    }
-
-    fn status(&mut self, map: &Map<String, Value>) -> Status<'static> {
-        let path = "status";
-        let conditions = self.maps(map, path, "conditions").map(|conditions| {
-            let read = |(path, condition): (String, &Map<String, Value>)| Condition {
-                kind: self.text(condition, &path, "type"),
-                status: self.text(condition, &path, "status"),
-            };
-            conditions.into_iter().map(read).collect()
-        });
-        Status {
-            phase: self.text(map, path, "phase"),
-            stored_versions: self.texts(map, path, "storedVersions"),
-            conditions,
+            annotations: soft(map, "annotations"),
         }
     }
 }
@@ -231,12 +204,5 @@ fn at(path: &str, name: &str, index: usize) -> String {
 
 /// What a value is, in words.
 pub(crate) fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a map",
-    }
+    Shape::of(value).name()
 }

@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version};
+use kubegc_lifecycle::fields::{self, Fields};
 
 use crate::{
     Completeness, Details, Finding, Place, Problem,
@@ -41,6 +42,19 @@ impl SnapshotObject {
             uid: self.meta.uid.clone(),
         }
     }
+
+    /// What the lifecycle mechanisms read of it. Of kinds that none of them looks at, and of lists of metadata, the fields are unread.
+    #[must_use]
+    pub fn record(&self) -> fields::Record {
+        fields::Record {
+            meta: self.meta.clone(),
+            fields: fields_of(self.details.as_deref()),
+        }
+    }
+}
+
+fn fields_of(details: Option<&Details>) -> Fields {
+    details.map_or(Fields::Unread, Details::fields)
 }
 
 /// The objects of a cluster as far as they were dumped.
@@ -142,6 +156,12 @@ impl Snapshot {
         })
     }
 
+    /// What the lifecycle mechanisms read of the object at this position: the same as [`SnapshotObject::record`], and nothing else is built.
+    #[must_use]
+    pub fn record_at(&self, position: usize) -> Option<fields::Record> {
+        self.view(position).map(|view| view.record())
+    }
+
     fn compare_kind(&self, record: &Record, group: &str, kind: &str) -> Ordering {
         let (api_version, its_kind) = self.store.type_texts(record.type_id);
         let its_group = split_api_version(api_version).0;
@@ -210,6 +230,16 @@ impl<'a> ObjectView<'a> {
     #[must_use]
     pub const fn is_flawed(&self) -> bool {
         self.record.flawed
+    }
+
+    /// What the lifecycle mechanisms read of it, as [`SnapshotObject::record`] has it.
+    #[must_use]
+    pub fn record(&self) -> fields::Record {
+        let store = &self.snapshot.store;
+        fields::Record {
+            meta: store.meta(self.record),
+            fields: fields_of(store.details_of(self.record).map(|details| &**details)),
+        }
     }
 
     /// Whether it is being deleted.

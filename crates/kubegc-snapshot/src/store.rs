@@ -90,6 +90,8 @@ pub(crate) struct Store {
     details: Vec<Arc<Details>>,
     details_numbers: HashTable<u32>,
     pub(crate) files: Vec<Arc<str>>,
+    /// Room to work in.
+    pub(crate) labels_scratch: Vec<(TextId, TextId)>,
 }
 
 impl Store {
@@ -106,6 +108,7 @@ impl Store {
             details: Vec::new(),
             details_numbers: HashTable::new(),
             files: Vec::new(),
+            labels_scratch: Vec::new(),
         }
     }
 
@@ -209,6 +212,17 @@ impl Store {
             FixedState::default().hash_one(&*known[id as usize - 1])
         });
         id
+    }
+
+    /// Forgets all objects. What they share stays until it is many: then it is forgotten, too.
+    pub(crate) fn forget_objects(&mut self, shared_max: usize) {
+        let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
+        if shared > shared_max {
+            *self = Self::new();
+        }
+        self.records.clear();
+        self.owners.clear();
+        self.extras.truncate(1);
     }
 
     /// Frees what only the taking of new objects needs.

@@ -42,6 +42,11 @@ impl Texts {
         &self.texts[id as usize]
     }
 
+    /// How many texts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len()
+    }
+
     /// Frees what only the taking of new texts needs.
     pub(crate) fn seal(&mut self) {
         self.numbers = HashTable::new();
@@ -89,6 +94,11 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
     /// The sequence with this number.
     pub(crate) fn sequence(&self, id: u32) -> &[T] {
         slice(&self.items, &self.ends, id)
+    }
+
+    /// How many sequences there are, the empty one included.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
     }
 
     /// Frees what only the taking of new sequences needs.

@@ -4,6 +4,7 @@
 //! - [`driving_the_collector`]: the contract between a [`Collector`](crate::objects::Collector) and whoever performs its calls.
 //! - [`predicting`]: from a dump to a forecast, and what a forecast does not say.
 //! - [`collecting_on_a_node`]: from what a container runtime lists to what goes, and how to do it.
+//! - [`cleaning_up`]: jobs, pods, volumes, nodes, tokens: what goes by itself, when, and how to run that.
 //! - [`clusters`]: a simulated cluster in a test, a live one beside it.
 //! - [`versions`]: how behaviour follows a Kubernetes version.
 
@@ -191,6 +192,154 @@ pub mod collecting_on_a_node {
     //!
     //! What a node does next, when its disk is full, and what another policy would have done is asked of
     //! [`predict::node_forecast`](crate::predict::node_forecast) and [`predict::what_if`](crate::predict::what_if()).
+}
+
+pub mod cleaning_up {
+    //! What a cluster cleans up by itself for other reasons than owners: foreseen, planned, and done.
+    //!
+    //! Pods that have ended or lost their node, finished jobs, certificate requests, released volumes, nodes that the cloud no longer has, tokens: each is
+    //! looked after by a controller of its own, at its own times. [`lifecycle`](crate::lifecycle) has a planner for each;
+    //! [`Mechanism`](crate::lifecycle::controller::Mechanism) names them.
+    //!
+    //! # What will go, and when
+    //!
+    //! [`cleanup_forecast`](crate::predict::cleanup_forecast) lets all of them work on a dump, together with the collector, the namespace controller and the kubelets, from one
+    //! instant at which something is due to the next:
+    //!
+    //! ```
+    //! use std::time::Duration;
+    //! use kubegc::core::{KubernetesVersion, Timestamp};
+    //! use kubegc::predict::{Assumptions, CleanupDetail, CleanupFrame, Cluster, cleanup_forecast};
+    //! use kubegc::snapshot::Reader;
+    //!
+    //! let dump = r#"
+    //! apiVersion: batch/v1
+    //! kind: Job
+    //! metadata: {namespace: shop, name: report, uid: u1, resourceVersion: "7"}
+    //! spec: {ttlSecondsAfterFinished: 3600}
+    //! status: {conditions: [{type: Complete, status: "True", lastTransitionTime: "2026-03-01T11:30:00Z"}]}
+    //! ---
+    //! apiVersion: v1
+    //! kind: Pod
+    //! metadata:
+    //!   {namespace: shop, name: report-x7k2p, uid: u2, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: report, uid: u1, controller: true}]}
+    //! spec: {nodeName: node-a1, containers: []}
+    //! status: {phase: Succeeded}
+    //! ---
+    //! apiVersion: v1
+    //! kind: Node
+    //! metadata: {name: node-a1, uid: u3}
+    //! spec: {providerID: cloud://1}
+    //! status: {conditions: [{type: Ready, status: "True"}]}
+    //! "#;
+    //! let version: KubernetesVersion = "1.32".parse()?;
+    //! let mut reader = Reader::new(version).complete("all");
+    //! reader.read("dump.yaml", dump.as_bytes())?;
+    //! let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+    //!
+    //! let noon = Timestamp::parse("2026-03-01T12:00:00Z")?;
+    //! let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(version).from(noon).up_to(Duration::from_secs(3_600)));
+    //! let gone: Vec<String> = forecast.collected().map(|gone| format!("{} {}", gone.at, gone.object.short())).collect();
+    //! assert_eq!(gone, ["2026-03-01T12:30:00Z shop/Pod/report-x7k2p", "2026-03-01T12:30:00Z shop/Job/report"]);
+    //! let text = forecast.to_text(CleanupDetail::default());
+    //! assert!(text.contains("Job shop/report: finished 1h ago, and may stay no longer"));
+    //! assert!(text.contains("and with it Pod report-x7k2p"));
+    //! # Ok::<(), Box<dyn std::error::Error>>(())
+    //! ```
+    //!
+    //! - **When was the dump taken?** Dumps do not say. [`CleanupFrame::now`](crate::predict::CleanupFrame) does; mechanisms that look once a period are
+    //!   taken to look for the first time then.
+    //! - **Who else is asked?** The cloud about nodes, plugins and provisioners about storage. The frame says what they answer. A node of which nothing is
+    //!   said stays, and is undecided unless it is ready.
+    //! - **What was not dumped is unknown.** A mechanism that would have to know it decides nothing, and
+    //!   [`undecided`](crate::predict::CleanupForecast) says what it does not know.
+    //!
+    //! # One mechanism alone
+    //!
+    //! A planner takes facts and a time. What it does not act on it keeps, with the reason, and `next_at` says when the same facts give another plan:
+    //!
+    //! ```
+    //! use kubegc::core::{ObjectMeta, Planner, Timestamp};
+    //! use kubegc::lifecycle::{job::{Facts, Job, Settings, Ttl}, object::{Condition, Reads}};
+    //!
+    //! let finished_at = Timestamp::parse("2026-03-01T11:30:00Z")?;
+    //! let complete = Condition { last_transition_time: Some(finished_at), ..Condition::new("Complete", "True") };
+    //! let job = Job { meta: ObjectMeta::new("shop", "report", "u1"), ttl: Ttl::Seconds(3_600), conditions: Some(vec![complete]) };
+    //! let facts = Facts { jobs: vec![job], reads: Reads::AsListed };
+    //!
+    //! let plan = Settings::default().plan(&facts, Timestamp::parse("2026-03-01T12:00:00Z")?);
+    //! assert!(plan.actions.is_empty());
+    //! assert_eq!(plan.kept[0].reason.to_string(), "finished at 2026-03-01T11:30:00Z and stays until 2026-03-01T12:30:00Z");
+    //! let next_at = plan.next_at.ok_or("nothing is due")?;
+    //! assert_eq!(Settings::default().plan(&facts, next_at).actions.len(), 1);
+    //! # Ok::<(), Box<dyn std::error::Error>>(())
+    //! ```
+    //!
+    //! # Doing it
+    //!
+    //! [`Driver`](crate::lifecycle::driver::Driver) runs any choice of mechanisms as one controller over an [`ObjectStore`](crate::core::ObjectStore) and a
+    //! [`Clock`](crate::core::Clock): the simulated API server here, `kubegc-kube` over a live one.
+    //!
+    //! ```
+    //! use std::sync::Arc;
+    //! use kubegc::core::{Catalog, KubernetesVersion, Timestamp};
+    //! use kubegc::lifecycle::{controller::{Mechanism, Settings}, driver::Driver};
+    //! use kubegc::sim::{ApiServer, Manifest, SharedApiServer, SimClock};
+    //! use kubegc::snapshot::JsonDocuments;
+    //! use serde_json::json;
+    //!
+    //! # #[tokio::main(flavor = "current_thread")]
+    //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    //! let version = KubernetesVersion::LATEST;
+    //! let clock = SimClock::new(Timestamp::parse("2026-03-01T12:00:00Z")?);
+    //! let mut server = ApiServer::new(version, Catalog::builtin(version));
+    //! let secrets = server.catalog().mapping("v1", "Secret").ok_or("every release serves secrets")?;
+    //! for (name, expiration) in [("bootstrap-token-ended1", "MjAyNi0wMy0wMVQxMTowMDowMFo="), ("bootstrap-token-valid1", "MjAyNi0wMy0wMVQxMzowMDowMFo=")] {
+    //!     let manifest = Manifest::read(json!({
+    //!         "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": "kube-system", "name": name, "uid": name },
+    //!         "type": "bootstrap.kubernetes.io/token", "data": { "expiration": expiration },
+    //!     }))?;
+    //!     server.insert(secrets, manifest.object)?;
+    //! }
+    //! let shared = SharedApiServer::with_clock(server, Arc::new(clock.clone()));
+    //!
+    //! let driver = Driver::builder(Arc::new(shared.clone()), Arc::new(clock), Arc::new(JsonDocuments::default()))
+    //!     .settings(Settings::only(version, [Mechanism::BootstrapTokens]))
+    //!     .build();
+    //! let summary = driver.run_until_idle(std::future::pending()).await;
+    //! assert_eq!(summary.next_at, Some(Timestamp::parse("2026-03-01T13:00:00Z")?));
+    //! let left = shared.with(|server| server.objects(secrets, None));
+    //! assert_eq!(left.len(), 1);
+    //! assert_eq!(&*left[0].meta.name, "bootstrap-token-valid1");
+    //! # Ok(())
+    //! # }
+    //! ```
+    //!
+    //! It lists and watches what its mechanisms look at, carries out one call at a time per task, and reads again what a task rests on right before.
+    //! [`Outside`](crate::lifecycle::driver::Outside) is whoever it asks beyond the API server; by default nobody, so that no node and no storage goes.
+    //!
+    //! **Invariant.** Nothing goes on what was not read: a list that failed, an object that could not be understood, a cloud that did not answer.
+    //!
+    //! # What is covered
+    //!
+    //! | mechanism | decided by (upstream) | setting |
+    //! |---|---|---|
+    //! | `pods` | `--terminated-pod-gc-threshold` | [`terminated_threshold`](crate::lifecycle::pod::Settings::terminated_threshold) |
+    //! | `jobs` | `spec.ttlSecondsAfterFinished` of the job | [`enabled`](crate::lifecycle::job::Settings::enabled) |
+    //! | `histories` | `spec.successfulJobsHistoryLimit`, `spec.failedJobsHistoryLimit` of the cron job | [`history::Settings`](crate::lifecycle::history::Settings) |
+    //! | `certificates` | ages of 1 h, and 24 h where nobody has decided; no flags | [`issued_age`](crate::lifecycle::certificate::Settings::issued_age) and its like |
+    //! | `pod-certificates` | an age of 30 min; feature gate `PodCertificateRequest` | [`age`](crate::lifecycle::certificate::pod_request::Settings::age) |
+    //! | `volumes` | `spec.persistentVolumeReclaimPolicy`; `--pvclaimbinder-sync-period` | [`resync`](crate::lifecycle::volume::reclaim::Settings::resync) |
+    //! | `external-volumes` | the annotation `pv.kubernetes.io/provisioned-by` | [`provisioner`](crate::lifecycle::volume::external::Settings::provisioner) |
+    //! | `protection` | finalizers; `--controllers` | [`claims`](crate::lifecycle::volume::protection::Settings::claims), [`volumes`](crate::lifecycle::volume::protection::Settings::volumes) |
+    //! | `stateful-sets` | `spec.persistentVolumeClaimRetentionPolicy` | [`follows_policy`](crate::lifecycle::statefulset::Settings::follows_policy) |
+    //! | `nodes` | the cloud; `--node-monitor-period` | [`period`](crate::lifecycle::node::Settings::period) |
+    //! | `leases` | the owner reference to the node | [`lease::Settings`](crate::lifecycle::lease::Settings) |
+    //! | `legacy-tokens` | `--legacy-service-account-token-clean-up-period` | [`with_clean_up_period`](crate::lifecycle::token::legacy::Policy::with_clean_up_period) |
+    //! | `bootstrap-tokens` | `data.expiration`; `--controllers` | [`enabled`](crate::lifecycle::token::bootstrap::Settings::enabled) |
+    //! | `namespaces` | feature gate `OrderedNamespaceDeletion` | [`pods_go_first`](crate::lifecycle::namespace::Settings::pods_go_first) |
+    //!
+    //! Events have a lease in the API server's store, and old ReplicaSets are the Deployment controller's: neither is covered.
 }
 
 pub mod clusters {

@@ -7,10 +7,10 @@
 //! | [`core`] | nothing: identity, metadata, deletion options, kinds, versions, the traits |
 //! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
 //! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, what goes under pressure |
-//! | [`lifecycle`] | the other collectors; namespaces so far |
+//! | [`lifecycle`] | the other collectors: pods, finished jobs, certificates, volumes, nodes, tokens, namespaces; a controller of all, a driver |
 //! | [`snapshot`] | what a dump says, and what it leaves unknown |
 //! | [`sim`] | how an API server and a container runtime answer: the world in memory |
-//! | [`predict`] | what a delete does, what a node's next passes remove, and why |
+//! | [`predict`] | what a delete does, what a node's next passes remove, what a cluster cleans up by itself, and why |
 
 pub use kubegc_core as core;
 pub use kubegc_lifecycle as lifecycle;

@@ -425,6 +425,17 @@ impl ObjectStore for KubeStore {
         .await
     }
 
+    async fn replace_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let url = url::object(address, Some(subresource))?;
+        self.written(Method::PUT, url, address.name, JSON, body.to_vec())
+            .await
+    }
+
     async fn delete_collection(
         &self,
         resource: &ApiResource,

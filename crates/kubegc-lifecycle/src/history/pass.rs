@@ -45,6 +45,15 @@ impl Pass {
         pass
     }
 
+    /// What is still to be done, in order, if nothing fails.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        let current = match &self.step {
+            Step::Perform(action) => Some(action),
+            Step::Tell(_) | Step::Done => None,
+        };
+        current.into_iter().chain(&self.left)
+    }
+
     /// Goes on with the answer to the last step, an error with its text; without an answer the step is repeated.
     pub fn next(&mut self, answer: Option<Result<(), String>>) -> Step {
         if let Some(answer) = answer {

@@ -29,4 +29,4 @@ pub const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-cont
 pub const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 
 /// What the names of provisioners within Kubernetes begin with.
-pub(crate) const IN_TREE_PREFIX: &str = "kubernetes.io/";
+pub const IN_TREE_PREFIX: &str = "kubernetes.io/";

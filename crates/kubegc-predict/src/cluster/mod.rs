@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// What makes an object a beginning of something that happens anyway.
-pub(crate) const ODD: u8 = edges::ODD_OWNER | edges::DELETING;
+pub(crate) const ODD: u8 = edges::ODD_OWNER | DELETING;
 
 pub(crate) use self::{
-    edges::{Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_FINALIZERS, Owner},
+    edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_FINALIZERS, Owner},
     scope::{Member, Scope},
 };
 
@@ -177,8 +177,13 @@ impl Cluster {
 
     /// An object as it is once what is pending has happened; `None` where it is gone then.
     pub(crate) fn object(&self, position: u32) -> Option<SnapshotObject> {
+        self.object_after(&self.pending, position)
+    }
+
+    /// An object as it is once something has happened; `None` where it is gone then.
+    pub(crate) fn object_after(&self, pending: &Pending, position: u32) -> Option<SnapshotObject> {
         let mut object = self.snapshot.object(position as usize)?;
-        match self.pending.changes.get(&position) {
+        match pending.changes.get(&position) {
             Some(None) => None,
             Some(Some(meta)) => {
                 object.meta = ObjectMeta::clone(meta);

@@ -11,6 +11,7 @@ use super::{
     Cluster, Owner,
     edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER},
 };
+use crate::forecast::Pending;
 
 /// How an object takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,13 +40,23 @@ impl Scope {
     /// # Complexity
     /// O(m log m) for m members.
     pub(crate) fn of(cluster: &Cluster, seeds: impl IntoIterator<Item = u32>) -> Self {
+        Self::after(cluster, &cluster.pending, seeds)
+    }
+
+    /// The same, once something else has happened than what is pending.
+    pub(crate) fn after(
+        cluster: &Cluster,
+        pending_changes: &Pending,
+        seeds: impl IntoIterator<Item = u32>,
+    ) -> Self {
+        let object_at = |position| cluster.object_after(pending_changes, position);
         let mut scope = Self::default();
         let mut pending: VecDeque<u32> = seeds.into_iter().collect();
         while let Some(position) = pending.pop_front() {
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
                 continue;
             }
-            let Some(object) = cluster.object(position) else {
+            let Some(object) = object_at(position) else {
                 scope.members.remove(&position);
                 continue;
             };
@@ -81,7 +92,7 @@ impl Scope {
                 ));
                 for owner in named {
                     // An owner that waits for its dependents can go when they do, and one that may be gone hangs on owners of its own.
-                    if waits(cluster, owner) || cluster.pending.undecided.contains(&owner) {
+                    if waits(cluster, pending_changes, owner) || pending_changes.undecided.contains(&owner) {
                         pending.push_back(owner);
                     } else {
                         scope.members.entry(owner).or_insert(Member::Context);
@@ -89,9 +100,7 @@ impl Scope {
                 }
             }
         }
-        scope
-            .members
-            .retain(|&position, _| cluster.object(position).is_some());
+        scope.members.retain(|&position, _| object_at(position).is_some());
         scope
     }
 
@@ -125,8 +134,8 @@ fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
 }
 
 /// Whether an object is being deleted and the collector has yet to do its part.
-fn waits(cluster: &Cluster, position: u32) -> bool {
-    match cluster.pending.changes.get(&position) {
+fn waits(cluster: &Cluster, pending: &Pending, position: u32) -> bool {
+    match pending.changes.get(&position) {
         Some(None) => false,
         Some(Some(meta)) => {
             meta.is_deleting()

@@ -9,7 +9,7 @@ mod disk;
 mod forecast;
 mod json;
 mod report;
-mod units;
+pub(crate) mod units;
 mod what_if;
 
 pub use assumption::{Assumption, RecordsKnown};

@@ -86,7 +86,7 @@ const COLUMNS: usize = 120;
 
 /// A text after some mark, broken between words so that it fits; what follows the first line is indented as the mark is long. A word longer than a line
 /// stays whole.
-pub(super) fn wrapped(mark: &str, text: &str) -> String {
+pub(crate) fn wrapped(mark: &str, text: &str) -> String {
     let indent = mark.chars().count();
     let mut lines = mark.to_owned();
     let mut column = indent;

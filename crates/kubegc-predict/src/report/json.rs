@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use kubegc_core::ObjectRef;
+use kubegc_lifecycle::object::Operation;
 use kubegc_objects::classify::Resolved;
 
 use crate::{
@@ -76,6 +77,8 @@ fn step_json(step: &Step) -> Value {
         Act::DeleteCollection => "deleteCollection",
         Act::Patch { .. } => "patch",
         Act::Update => "update",
+        Act::Storage(Operation::DeleteVolume) => "deleteStorage",
+        Act::Storage(Operation::RecycleVolume) => "recycleStorage",
     };
     let propagation = match step.act {
         Act::Delete { propagation } => propagation.map(|policy| policy.as_str()),
@@ -93,6 +96,7 @@ fn step_json(step: &Step) -> Value {
         Why::DefinitionTerminating => ("DefinitionTerminating", &[]),
         Why::GraceOver => ("GraceOver", &[]),
         Why::FinalizerReleased(_) => ("FinalizerReleased", &[]),
+        Why::Cleaner(_) => ("Cleaner", &[]),
     };
     json!({
         "atSeconds": step.at.as_secs_f64(),

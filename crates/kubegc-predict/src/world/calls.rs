@@ -64,18 +64,7 @@ impl ControlPlane {
         response: &Response,
         why: Why,
     ) {
-        let at = self.now.since(self.began);
-        let mut step = Step {
-            at,
-            actor,
-            act,
-            object,
-            code: response.code,
-            changes: Vec::new(),
-            why,
-        };
-        note_changes(server, self.delivered, &mut step);
-        self.steps.push(step);
+        self.note_step(server, actor, act, object, response.code, why);
     }
 
     /// The client deletes an object.

@@ -84,12 +84,11 @@ impl World {
 
     /// When to go on: at the next certain thing, or at the next retry while there is hope.
     fn next_time(&self, retry_at: Option<Timestamp>) -> Option<Timestamp> {
-        let hope = self.plane.last_change.saturating_add(PATIENCE);
         let (certain, retry_beside) = self.plane.next_times(&self.server);
         let retries = retry_at.into_iter().chain(retry_beside);
         certain
             .into_iter()
-            .chain(retries.filter(|&at| at <= hope))
+            .chain(retries.filter(|&at| self.plane.has_hope(at)))
             .min()
             .map(|at| at.max(self.plane.now))
     }

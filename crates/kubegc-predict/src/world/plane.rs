@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_core::{Catalog, KindId, Timestamp};
+use kubegc_core::{Catalog, KindId, ObjectRef, Timestamp};
 use kubegc_objects::{
     Collector, Settings,
     call::{Answer, Ask},
@@ -16,8 +16,11 @@ use kubegc_objects::{
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
 
-use super::{calls::note_changes, environment::Environment};
-use crate::{Assumptions, timeline::Step};
+use super::{PATIENCE, calls::note_changes, environment::Environment};
+use crate::{
+    Assumptions,
+    timeline::{Act, Actor, Step, Why},
+};
 
 /// A change that the collector has yet to see.
 #[derive(Clone, Debug)]
@@ -75,6 +78,8 @@ pub struct ControlPlane {
 enum Company {
     /// Nobody: kinds stay as they are, and changes may be forgotten once they were shown.
     Nobody,
+    /// Cleaners that read the changes, too, and define no kinds.
+    Cleaners,
     /// Others, who may define kinds and watch what happened before.
     Others,
     /// Others, and the collector stays idle.
@@ -126,6 +131,14 @@ impl ControlPlane {
         let mut plane = Self::start(server, catalog, assumptions, Company::Nobody);
         // The first outputs ask for kinds and watches; calls come once every list is in.
         plane.pull(server);
+        plane
+    }
+
+    /// Starts beside cleaners, which see the changes for themselves. The kinds stay as they are.
+    pub(crate) fn beside_cleaners(server: &ApiServer, assumptions: Assumptions) -> Self {
+        let catalog = Arc::new(server.catalog().clone());
+        let mut plane = Self::start(server, catalog, assumptions, Company::Cleaners);
+        plane.list_all(server);
         plane
     }
 
@@ -220,6 +233,48 @@ impl ControlPlane {
             self.notice(server);
         }
         acted
+    }
+
+    /// Whether something that is tried again then may still work: something has changed not long before.
+    pub(crate) fn has_hope(&self, at: Timestamp) -> bool {
+        at <= self.last_change.saturating_add(PATIENCE)
+    }
+
+    /// Notes a write that a cleaner made, and sees what it changed.
+    pub(crate) fn note(
+        &mut self,
+        server: &mut ApiServer,
+        actor: Actor,
+        act: Act,
+        object: ObjectRef,
+        code: u16,
+        why: Why,
+    ) {
+        self.note_step(server, actor, act, object, code, why);
+        self.notice(server);
+    }
+
+    /// Notes a write, with what it changed.
+    pub(super) fn note_step(
+        &mut self,
+        server: &ApiServer,
+        actor: Actor,
+        act: Act,
+        object: ObjectRef,
+        code: u16,
+        why: Why,
+    ) {
+        let mut step = Step {
+            at: self.now.since(self.began),
+            actor,
+            act,
+            object,
+            code,
+            changes: Vec::new(),
+            why,
+        };
+        note_changes(server, self.delivered, &mut step);
+        self.steps.push(step);
     }
 
     /// When something happens for sure, and when something is tried again beside the collector.

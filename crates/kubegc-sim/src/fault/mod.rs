@@ -32,7 +32,7 @@ pub enum Call {
     Delete,
     /// `patch` and `patch_subresource`
     Patch,
-    /// `replace_finalizers`
+    /// `replace_finalizers` and `replace_subresource`
     Replace,
     /// `delete_collection`
     DeleteCollection,
@@ -320,6 +320,17 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
     ) -> Result<ObjectMeta, StoreError> {
         let work = self.store.patch_subresource(address, subresource, format, body);
         self.through(Call::Patch, Some(address.resource), Some(address.name), work)
+            .await
+    }
+
+    async fn replace_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let work = self.store.replace_subresource(address, subresource, body);
+        self.through(Call::Replace, Some(address.resource), Some(address.name), work)
             .await
     }
 

@@ -88,11 +88,11 @@ fn line(object: &SnapshotObject) -> String {
         "details",
         match object.details.as_deref() {
             Some(Details::Pod(pod)) => {
-                let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or("-").to_owned();
+                let text = |text: Option<&std::sync::Arc<str>>| text.map_or("-", |text| text).to_owned();
                 format!(
                     "{}/{}/{:?}",
-                    text(&pod.node_name),
-                    text(&pod.phase),
+                    text(pod.node_name()),
+                    text(pod.phase()),
                     pod.termination_grace_period_seconds
                 )
             }

@@ -1,0 +1,413 @@
+//! Takes in what is known and says what to do, when, and why.
+
+mod tasks;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use kubegc_core::{StoreError, Timestamp};
+
+use super::{
+    Input, Mechanism, Output, Reason, Settings, TaskId, Work,
+    agenda::{Agenda, Back},
+    cadence::{has_passes, look_at},
+    table::Key,
+    tables::{Change, CloudAnswer, Tables, by_name, key_of},
+    unit::{self, Look, OnFailure, Unit},
+};
+use crate::{
+    fields::Record,
+    node::Cloud,
+    object::{Object, Resource, Wire},
+};
+
+/// All mechanisms of some settings, without any I/O: a driver tells it what is listed, what changes and how tasks end, and does what it says.
+///
+/// What belongs together is a *unit*: one job, one volume, one namespace; for pods, all of them. A change makes those units due that it concerns, and time those
+/// whose plan says so. Some mechanisms look at once, others in passes, as [the module](super) says. A unit of which a task is out is not looked at before the task has
+/// ended.
+///
+/// # Guarantees
+/// - Nothing is to be done for a mechanism before all that it looks at was told of, and nothing that rests on what could not be listed or read: such objects
+///   are [`undecided`](Self::undecided).
+/// - Every [`Planned`](super::Planned) action carries what it expects of its object, and what else was listed that it rests on. What was decided on and is
+///   known to have changed before it was handed out is not handed out.
+/// - The same inputs at the same times give the same outputs; the order of inputs at one time changes nothing of what is to be done, as long as each object has
+///   one change among them.
+/// - When a task has failed, upstream's controller says when its unit is looked at again: at once and then later each time (5 ms, doubled up to 1000 s; up to a
+///   minute for namespaces), in the next pass, or not before something changes.
+///
+/// # Upstream
+/// The workqueues and periods of the controllers. Left out: their numbers of workers, and the bucket of retries that all items of a queue share.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{KubernetesVersion, ObjectMeta, Timestamp};
+/// use kubegc_lifecycle::{
+///     controller::{Controller, Ended, Input, Mechanism, Output, Settings, Work},
+///     fields::{Fields, Job, Record},
+///     history::Status,
+///     job::Ttl,
+///     object::{Condition, Resource, Wire},
+/// };
+///
+/// let at = Timestamp::from_secs;
+/// let settings = Settings::only(KubernetesVersion::LATEST, [Mechanism::Jobs]);
+/// let mut controller = Controller::new(settings, Wire::Strict, at(1_000));
+/// assert_eq!(controller.resources().into_iter().collect::<Vec<_>>(), [Resource::Jobs]);
+///
+/// // A job that finished at 950 and may stay for 100 s.
+/// let mut complete = Condition::new("Complete", "True");
+/// complete.last_transition_time = Some(at(950));
+/// let status = Status { conditions: vec![complete], ..Status::default() };
+/// let job = Record {
+///     meta: ObjectMeta::new("shop", "report", "uid-1"),
+///     fields: Fields::Job(Job { ttl: Ttl::Seconds(100), status: Some(status) }),
+/// };
+/// controller.handle(at(1_000), Input::Listed { resource: Resource::Jobs, records: Ok(vec![job]) });
+/// let Output::Wait { until } = controller.poll_output(at(1_000)) else { panic!("its time is not over") };
+/// assert_eq!(until, Some(at(1_050)));
+///
+/// let Output::Perform(task) = controller.poll_output(at(1_050)) else { panic!("its time is over") };
+/// let Work::Act(planned) = task.work else { panic!("a deletion") };
+/// assert_eq!(planned.object.to_string(), "Job shop/report");
+/// assert_eq!(planned.rests_on.len(), 1, "an executor reads it first");
+///
+/// controller.handle(at(1_050), Input::Ended { task: task.id, ended: Ended::Done });
+/// assert!(matches!(controller.poll_output(at(1_050)), Output::Wait { until: None }));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Controller {
+    settings: Settings,
+    wire: Wire,
+    began: Timestamp,
+    now: Timestamp,
+    tables: Tables,
+    /// The mechanisms that run and were told of all that they look at.
+    ready: BTreeSet<Mechanism>,
+    agenda: Agenda,
+    /// When each mechanism that looks in passes last looked at a unit.
+    looked_at: BTreeMap<Mechanism, Timestamp>,
+    undecided: BTreeMap<Unit, Vec<(Object, Reason)>>,
+    /// What is to be handed out now. All of it is of one look.
+    left: Left,
+    /// The tasks that were handed out and have not ended.
+    out: BTreeMap<TaskId, Out>,
+    /// The nodes that the cloud was asked about, by name.
+    asked: BTreeMap<Key, Object>,
+    next_id: u64,
+}
+
+/// What is left of a look.
+#[derive(Clone, Debug, Default)]
+struct Left {
+    unit: Option<Unit>,
+    works: VecDeque<Work>,
+}
+
+/// A task that was handed out.
+#[derive(Clone, Debug)]
+struct Out {
+    unit: Unit,
+    on_failure: OnFailure,
+    /// The object, where the task is about one.
+    object: Option<Object>,
+}
+
+impl Controller {
+    /// Nothing is listed yet. Mechanisms that look once a period look at `began` and every period after it, the others from `began` on.
+    #[must_use]
+    pub fn new(settings: Settings, wire: Wire, began: Timestamp) -> Self {
+        Self {
+            tables: Tables::new(&settings),
+            settings,
+            wire,
+            began,
+            now: began,
+            ready: BTreeSet::new(),
+            agenda: Agenda::default(),
+            looked_at: BTreeMap::new(),
+            undecided: BTreeMap::new(),
+            left: Left::default(),
+            out: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            next_id: 0,
+        }
+    }
+
+    /// The same, for forecasts: the cloud is asked nothing, and what it said of a node stays true of it. A node of which it said nothing is undecided, and not
+    /// looked at again before something changes.
+    #[must_use]
+    pub fn still(mut self) -> Self {
+        self.tables.is_still = true;
+        for key in std::mem::take(&mut self.asked).into_keys() {
+            self.agenda.end(&(Mechanism::Nodes, key), Back::Neither);
+        }
+        self
+    }
+
+    /// Which mechanisms run, and how.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What must be listed and watched.
+    #[must_use]
+    pub fn resources(&self) -> BTreeSet<Resource> {
+        self.settings.resources()
+    }
+
+    /// Takes something in. Time never goes back: an earlier `now` counts as the latest. What speaks of a resource that nothing looks at is passed over.
+    ///
+    /// # Complexity
+    /// O(log n) for a change, and for each unit that it concerns; O(n log n) for a list of `n` objects.
+    pub fn handle(&mut self, now: Timestamp, input: Input) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Listed { resource, records } if self.tables.has(resource) => self.list(resource, records),
+            Input::Applied { resource, record } if self.tables.has(resource) => {
+                self.change(resource, &key_of(&record.meta), Some(*record));
+            }
+            Input::Gone {
+                resource,
+                namespace,
+                name,
+                uid,
+            } => {
+                let key = (namespace, name);
+                let known = self.tables.get(resource, &key);
+                if known.is_some_and(|known| known.meta.uid == uid) {
+                    self.change(resource, &key, None);
+                }
+            }
+            Input::Cloud {
+                node,
+                exists,
+                is_shutdown,
+            } if node.resource == Resource::Nodes => self.learn(&node, exists, is_shutdown),
+            Input::Ended { task, ended } => self.end(task, ended),
+            Input::Listed { .. } | Input::Applied { .. } | Input::Cloud { .. } => {}
+        }
+    }
+
+    /// The next thing to do now, or until when there is nothing. The time is as in [`handle`](Self::handle).
+    ///
+    /// Nothing is to be done for a mechanism before all that it looks at was told of: listed, or found not to be listable.
+    ///
+    /// # Complexity
+    /// What the planner of a unit takes for that unit; for pods, O(n) for `n` pods and O(m log m) for the `m` that could go.
+    pub fn poll_output(&mut self, now: Timestamp) -> Output {
+        self.now = self.now.max(now);
+        loop {
+            if let Some(task) = self.hand_out() {
+                return Output::Perform(Box::new(task));
+            }
+            let Some(unit) = self.agenda.pop(self.now) else {
+                let until = self.agenda.next_at();
+                return Output::Wait { until };
+            };
+            if let Some(question) = self.look(unit) {
+                return question;
+            }
+        }
+    }
+
+    /// When something is due next; `None` where only something that is told can make something due.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        if self.left.works.is_empty() {
+            self.agenda.next_at()
+        } else {
+            Some(self.now)
+        }
+    }
+
+    /// The objects about which a mechanism could not decide when it last looked, because something was not read or listed, and why. By mechanism and object.
+    ///
+    /// # Complexity
+    /// O(n log n) in the number of these objects.
+    pub fn undecided(&self) -> impl Iterator<Item = (Mechanism, &Object, &Reason)> {
+        let all = self.undecided.iter().flat_map(|((mechanism, _), objects)| {
+            let known = objects.iter().filter(|(object, _)| self.record(object).is_some());
+            known.map(move |(object, reason)| ((*mechanism, object), reason))
+        });
+        let sorted: BTreeMap<(Mechanism, &Object), &Reason> = all.collect();
+        sorted
+            .into_iter()
+            .map(|((mechanism, object), reason)| (mechanism, object, reason))
+    }
+
+    /// An object as it is known now; `None` where another one has its name, too.
+    #[must_use]
+    pub fn record(&self, object: &Object) -> Option<&Record> {
+        let table = self.tables.of(object.resource);
+        let record = table.get(&object.namespace, &object.name);
+        record.filter(|record| record.meta.uid == object.uid)
+    }
+
+    fn list(&mut self, resource: Resource, records: Result<Vec<Record>, StoreError>) {
+        let (listed, records) = match records {
+            Ok(records) => (Ok(()), Some(by_name(records))),
+            Err(error) => (Err(error), None),
+        };
+        let is_new = self.tables.tell(resource, listed);
+        if let Some(records) = records {
+            let known = self.tables.of(resource).records.keys();
+            let gone: Vec<Key> = known.filter(|key| !records.contains_key(*key)).cloned().collect();
+            for key in gone {
+                self.change(resource, &key, None);
+            }
+            for (key, record) in records {
+                self.change(resource, &key, Some(record));
+            }
+        }
+        if is_new {
+            self.begin_all_with(resource);
+        }
+    }
+
+    /// Something else is known of a whole resource: all units of whoever looks at it are due.
+    fn begin_all_with(&mut self, resource: Resource) {
+        for mechanism in Mechanism::ALL {
+            let needs = mechanism.resources();
+            let is_told = |resource: &Resource| self.tables.of(*resource).is_told;
+            if !self.settings.runs(mechanism) || !needs.contains(&resource) || !needs.iter().all(is_told) {
+                continue;
+            }
+            self.ready.insert(mechanism);
+            let mut keys = Vec::new();
+            unit::all(mechanism, &self.settings, &self.tables, &mut keys);
+            for key in keys {
+                self.event(mechanism, key);
+            }
+        }
+    }
+
+    /// Follows one change.
+    fn change(&mut self, resource: Resource, key: &Key, new: Option<Record>) {
+        if self.tables.get(resource, key) == new.as_ref() {
+            return;
+        }
+        let old = self.tables.put(resource, key, new);
+        let change = Change {
+            resource,
+            key,
+            old: old.as_ref(),
+            new: self.tables.get(resource, key),
+        };
+        let mut units = Vec::new();
+        for &mechanism in &self.ready {
+            if mechanism.resources().contains(&resource) {
+                let mut keys = Vec::new();
+                unit::concerned(mechanism, &self.settings, &self.tables, &change, &mut keys);
+                units.extend(keys.into_iter().map(|key| (mechanism, key)));
+            }
+        }
+        for (mechanism, key) in units {
+            self.event(mechanism, key);
+        }
+    }
+
+    /// Something that a unit looks at has changed now.
+    fn event(&mut self, mechanism: Mechanism, key: Key) {
+        let at = match &self.settings.namespaces {
+            Some(settings) if mechanism == Mechanism::Namespaces => settings.first_visit_at(self.now),
+            _ => self.now,
+        };
+        self.touch(&(mechanism, key), at);
+    }
+
+    /// A unit is due at this time, or in the first pass from then on that has not begun.
+    fn touch(&mut self, unit: &Unit, at: Timestamp) {
+        let at = self.look_at(unit.0, at);
+        self.agenda.touch(unit, at);
+    }
+
+    fn look_at(&self, mechanism: Mechanism, due: Timestamp) -> Timestamp {
+        let next = self.looked_at.get(&mechanism).map(|last| after(*last));
+        look_at(
+            &self.settings,
+            mechanism,
+            self.began,
+            next.map_or(due, |next| due.max(next)),
+        )
+    }
+
+    /// Looks at a unit. What is to be done is left for handing out; a question goes out at once.
+    fn look(&mut self, unit: Unit) -> Option<Output> {
+        let (mechanism, key) = (unit.0, &unit.1);
+        let look = unit::look(mechanism, &self.settings, &self.tables, key, self.now, self.wire);
+        let Look {
+            works,
+            undecided,
+            next_at,
+            ask,
+            quarantine,
+        } = look;
+        if has_passes(mechanism) {
+            self.looked_at.insert(mechanism, self.now);
+        }
+        if let Some(quarantine) = quarantine {
+            self.tables.quarantine = quarantine;
+        }
+        if mechanism == Mechanism::Nodes && !self.tables.is_still {
+            self.tables.cloud.remove(key);
+        }
+        if undecided.is_empty() {
+            self.undecided.remove(&unit);
+        } else {
+            self.undecided.insert(unit.clone(), undecided);
+        }
+        let next_at = next_at.map(|at| self.look_at(mechanism, at));
+        if let Some(at) = next_at.filter(|at| *at > self.now) {
+            self.agenda.touch(&unit, at);
+        }
+        if let Some((node, provider_id)) = ask {
+            self.agenda.start(&unit);
+            self.asked.insert(unit.1, node.clone());
+            return Some(Output::AskCloud(node, provider_id));
+        }
+        if works.is_empty() {
+            self.agenda.forgive(&unit);
+        } else {
+            // As long as any of it is left, the unit is busy.
+            self.agenda.start(&unit);
+            self.left = Left {
+                unit: Some(unit),
+                works: works.into(),
+            };
+        }
+        None
+    }
+
+    /// Takes what the cloud says of a node.
+    fn learn(&mut self, node: &Object, exists: Cloud, is_shutdown: Cloud) {
+        let key = (node.namespace.clone(), node.name.clone());
+        let unit = (Mechanism::Nodes, key.clone());
+        let is_known = self.record(node).is_some();
+        if is_known || self.tables.is_still {
+            let answer = CloudAnswer {
+                uid: node.uid.clone(),
+                exists,
+                is_shutdown,
+            };
+            self.tables.cloud.insert(key.clone(), answer);
+        }
+        if is_known && self.ready.contains(&Mechanism::Nodes) {
+            // Not at the next pass: the answer belongs to this one.
+            self.agenda.touch(&unit, self.now);
+        }
+        if self.asked.get(&key) == Some(node) {
+            self.asked.remove(&key);
+            self.agenda.end(&unit, Back::Neither);
+        }
+    }
+}
+
+/// The next instant.
+pub(super) fn after(at: Timestamp) -> Timestamp {
+    at.saturating_add(Duration::from_nanos(1))
+}

@@ -1,0 +1,76 @@
+//! Looks at one bootstrap token at a time: at secrets of one namespace only.
+
+use kubegc_core::{Planner, Timestamp};
+
+use super::{Look, OnFailure};
+use crate::{
+    controller::{
+        Reason, Work,
+        table::Key,
+        tables::{Change, Tables},
+    },
+    fields::{self, Fields, Record},
+    object::{Object, Resource, Wire},
+    token::bootstrap::{Action, Facts, NAMESPACE, Secret, Settings},
+};
+
+pub(in crate::controller) fn concerned(
+    _settings: &Settings,
+    _tables: &Tables,
+    change: &Change<'_>,
+    keys: &mut Vec<Key>,
+) {
+    if change.resource == Resource::Secrets && &*change.key.0 == NAMESPACE {
+        keys.push(change.key.clone());
+    }
+}
+
+pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
+    let secrets = tables.of(Resource::Secrets).of_namespace(NAMESPACE);
+    keys.extend(secrets.map(|(key, _)| key.clone()));
+}
+
+pub(in crate::controller) fn look(
+    settings: &Settings,
+    tables: &Tables,
+    key: &Key,
+    now: Timestamp,
+    wire: Wire,
+) -> Look {
+    let Some(record) = tables.get(Resource::Secrets, key) else {
+        return Look::default();
+    };
+    if let Some(reason) = tables.not_listed(Resource::Secrets) {
+        return Look::undecided(Object::new(Resource::Secrets, &record.meta), reason);
+    }
+    let secrets = vec![secret(record)];
+    let plan = settings.plan(&Facts { secrets }, now);
+    let mut look = Look {
+        next_at: plan.next_at,
+        ..Look::default()
+    };
+    for action in plan.actions {
+        let Action::Delete { reason, .. } = &action;
+        let reason = Reason::BootstrapToken(reason.clone());
+        look.act(&action, reason, wire, Vec::new());
+    }
+    look.keep(plan.kept, Reason::BootstrapToken);
+    look
+}
+
+pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {
+    Action::failure
+}
+
+fn secret(record: &Record) -> Secret {
+    let unread = fields::Secret::default();
+    let fields = match &record.fields {
+        Fields::Secret(fields) => fields,
+        _ => &unread,
+    };
+    Secret {
+        meta: record.meta.clone(),
+        secret_type: fields.secret_type.clone(),
+        expiration: fields.expiration.clone(),
+    }
+}

@@ -1,0 +1,81 @@
+//! Looks at one job at a time.
+
+use kubegc_core::{Planner, StoreError, Timestamp};
+
+use super::{Look, OnFailure};
+use crate::{
+    controller::{
+        Basis, Reason, Work,
+        table::Key,
+        tables::{Change, Tables},
+    },
+    fields::{self, Fields, Record},
+    job::{Action, Facts, Job, Settings},
+    object::{Failure, Object, Reads, Resource, Wire},
+};
+
+pub(in crate::controller) fn concerned(
+    _settings: &Settings,
+    _tables: &Tables,
+    change: &Change<'_>,
+    keys: &mut Vec<Key>,
+) {
+    if change.resource == Resource::Jobs {
+        keys.push(change.key.clone());
+    }
+}
+
+pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
+    keys.extend(tables.of(Resource::Jobs).records.keys().cloned());
+}
+
+pub(in crate::controller) fn look(
+    settings: &Settings,
+    tables: &Tables,
+    key: &Key,
+    now: Timestamp,
+    wire: Wire,
+) -> Look {
+    let Some(record) = tables.get(Resource::Jobs, key) else {
+        return Look::default();
+    };
+    if let Some(reason) = tables.not_listed(Resource::Jobs) {
+        return Look::undecided(Object::new(Resource::Jobs, &record.meta), reason);
+    }
+    let facts = Facts {
+        jobs: vec![job(record)],
+        reads: Reads::AsListed,
+    };
+    let plan = settings.plan(&facts, now);
+    let mut look = Look {
+        next_at: plan.next_at,
+        ..Look::default()
+    };
+    for action in plan.actions {
+        let Action::Delete { reason, .. } = &action;
+        let rests_on = vec![Basis::same(Resource::Jobs, &record.meta)];
+        look.act(&action, Reason::Job(reason.clone()), wire, rests_on);
+    }
+    look.keep(plan.kept, Reason::Job);
+    look
+}
+
+pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {
+    const fn failure(error: &StoreError) -> Failure {
+        Action::failure(error)
+    }
+    failure
+}
+
+fn job(record: &Record) -> Job {
+    let unread = fields::Job::default();
+    let fields = match &record.fields {
+        Fields::Job(fields) => fields,
+        _ => &unread,
+    };
+    Job {
+        meta: record.meta.clone(),
+        ttl: fields.ttl,
+        conditions: fields.status.as_ref().map(|status| status.conditions.clone()),
+    }
+}

@@ -1,0 +1,69 @@
+//! Visits one deleted namespace at a time. What is in it, whoever visits finds out.
+
+use std::sync::Arc;
+
+use kubegc_core::Timestamp;
+
+use super::{Look, OnFailure};
+use crate::{
+    controller::{
+        Work,
+        table::Key,
+        tables::{Change, Tables},
+    },
+    fields::Record,
+    namespace::Settings,
+    object::{Failure, Object, Resource, Wire},
+};
+
+/// Every event of a namespace that is being deleted asks for a visit.
+pub(in crate::controller) fn concerned(
+    _settings: &Settings,
+    tables: &Tables,
+    change: &Change<'_>,
+    keys: &mut Vec<Key>,
+) {
+    if change.resource == Resource::Namespaces && change.new.is_some_and(|new| matters(tables, new)) {
+        keys.push(change.key.clone());
+    }
+}
+
+pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
+    let all = tables.of(Resource::Namespaces).records.iter();
+    let concerned = all.filter(|(_, record)| matters(tables, record));
+    keys.extend(concerned.map(|(key, _)| key.clone()));
+}
+
+/// While not all are known, each is undecided, deleted or not.
+fn matters(tables: &Tables, record: &Record) -> bool {
+    record.meta.is_deleting() || tables.of(Resource::Namespaces).listed.is_err()
+}
+
+pub(in crate::controller) fn look(
+    settings: &Settings,
+    tables: &Tables,
+    key: &Key,
+    _now: Timestamp,
+    _wire: Wire,
+) -> Look {
+    let Some(record) = tables.get(Resource::Namespaces, key) else {
+        return Look::default();
+    };
+    if let Some(reason) = tables.not_listed(Resource::Namespaces) {
+        return Look::undecided(Object::new(Resource::Namespaces, &record.meta), reason);
+    }
+    let mut look = Look::default();
+    if record.meta.is_deleting() {
+        look.works.push(Work::Namespace {
+            settings: settings.clone(),
+            name: Arc::clone(&record.meta.name),
+            // Whoever keeps count of the failures sets it.
+            failures: 0,
+        });
+    }
+    look
+}
+
+pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {
+    |_| Failure::Retried
+}

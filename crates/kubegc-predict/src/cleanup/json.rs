@@ -1,0 +1,91 @@
+//! A cleanup forecast as JSON, one stable form for programs.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::ObjectRef;
+use kubegc_lifecycle::node::Cloud;
+use serde_json::{Value, json};
+
+use super::{
+    CleanupForecast,
+    because::because,
+    story::{End, Subject, events},
+};
+use crate::timeline::Actor;
+
+impl CleanupForecast {
+    /// The forecast as a JSON value. Times are RFC 3339.
+    ///
+    /// - `began`, `until`, `nextAt` (null where nothing is due by itself any more);
+    /// - `summary`: how many objects of each kind go, by `apiVersion/kind`;
+    /// - `events`: what happens, in order of time, each with `at`, `actor`, `mechanism` (null for those that are none), `message`, its `object`, what becomes of it (`end`:
+    ///   `gone`, `held` or `changed`), `goneAt`, and `with`: the objects that go because of it, with the same two. An object that goes is in one
+    ///   event, once;
+    /// - `undecided`: by mechanism and object, with a `message`; objects whose owners are not known are undecided in `forecast.fates`;
+    /// - `forecast`: all fates, every write, warnings and findings, as of any [`Forecast`](crate::Forecast);
+    /// - `frame`: what is taken for granted.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut summary: BTreeMap<String, usize> = BTreeMap::new();
+        for gone in self.collected() {
+            let ObjectRef {
+                api_version, kind, ..
+            } = gone.object;
+            *summary.entry(format!("{api_version}/{kind}")).or_default() += 1;
+        }
+        let events = events(self).into_iter().map(|event| {
+            let mut value = subject_json(&event.subject);
+            value["at"] = event.at.to_string().into();
+            value["actor"] = event.step.actor.to_string().into();
+            value["mechanism"] = match event.step.actor {
+                Actor::Cleaner(mechanism) => mechanism.name().into(),
+                _ => Value::Null,
+            };
+            value["message"] = because(&event.step.why, event.at).into();
+            value["with"] = event.followers.iter().map(subject_json).collect();
+            value
+        });
+        json!({
+            "began": self.began.to_string(),
+            "until": self.until.to_string(),
+            "nextAt": self.next_at.map(|at| at.to_string()),
+            "summary": summary,
+            "events": events.collect::<Vec<_>>(),
+            "undecided": self.undecided.iter().map(|one| json!({
+                "mechanism": one.mechanism.name(),
+                "kind": one.object.resource.kind(),
+                "namespace": one.object.namespace,
+                "name": one.object.name,
+                "uid": one.object.uid,
+                "message": one.reason.to_string(),
+            })).collect::<Vec<_>>(),
+            "forecast": self.forecast.to_json(),
+            "frame": {
+                "storageIsDeleted": self.frame.storage_is_deleted,
+                "cloud": self.frame.cloud.iter().map(|(node, instance)| json!({
+                    "node": node,
+                    "exists": cloud_json(&instance.exists),
+                    "isShutdown": cloud_json(&instance.is_shutdown),
+                })).collect::<Vec<_>>(),
+            },
+        })
+    }
+}
+
+fn subject_json(subject: &Subject<'_>) -> Value {
+    let (end, gone_at) = match subject.end {
+        End::Gone(at) => ("gone", Some(at.to_string())),
+        End::Held => ("held", None),
+        End::Changed => ("changed", None),
+    };
+    json!({ "object": subject.object, "end": end, "goneAt": gone_at })
+}
+
+/// An answer of the cloud; null where there is none.
+fn cloud_json(answer: &Cloud) -> Value {
+    match answer {
+        Cloud::Yes => true.into(),
+        Cloud::No => false.into(),
+        Cloud::NotAsked | Cloud::NotImplemented | Cloud::Failed(_) => Value::Null,
+    }
+}

@@ -1,0 +1,252 @@
+//! What will be cleaned up in a cluster, by all mechanisms together, when, and why.
+//!
+//! The mechanisms' own controller (`kubegc-lifecycle`), the owner-reference collector, the namespace controller and the kubelets act on the simulated
+//! API server, one beside the other, from one instant at which something is due to the next. What one of them does is what the next one sees: a job
+//! that goes for its age takes its pods with it, and a claim that its last pod leaves goes with its volume.
+
+mod because;
+mod facts;
+mod frame;
+mod json;
+mod outside;
+mod report;
+mod story;
+mod words;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubegc_core::{ObjectRef, Timestamp};
+use kubegc_lifecycle::{
+    controller::{Controller, Ended, Input, Mechanism, Output, Reason, Settings},
+    object::{Object, Wire},
+    volume::{external, reclaim::Plugin},
+};
+use kubegc_snapshot::SnapshotObject;
+
+pub use self::{
+    frame::{CleanupFrame, Instance},
+    report::CleanupDetail,
+};
+use self::{outside::is_in_tree, world::CleanupWorld};
+use crate::{
+    Cluster, Forecast,
+    cluster::Scope,
+    forecast::{self, Pending},
+    simulation::{self, Unlisted},
+    timeline::{Outcome, Step},
+    world::World,
+};
+
+/// What will be cleaned up until a time, and what cannot be said.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct CleanupForecast {
+    /// When it begins.
+    pub began: Timestamp,
+    /// Until when it looks, this instant included.
+    pub until: Timestamp,
+    /// What it takes for granted beside [`Forecast::assumptions`].
+    pub frame: CleanupFrame,
+    /// The fates of all objects that could be affected, the writes with their reasons in order of time, and what is worth knowing.
+    /// What is not in it stays until then.
+    pub forecast: Forecast,
+    /// Objects about which a mechanism cannot decide, because something was not read or not dumped; by mechanism and object.
+    pub undecided: Vec<Undecided>,
+    /// When a mechanism has something to look at next, beyond the horizon.
+    pub next_at: Option<Timestamp>,
+}
+
+/// An object about which a mechanism cannot decide.
+#[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Undecided {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// The object.
+    pub object: Object,
+    /// What it does not know.
+    pub reason: Reason,
+}
+
+/// An object that goes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct Collected<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// The object.
+    pub object: &'a ObjectRef,
+    /// The write that made it go: who made it, and why.
+    pub step: &'a Step,
+}
+
+impl CleanupForecast {
+    /// The objects that go, in order of time.
+    pub fn collected(&self) -> impl Iterator<Item = Collected<'_>> {
+        self.forecast.timeline.iter().flat_map(|step| {
+            let gone = step
+                .changes
+                .iter()
+                .filter(|change| change.outcome == Outcome::Gone);
+            gone.map(|change| Collected {
+                at: self.began.saturating_add(step.at),
+                object: &change.object,
+                step,
+            })
+        })
+    }
+}
+
+/// Foresees everything that will be cleaned up within a horizon, without anybody's intent.
+///
+/// What is pending anyway (owners that are gone, deletions under way) is part of it. Mechanisms that look once a period are taken to look at the
+/// beginning for the first time. What was not dumped is unknown: objects that hang on it are [undecided](CleanupForecast::undecided), or have an undecided
+/// [`Fate`](crate::Fate) where it is their owners that are unknown.
+///
+/// # Complexity
+/// O(n log n) for n objects of the kinds that the mechanisms look at, and what the simulation of those that go costs. Time that passes without anything
+/// being due costs nothing.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use kubegc_core::{KubernetesVersion, Timestamp};
+/// use kubegc_predict::{Assumptions, CleanupFrame, Cluster, cleanup_forecast};
+/// use kubegc_snapshot::Reader;
+///
+/// let version = KubernetesVersion::LATEST;
+/// let mut reader = Reader::new(version).complete("all");
+/// reader.read("jobs.yaml", &b"
+/// apiVersion: batch/v1
+/// kind: Job
+/// metadata: {namespace: shop, name: report, uid: u1}
+/// spec: {ttlSecondsAfterFinished: 600}
+/// status: {conditions: [{type: Complete, status: 'True', lastTransitionTime: '2026-01-01T12:00:00Z'}]}
+/// "[..])?;
+/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(version).from(Timestamp::parse("2026-01-01T12:05:00Z")?));
+/// let gone: Vec<_> = forecast.collected().collect();
+/// assert_eq!(gone[0].object.short(), "shop/Job/report");
+/// assert_eq!(gone[0].at, Timestamp::parse("2026-01-01T12:10:00Z")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForecast {
+    let began = frame.now.unwrap_or_else(|| newest_time(cluster));
+    let until = began.saturating_add(frame.horizon);
+    let mut controller = Controller::new(settings(cluster, frame), Wire::AsUpstream, began).still();
+    facts::inform(cluster, frame, &mut controller, began);
+    let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).into_iter().collect();
+    seeds.extend(first_seeds(cluster, controller.clone(), began, until));
+    let before = Pending::default();
+    loop {
+        let scope = Scope::after(cluster, &before, seeds.iter().copied());
+        let objects: BTreeMap<u32, SnapshotObject> = scope
+            .members
+            .keys()
+            .filter_map(|&position| Some((position, cluster.snapshot.object(position as usize)?)))
+            .collect();
+        let mut missing = BTreeSet::new();
+        let mut run = |unlisted| {
+            let server = simulation::server(cluster, &scope, &objects, unlisted);
+            let mut world = CleanupWorld::new(cluster, frame, &scope, server, controller.clone(), began);
+            world.run(until);
+            missing.append(&mut world.missing);
+            world
+        };
+        let world = run(Unlisted::Present);
+        let others = [Unlisted::Absent, Unlisted::Waiting];
+        let others = others.into_iter().filter(|_| !scope.unknown.is_empty());
+        let others: Vec<World> = others.map(|unlisted| run(unlisted).into_world()).collect();
+        missing.retain(|position| !seeds.contains(position));
+        if missing.is_empty() {
+            let (undecided, next_at) = (world.undecided(), world.next_at());
+            let forecast = forecast::conclude(
+                cluster,
+                &scope,
+                &objects,
+                world.into_world(),
+                &others,
+                &BTreeSet::new(),
+            );
+            return CleanupForecast {
+                began,
+                until,
+                frame: frame.clone(),
+                forecast,
+                undecided,
+                next_at,
+            };
+        }
+        // What happens reaches further than was foreseen: once more, with that.
+        seeds.append(&mut missing);
+    }
+}
+
+/// What runs, with the provisioners that the dump names; without what the simulated control plane does already.
+fn settings(cluster: &Cluster, frame: &CleanupFrame) -> Settings {
+    let mut settings = frame.settings.clone();
+    settings.leases = None;
+    settings.namespaces = None;
+    if settings.volumes.is_some() {
+        for name in facts::provisioners(cluster) {
+            let mut known = settings.external_volumes.iter();
+            if is_in_tree(&name) {
+                if frame.storage_is_deleted {
+                    settings.storage.plugins.entry(name).or_insert(Plugin::Known);
+                }
+            } else if !known.any(|known| known.provisioner == name) {
+                settings.external_volumes.push(external::Settings::new(&name));
+            }
+        }
+    }
+    settings
+}
+
+/// The objects on which something will be done if nothing else happens.
+fn first_seeds(
+    cluster: &Cluster,
+    mut controller: Controller,
+    began: Timestamp,
+    until: Timestamp,
+) -> BTreeSet<u32> {
+    let mut seeds = BTreeSet::new();
+    let mut now = began;
+    loop {
+        match controller.poll_output(now) {
+            Output::Perform(task) => {
+                seeds.extend(facts::objects(cluster, &task));
+                let gone = facts::deleted(&task);
+                controller.handle(
+                    now,
+                    Input::Ended {
+                        task: task.id,
+                        ended: Ended::Done,
+                    },
+                );
+                for object in gone {
+                    controller.handle(
+                        now,
+                        Input::Gone {
+                            resource: object.resource,
+                            namespace: object.namespace,
+                            name: object.name,
+                            uid: object.uid,
+                        },
+                    );
+                }
+            }
+            Output::Wait { until: Some(at) } if at > now && at <= until => now = at,
+            _ => return seeds,
+        }
+    }
+}
+
+/// When the newest thing in the dump happened.
+fn newest_time(cluster: &Cluster) -> Timestamp {
+    let snapshot = &cluster.snapshot;
+    let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
+    let times = records.map(|record| simulation::latest_of(&record.meta).max(facts::newest(&record)));
+    times.flatten().max().unwrap_or(Timestamp::EPOCH)
+}

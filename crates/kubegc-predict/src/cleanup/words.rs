@@ -1,0 +1,154 @@
+//! Times, lengths of time and numbers of things as people write them.
+
+use std::time::Duration;
+
+use kubegc_core::Timestamp;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// A length of time in its two largest units, cut: `2h 10m`. Hours up to two days.
+pub(super) fn span(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let (large, unit, small, small_unit) = match seconds {
+        0..MINUTE => return format!("{seconds}s"),
+        MINUTE..HOUR => (seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        HOUR..172_800 => (seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        _ => (seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+    };
+    match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit} {small}{small_unit}"),
+    }
+}
+
+/// The time of day in UTC: `10:30:00`.
+pub(super) fn time_of_day(at: Timestamp) -> String {
+    let seconds = at.as_secs().rem_euclid(86_400);
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+/// A time in UTC as a text about another one needs it: without the day where both have the same.
+pub(super) fn clock(at: Timestamp, seen_from: Timestamp) -> String {
+    if at.utc_date() == seen_from.utc_date() {
+        time_of_day(at)
+    } else {
+        moment(at)
+    }
+}
+
+/// Day and time in UTC: `2026-10-20 10:30:00`.
+pub(super) fn moment(at: Timestamp) -> String {
+    format!("{} {}", at.utc_date(), time_of_day(at))
+}
+
+/// The day in UTC: `Tuesday, 2026-10-20`.
+pub(super) fn day(at: Timestamp) -> String {
+    const DAYS: [&str; 7] = [
+        "Thursday",
+        "Friday",
+        "Saturday",
+        "Sunday",
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+    ];
+    let date = at.utc_date();
+    // The first day of all was a Thursday.
+    let weekday = DAYS[date.days_since_epoch().rem_euclid(7) as usize];
+    format!("{weekday}, {date}")
+}
+
+/// How many objects of a kind: `1 Pod`, `3 NetworkPolicies`.
+pub(super) fn number(count: usize, kind: &str) -> String {
+    if count == 1 {
+        return format!("1 {kind}");
+    }
+    let before_y = kind
+        .strip_suffix('y')
+        .filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    match before_y {
+        Some(stem) => format!("{count} {stem}ies"),
+        None if kind.ends_with("ss") || kind.ends_with('x') || kind.ends_with("ch") => {
+            format!("{count} {kind}es")
+        }
+        None if kind.ends_with('s') => format!("{count} {kind}"),
+        None => format!("{count} {kind}s"),
+    }
+}
+
+/// The first of some names, and how many more there are. Without any, how many there are.
+pub(super) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
+    let more = names.len().saturating_sub(names_max);
+    names.truncate(names_max);
+    match (more, names.last_mut()) {
+        (0, _) => {}
+        (more, None) => names.push(format!("{more} not named")),
+        (more, Some(last)) => last.push_str(&format!(" and {more} more")),
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_two_units_at_most() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (680, "11m 20s"),
+            (3_600, "1h"),
+            (7_800, "2h 10m"),
+            (172_799, "47h 59m"),
+            (172_800, "2d"),
+            (180_000, "2d 2h"),
+        ] {
+            assert_eq!(span(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn times_leave_out_a_day_that_is_known() {
+        let at = Timestamp::from_secs(1_792_492_200);
+        assert_eq!(day(at), "Tuesday, 2026-10-20");
+        assert_eq!(clock(at, at), "10:30:00");
+        assert_eq!(
+            clock(at, at.saturating_add(Duration::from_secs(86_400))),
+            "2026-10-20 10:30:00"
+        );
+        assert_eq!(time_of_day(Timestamp::from_secs(-1)), "23:59:59");
+        assert_eq!(day(Timestamp::from_secs(-1)), "Wednesday, 1969-12-31");
+    }
+
+    #[test]
+    fn kinds_have_plurals() {
+        for (kind, text) in [
+            ("Pod", "2 Pods"),
+            ("NetworkPolicy", "2 NetworkPolicies"),
+            ("Gateway", "2 Gateways"),
+            ("Ingress", "2 Ingresses"),
+            ("Endpoints", "2 Endpoints"),
+        ] {
+            assert_eq!(number(2, kind), text);
+        }
+        assert_eq!(number(1, "Pod"), "1 Pod");
+        assert_eq!(number(0, "Pod"), "0 Pods");
+    }
+
+    #[test]
+    fn names_are_cut_with_a_count() {
+        let names = || vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        assert_eq!(some_of(names(), 3), ["a", "b", "c"]);
+        assert_eq!(some_of(names(), 2), ["a", "b and 1 more"]);
+        assert_eq!(some_of(names(), 0), ["3 not named"]);
+    }
+}

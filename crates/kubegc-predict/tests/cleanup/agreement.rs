@@ -1,0 +1,396 @@
+//! Running the drivers on the simulated server over the horizon removes what the forecast says, at the instants that it says.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kubegc_core::Timestamp;
+use kubegc_lifecycle::{
+    controller::Settings,
+    driver::{Driver, Operated, Outside},
+    object::{Object, Operation},
+    volume::{
+        external::{self, Guard},
+        reclaim::Plugin,
+    },
+};
+use kubegc_predict::{Assumptions, CleanupFrame, ControlPlane, Turn, cleanup_forecast};
+use kubegc_sim::{EventType, SharedApiServer, SimClock};
+use kubegc_snapshot::JsonDocuments;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::town::{Town, VERSION, at, condition, noon, owner};
+
+const PROVISIONER: &str = "disk.csi.example.com";
+const HORIZON: Duration = Duration::from_secs(3 * 3_600);
+
+/// Storage is deleted when that is asked for.
+struct Plugins;
+
+#[async_trait]
+impl Outside for Plugins {
+    async fn find_plugin(&self, _volume: &Object, _document: &[u8], _operation: Operation) -> Plugin {
+        Plugin::External
+    }
+
+    async fn operate(&self, _volume: &Object, _document: &[u8], _operation: Operation) -> Operated {
+        Operated::Done
+    }
+
+    async fn may_delete(&self, _volume: &Object, _document: &[u8]) -> Guard {
+        Guard::Allows
+    }
+}
+
+fn settings() -> Settings {
+    let mut settings = Settings::new(VERSION);
+    // The control plane does both.
+    settings.leases = None;
+    settings.namespaces = None;
+    // Nobody asks a cloud.
+    settings.nodes = None;
+    if let Some(pods) = &mut settings.pods {
+        pods.terminated_threshold = 3;
+    }
+    settings
+        .external_volumes
+        .push(external::Settings::new(PROVISIONER));
+    settings
+}
+
+type Removal = (Timestamp, String);
+
+/// What the forecast says.
+fn foreseen(town: &Town) -> Vec<Removal> {
+    let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
+    frame.settings = settings();
+    let forecast = cleanup_forecast(&town.cluster(), &frame);
+    let mut removals: Vec<Removal> = forecast
+        .collected()
+        .map(|gone| (gone.at, gone.object.short()))
+        .collect();
+    removals.sort();
+    removals
+}
+
+/// What the drivers and the control plane do.
+fn simulated(town: &Town) -> Vec<Removal> {
+    let clock = SimClock::new(noon());
+    let until = noon().saturating_add(HORIZON);
+    let shared = SharedApiServer::with_clock(town.server(), Arc::new(clock.clone()));
+    let mut plane = shared.with(|server| ControlPlane::new(server, Assumptions::default()));
+    let store = Arc::new(shared.clone());
+    let driver = Driver::builder(store, Arc::new(clock.clone()), Arc::new(JsonDocuments::default()))
+        .settings(settings())
+        .outside(Arc::new(Plugins))
+        .build();
+    let mut running = pin!(driver.run(std::future::pending::<()>()));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut seen = shared.with(|server| server.revision());
+    let mut removals = Vec::new();
+    for _ in 0..100_000 {
+        let before = shared.with(|server| server.revision());
+        // Nothing in it waits for anything but changes and the clock.
+        for _ in 0..20 {
+            if let Poll::Ready(summary) = running.as_mut().poll(&mut context) {
+                panic!("the driver ended: {summary:?}");
+            }
+        }
+        let certain_at = loop {
+            if let Turn::Idle { certain_at, .. } = shared.with(|server| plane.step(server)) {
+                break certain_at;
+            }
+        };
+        let now = kubegc_core::Clock::now(&clock);
+        shared.with(|server| {
+            for change in server.changes_since(seen) {
+                if change.event.event_type == EventType::Deleted {
+                    let meta = &change.event.object.meta;
+                    let kind = &server.catalog()[change.kind].kind;
+                    let name = match &*meta.namespace {
+                        "" => format!("{kind}/{}", meta.name),
+                        namespace => format!("{namespace}/{kind}/{}", meta.name),
+                    };
+                    removals.push((now, name));
+                }
+            }
+            seen = server.revision();
+        });
+        if seen != before {
+            continue;
+        }
+        let next = clock.next_wake().into_iter().chain(certain_at).min();
+        match next {
+            Some(next) if next <= until => clock.set(next),
+            _ => {
+                removals.sort();
+                return removals;
+            }
+        }
+    }
+    panic!("it never came to rest");
+}
+
+/// What may stand in a cluster, with the numbers that decide.
+#[derive(Clone, Debug)]
+enum Thing {
+    Job {
+        finished: i64,
+        ttl: Option<i64>,
+        pods: usize,
+    },
+    CronJob {
+        successful: i64,
+        failed: i64,
+        jobs: Vec<(bool, Option<i64>)>,
+    },
+    Pod {
+        node: usize,
+        phase: &'static str,
+        created: i64,
+        terminating: bool,
+    },
+    Request {
+        condition: Option<&'static str>,
+        since: i64,
+        certificate: bool,
+    },
+    Bootstrap {
+        expires: i64,
+    },
+    Claim {
+        users: usize,
+        deleting: bool,
+        policy: &'static str,
+        phase: &'static str,
+    },
+    Volume {
+        policy: &'static str,
+        provisioned: bool,
+    },
+}
+
+fn thing() -> impl Strategy<Value = Thing> {
+    let phase = || prop::sample::select(vec!["Running", "Succeeded", "Failed", "Pending", ""]);
+    let policy = || prop::sample::select(vec!["Delete", "Retain"]);
+    prop_oneof![
+        (-2_000..30_i64, prop::option::of(0..4_000_i64), 0..3_usize)
+            .prop_map(|(finished, ttl, pods)| Thing::Job { finished, ttl, pods }),
+        (
+            0..3_i64,
+            0..3_i64,
+            prop::collection::vec((any::<bool>(), prop::option::of(-500..-100_i64)), 0..6)
+        )
+            .prop_map(|(successful, failed, jobs)| Thing::CronJob {
+                successful,
+                failed,
+                jobs
+            }),
+        (0..4_usize, phase(), -9_000..-8_000_i64, any::<bool>()).prop_map(
+            |(node, phase, created, terminating)| Thing::Pod {
+                node,
+                phase,
+                created,
+                terminating
+            }
+        ),
+        (
+            prop::option::of(prop::sample::select(vec!["Approved", "Denied", "Failed"])),
+            -5_000..0_i64,
+            any::<bool>()
+        )
+            .prop_map(|(condition, since, certificate)| Thing::Request {
+                condition,
+                since,
+                certificate
+            }),
+        (-100..5_000_i64).prop_map(|expires| Thing::Bootstrap { expires }),
+        (0..3_usize, any::<bool>(), policy(), phase()).prop_map(|(users, deleting, policy, phase)| {
+            Thing::Claim {
+                users,
+                deleting,
+                policy,
+                phase,
+            }
+        }),
+        (policy(), any::<bool>()).prop_map(|(policy, provisioned)| Thing::Volume { policy, provisioned }),
+    ]
+}
+
+fn town(things: &[Thing]) -> Town {
+    let mut town = Town::default();
+    let node = |ready: &str| json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
+    town.add("v1", "Node", "", "n1", node("True"));
+    town.add("v1", "Node", "", "n2", node("Unknown"));
+    town.change_last(json!({ "spec": { "taints": [{
+        "key": "node.kubernetes.io/out-of-service", "value": "yes", "effect": "NoExecute",
+    }] } }));
+    for (number, thing) in things.iter().enumerate() {
+        place(&mut town, number, thing);
+    }
+    town
+}
+
+fn place(town: &mut Town, number: usize, thing: &Thing) {
+    let name = |what: &str| format!("{what}-{number}");
+    let pod = |node: &str, phase: &str| json!({ "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 }, "status": { "phase": phase } });
+    match thing {
+        Thing::Job { finished, ttl, pods } => {
+            let mut job = json!({ "spec": {}, "status": condition("Complete", *finished) });
+            if let Some(ttl) = ttl {
+                job["spec"]["ttlSecondsAfterFinished"] = (*ttl).into();
+            }
+            town.add("batch/v1", "Job", "shop", &name("job"), job);
+            for index in 0..*pods {
+                town.add(
+                    "v1",
+                    "Pod",
+                    "shop",
+                    &format!("job-{number}-pod-{index}"),
+                    pod("n1", "Running"),
+                );
+                let owners = owner("batch/v1", "Job", &name("job"), index == 0);
+                town.change_last(json!({ "metadata": { "ownerReferences": owners } }));
+            }
+        }
+        Thing::CronJob {
+            successful,
+            failed,
+            jobs,
+        } => {
+            let spec = json!({ "successfulJobsHistoryLimit": successful, "failedJobsHistoryLimit": failed, "jobTemplate": {} });
+            town.add(
+                "batch/v1",
+                "CronJob",
+                "shop",
+                &name("cron"),
+                json!({ "spec": spec }),
+            );
+            for (index, (succeeded, started)) in jobs.iter().enumerate() {
+                let kind = if *succeeded { "Complete" } else { "Failed" };
+                let mut job = json!({ "spec": {}, "status": condition(kind, -50) });
+                if let Some(started) = started {
+                    job["status"]["startTime"] = at(*started).into();
+                }
+                let owners = owner("batch/v1", "CronJob", &name("cron"), true);
+                job["metadata"] = json!({ "ownerReferences": owners });
+                town.add("batch/v1", "Job", "shop", &format!("cron-{number}-{index}"), job);
+            }
+        }
+        Thing::Pod {
+            node,
+            phase,
+            created,
+            terminating,
+        } => {
+            let node = ["n1", "n2", "gone", ""][*node];
+            town.add("v1", "Pod", "shop", &name("pod"), pod(node, phase));
+            let mut metadata = json!({ "creationTimestamp": at(*created) });
+            if *terminating {
+                metadata["deletionTimestamp"] = at(7_200).into();
+                metadata["deletionGracePeriodSeconds"] = 7_260.into();
+            }
+            town.change_last(json!({ "metadata": metadata }));
+        }
+        Thing::Request {
+            condition: kind,
+            since,
+            certificate,
+        } => {
+            let mut status = kind.map_or_else(|| json!({}), |kind| condition(kind, *since));
+            if *certificate {
+                status["certificate"] = "bm8gUEVN".into();
+            }
+            let request = json!({ "metadata": { "creationTimestamp": at(since - 84_000) }, "spec": {}, "status": status });
+            town.add(
+                "certificates.k8s.io/v1",
+                "CertificateSigningRequest",
+                "",
+                &name("csr"),
+                request,
+            );
+        }
+        Thing::Bootstrap { expires } => {
+            let secret = json!({
+                "type": "bootstrap.kubernetes.io/token",
+                "stringData": { "expiration": at(*expires) },
+            });
+            town.add("v1", "Secret", "kube-system", &name("bootstrap-token"), secret);
+        }
+        Thing::Claim {
+            users,
+            deleting,
+            policy,
+            phase,
+        } => {
+            let mut claim = json!({
+                "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
+                "spec": { "volumeName": name("pv") },
+                "status": { "phase": "Bound" },
+            });
+            if *deleting {
+                claim["metadata"]["deletionTimestamp"] = at(-10).into();
+                claim["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+            }
+            town.add("v1", "PersistentVolumeClaim", "shop", &name("claim"), claim);
+            let uid = crate::town::uid("PersistentVolumeClaim", &name("claim"));
+            volume(
+                town,
+                &name("pv"),
+                policy,
+                true,
+                json!({ "namespace": "shop", "name": name("claim"), "uid": uid }),
+            );
+            for index in 0..*users {
+                let mut user = pod(if index == 0 { "gone" } else { "" }, phase);
+                user["spec"]["volumes"] =
+                    json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name("claim") } }]);
+                town.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
+            }
+        }
+        Thing::Volume { policy, provisioned } => {
+            let claim = json!({ "namespace": "shop", "name": "never", "uid": "never" });
+            volume(town, &name("pv"), policy, *provisioned, claim);
+        }
+    }
+}
+
+fn volume(town: &mut Town, name: &str, policy: &str, provisioned: bool, claim: Value) {
+    let mut volume = json!({
+        "metadata": { "finalizers": ["kubernetes.io/pv-protection"] },
+        "spec": { "persistentVolumeReclaimPolicy": policy, "claimRef": claim },
+        "status": { "phase": "Bound" },
+    });
+    if provisioned {
+        volume["metadata"]["annotations"] = json!({ "pv.kubernetes.io/provisioned-by": PROVISIONER });
+    }
+    town.add("v1", "PersistentVolume", "", name, volume);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn drivers_remove_what_the_forecast_says_when_it_says(things in prop::collection::vec(thing(), 0..8)) {
+        let town = town(&things);
+        prop_assert_eq!(foreseen(&town), simulated(&town));
+    }
+
+    #[test]
+    fn the_order_of_the_dump_changes_nothing(things in prop::collection::vec(thing(), 0..8), seed in any::<u64>()) {
+        let town = town(&things);
+        let mut other = town.clone();
+        let count = other.objects.len() as u64;
+        other.objects.sort_by_key(|object| {
+            let version: u64 = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+            version.wrapping_mul(seed | 1) % count.max(1)
+        });
+        prop_assert_eq!(foreseen(&town), foreseen(&other));
+    }
+}

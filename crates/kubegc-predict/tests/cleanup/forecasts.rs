@@ -1,0 +1,351 @@
+//! What a forecast says of small clusters: when each thing goes, by whom, and what is not known.
+
+use std::time::Duration;
+
+use kubegc_core::Timestamp;
+use kubegc_lifecycle::controller::{Mechanism, Settings};
+use kubegc_predict::{Actor, CleanupForecast, CleanupFrame, Fate, cleanup_forecast};
+use serde_json::json;
+
+use crate::town::{Town, VERSION, at, condition, noon, owner};
+
+fn forecast(town: &Town) -> CleanupForecast {
+    cleanup_forecast(&town.cluster(), &CleanupFrame::new(VERSION).from(noon()))
+}
+
+/// What goes, with the seconds after noon and who does it.
+fn gone(forecast: &CleanupForecast) -> Vec<(String, u64, String)> {
+    let collected = forecast.collected();
+    collected
+        .map(|gone| {
+            let seconds = gone.at.since(noon()).as_secs();
+            (gone.object.short(), seconds, gone.step.actor.to_string())
+        })
+        .collect()
+}
+
+fn row(object: &str, seconds: u64, actor: &str) -> (String, u64, String) {
+    (object.to_owned(), seconds, actor.to_owned())
+}
+
+fn finished_job(town: &mut Town, name: &str, finished: i64, ttl: i64) {
+    let mut job =
+        json!({ "spec": { "ttlSecondsAfterFinished": ttl }, "status": condition("Complete", finished) });
+    job["status"]["startTime"] = at(finished - 60).into();
+    town.add("batch/v1", "Job", "shop", name, job);
+}
+
+fn node(town: &mut Town, name: &str) {
+    let ready = json!({ "spec": { "providerID": "cloud://1" }, "status": condition("Ready", -3_600) });
+    town.add("v1", "Node", "", name, ready);
+}
+
+fn pod(town: &mut Town, name: &str, node: &str, phase: &str, rest: serde_json::Value) {
+    let spec = json!({ "spec": { "nodeName": node, "containers": [] }, "status": { "phase": phase } });
+    town.add("v1", "Pod", "shop", name, spec);
+    town.change_last(rest);
+}
+
+#[test]
+fn a_job_goes_for_its_age_and_takes_its_pods_with_it() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    finished_job(&mut town, "report", -100, 600);
+    let owned = json!({ "metadata": { "ownerReferences": owner("batch/v1", "Job", "report", true) } });
+    pod(&mut town, "report-1", "a", "Succeeded", owned);
+    let forecast = forecast(&town);
+    assert_eq!(
+        gone(&forecast),
+        [
+            row("shop/Pod/report-1", 500, "garbage collector"),
+            row("shop/Job/report", 500, "garbage collector"),
+        ]
+    );
+    let first = &forecast.forecast.timeline[0];
+    assert_eq!(first.actor, Actor::Cleaner(Mechanism::Jobs));
+    assert_eq!(
+        format!("{}", first.at.as_secs()),
+        "500",
+        "the deletion is asked for at the very instant"
+    );
+    assert!(forecast.undecided.is_empty(), "{:?}", forecast.undecided);
+}
+
+#[test]
+fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
+    let mut town = Town::default();
+    finished_job(&mut town, "report", -100, 600);
+    let cluster = town.cluster();
+    let frame = CleanupFrame::new(VERSION).from(noon());
+    let at_the_end = cleanup_forecast(&cluster, &frame.clone().up_to(Duration::from_secs(500)));
+    assert_eq!(at_the_end.collected().count(), 1);
+    let before = cleanup_forecast(
+        &cluster,
+        &frame.up_to(Duration::from_secs(500) - Duration::from_nanos(1)),
+    );
+    assert_eq!(before.collected().count(), 0);
+    assert_eq!(before.next_at, Some(Timestamp::from_secs(noon().as_secs() + 500)));
+}
+
+#[test]
+fn a_chain_through_all_mechanisms() {
+    // The job's time is up; its pod goes; nobody uses the claim any more, which is being deleted; its volume is released, and deleted.
+    let mut town = Town::default();
+    node(&mut town, "a");
+    finished_job(&mut town, "import", -100, 600);
+    let owned = json!({
+        "metadata": { "ownerReferences": owner("batch/v1", "Job", "import", true) },
+        "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }] },
+    });
+    pod(&mut town, "import-1", "a", "Succeeded", owned);
+    town.add(
+        "v1",
+        "PersistentVolumeClaim",
+        "shop",
+        "data",
+        json!({
+            "metadata": {
+                "finalizers": ["kubernetes.io/pvc-protection"],
+                "deletionTimestamp": at(-60),
+                "deletionGracePeriodSeconds": 0,
+            },
+            "spec": { "volumeName": "pv-1" },
+            "status": { "phase": "Bound" },
+        }),
+    );
+    town.add(
+        "v1",
+        "PersistentVolume",
+        "",
+        "pv-1",
+        json!({
+            "metadata": {
+                "annotations": { "pv.kubernetes.io/provisioned-by": "disk.csi.example.com" },
+                "finalizers": ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"],
+            },
+            "spec": {
+                "persistentVolumeReclaimPolicy": "Delete",
+                "claimRef": { "namespace": "shop", "name": "data", "uid": "persistentvolumeclaim-data" },
+            },
+            "status": { "phase": "Bound" },
+        }),
+    );
+    let forecast = forecast(&town);
+    let names: Vec<String> = gone(&forecast)
+        .into_iter()
+        .map(|(name, at, _)| format!("{name} {at}"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "shop/Pod/import-1 500",
+            "shop/Job/import 500",
+            "shop/PersistentVolumeClaim/data 500",
+            "PersistentVolume/pv-1 500",
+        ],
+        "{:#?}",
+        forecast.forecast.timeline
+    );
+}
+
+#[test]
+fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    pod(&mut town, "on-a", "a", "Running", json!({}));
+    pod(&mut town, "on-b", "b", "Running", json!({}));
+    assert_eq!(
+        gone(&forecast(&town)),
+        [row("shop/Pod/on-b", 40, "pod garbage collector")]
+    );
+}
+
+#[test]
+fn histories_are_pruned_at_once() {
+    let mut town = Town::default();
+    let limits = json!({ "spec": { "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "jobTemplate": {} } });
+    town.add("batch/v1", "CronJob", "shop", "nightly", limits);
+    for (name, started) in [("n1", -300), ("n2", -200), ("n3", -100)] {
+        let mut job = json!({
+            "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) },
+            "status": condition("Complete", started + 10),
+        });
+        job["status"]["startTime"] = at(started).into();
+        town.add("batch/v1", "Job", "shop", name, job);
+    }
+    let rows = ["shop/Job/n1", "shop/Job/n2"].map(|name| row(name, 0, "cron job controller"));
+    assert_eq!(gone(&forecast(&town)), rows);
+}
+
+#[test]
+fn certificates_wait_for_the_hourly_look() {
+    let mut town = Town::default();
+    let denied = json!({ "spec": {}, "status": condition("Denied", -60) });
+    town.add(
+        "certificates.k8s.io/v1",
+        "CertificateSigningRequest",
+        "",
+        "denied",
+        denied,
+    );
+    // Denied a minute ago: its hour is over 59 minutes from now, and the look of the first hour finds it.
+    assert_eq!(
+        gone(&forecast(&town)),
+        [row("CertificateSigningRequest/denied", 3_600, "CSR cleaner")]
+    );
+}
+
+#[test]
+fn what_is_in_a_namespace_that_is_being_deleted_goes_with_it() {
+    let mut town = Town::default();
+    town.add(
+        "v1",
+        "Namespace",
+        "",
+        "shop",
+        json!({
+            "metadata": { "deletionTimestamp": at(-1) },
+            "spec": { "finalizers": ["kubernetes"] },
+            "status": { "phase": "Terminating" },
+        }),
+    );
+    town.add("v1", "ConfigMap", "shop", "settings", json!({}));
+    let cluster = town.cluster();
+    let pending = cluster.pending();
+    let fate = |name: &str| {
+        let mut fates = pending.fates.iter();
+        fates
+            .find(|fate| *fate.object.name == *name)
+            .map(|fate| fate.fate.word())
+    };
+    assert_eq!(
+        (fate("settings"), fate("shop")),
+        (Some("deleted"), Some("deleted"))
+    );
+    let names: Vec<String> = gone(&forecast(&town))
+        .into_iter()
+        .map(|(name, ..)| name)
+        .collect();
+    assert_eq!(names, ["shop/ConfigMap/settings", "Namespace/shop"]);
+}
+
+#[test]
+fn what_was_not_read_is_undecided_and_stays() {
+    let mut town = Town::default();
+    // Metadata only: nobody knows whether it has finished.
+    town.add("batch/v1", "Job", "shop", "bare", json!({}));
+    pod(&mut town, "lost", "b", "Running", json!({}));
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    let mut reader = kubegc_snapshot::Reader::new(VERSION)
+        .complete("pods")
+        .complete("jobs");
+    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    let assumptions = kubegc_predict::Assumptions::default();
+    let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), assumptions);
+    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
+    assert_eq!(forecast.collected().count(), 0);
+    let undecided: Vec<_> = forecast
+        .undecided
+        .iter()
+        .map(|undecided| (undecided.mechanism, undecided.object.to_string()))
+        .collect();
+    assert!(
+        undecided.contains(&(Mechanism::Jobs, "Job shop/bare".to_owned())),
+        "{undecided:?}"
+    );
+    assert!(
+        undecided.contains(&(Mechanism::Pods, "Pod shop/lost".to_owned())),
+        "{undecided:?}"
+    );
+}
+
+#[test]
+fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
+    let mut town = Town::default();
+    finished_job(&mut town, "report", -100, 600);
+    let owned = json!({ "metadata": { "ownerReferences": owner("example.com/v1", "Report", "r", true) } });
+    town.objects[0]["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    let mut reader = kubegc_snapshot::Reader::new(VERSION)
+        .complete("jobs")
+        .complete("pods")
+        .complete("nodes");
+    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
+    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
+    // It goes in every world: for its age, or because its owner is not there.
+    assert_eq!(forecast.collected().count(), 1);
+    let fate = &forecast.forecast.fates[0].fate;
+    assert!(
+        matches!(fate, Fate::Deleted { .. } | Fate::Undecided { .. }),
+        "{fate:?}"
+    );
+}
+
+#[test]
+fn only_what_is_asked_for_runs() {
+    let mut town = Town::default();
+    finished_job(&mut town, "report", -100, 0);
+    let mut frame = CleanupFrame::new(VERSION).from(noon());
+    frame.settings = Settings::only(VERSION, [Mechanism::Pods]);
+    assert_eq!(cleanup_forecast(&town.cluster(), &frame).collected().count(), 0);
+    frame.settings = Settings::only(VERSION, [Mechanism::Jobs]);
+    assert_eq!(cleanup_forecast(&town.cluster(), &frame).collected().count(), 1);
+}
+
+#[test]
+fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
+    let mut town = Town::default();
+    pod(
+        &mut town,
+        "on-b",
+        "b",
+        "Running",
+        json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
+    );
+    let forecast = forecast(&town);
+    let asked = forecast
+        .forecast
+        .timeline
+        .iter()
+        .filter(|step| step.actor == Actor::Cleaner(Mechanism::Pods));
+    // The mark, and the deletion.
+    assert_eq!(asked.count(), 2, "{:#?}", forecast.forecast.timeline);
+    let fate = &forecast.forecast.fates[0].fate;
+    assert!(
+        matches!(fate, Fate::Stuck { finalizers, .. } if *finalizers[0] == *"example.com/hold"),
+        "{fate:?}"
+    );
+}
+
+#[test]
+fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    town.add(
+        "apps/v1",
+        "StatefulSet",
+        "shop",
+        "db",
+        json!({ "spec": {
+            "replicas": 1,
+            "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete", "whenScaled": "Retain" },
+            "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+        } }),
+    );
+    let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "StatefulSet", "db", true) } });
+    pod(&mut town, "db-0", "a", "Running", owned);
+    let claim =
+        json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": {} });
+    town.add("v1", "PersistentVolumeClaim", "shop", "data-db-0", claim);
+    let forecast = forecast(&town);
+    assert_eq!(gone(&forecast), []);
+    let steps: Vec<_> = forecast.forecast.timeline.iter().map(|step| step.actor).collect();
+    assert_eq!(steps, [Actor::Cleaner(Mechanism::StatefulSets)]);
+    let stuck = forecast
+        .forecast
+        .fates
+        .iter()
+        .find(|fate| matches!(fate.fate, Fate::Stuck { .. }));
+    assert!(stuck.is_none(), "{stuck:?}");
+}

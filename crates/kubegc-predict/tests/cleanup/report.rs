@@ -1,0 +1,489 @@
+//! How a forecast reads, as text and as JSON: one small cluster word by word, and what holds for every cluster.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use kubegc_core::Timestamp;
+use kubegc_lifecycle::node::Cloud;
+use kubegc_predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Instance, cleanup_forecast};
+use kubegc_snapshot::Reader;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::town::{Town, VERSION, at, condition, noon, owner};
+
+/// A forecast of six hours; the node `c` is no longer in the cloud.
+fn forecast(cluster: &Cluster) -> CleanupForecast {
+    let mut frame = CleanupFrame::new(VERSION)
+        .from(noon())
+        .up_to(Duration::from_secs(6 * 3_600));
+    let gone = Instance {
+        exists: Cloud::No,
+        ..Instance::default()
+    };
+    frame.cloud.insert("c".into(), gone);
+    cleanup_forecast(cluster, &frame)
+}
+
+fn pod(town: &mut Town, name: &str, node: &str, phase: &str, rest: Value) {
+    let pod = json!({
+        "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 },
+        "status": { "phase": phase },
+    });
+    town.add("v1", "Pod", "shop", name, pod);
+    town.change_last(rest);
+}
+
+fn job(town: &mut Town, name: &str, finished: i64, ttl: i64) {
+    let mut job =
+        json!({ "spec": { "ttlSecondsAfterFinished": ttl }, "status": condition("Complete", finished) });
+    job["status"]["startTime"] = at(finished - 60).into();
+    town.add("batch/v1", "Job", "shop", name, job);
+}
+
+fn node(town: &mut Town, name: &str, is_ready: bool) {
+    let kind = if is_ready { "Ready" } else { "DiskPressure" };
+    let node = json!({ "spec": { "providerID": "cloud://1" }, "status": condition(kind, -3_600) });
+    town.add("v1", "Node", "", name, node);
+}
+
+/// A claim that is being deleted, and its volume.
+fn deleted_claim(town: &mut Town, name: &str) {
+    let claim = json!({
+        "metadata": {
+            "finalizers": ["kubernetes.io/pvc-protection"],
+            "deletionTimestamp": at(-60),
+            "deletionGracePeriodSeconds": 0,
+        },
+        "spec": { "volumeName": format!("pv-{name}") },
+        "status": { "phase": "Bound" },
+    });
+    town.add("v1", "PersistentVolumeClaim", "shop", name, claim);
+    let volume = json!({
+        "metadata": {
+            "annotations": { "pv.kubernetes.io/provisioned-by": "disk.csi.example.com" },
+            "finalizers": ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"],
+        },
+        "spec": {
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": { "namespace": "shop", "name": name, "uid": format!("persistentvolumeclaim-{name}") },
+        },
+        "status": { "phase": "Bound" },
+    });
+    town.add("v1", "PersistentVolume", "", &format!("pv-{name}"), volume);
+}
+
+fn owned(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({ "metadata": { "ownerReferences": owner(api_version, kind, name, true) } })
+}
+
+fn bootstrap_token(town: &mut Town, name: &str, expires: i64) {
+    let data = json!({ "expiration": base64(&at(expires)) });
+    let token = json!({ "type": "bootstrap.kubernetes.io/token", "data": data });
+    town.add("v1", "Secret", "kube-system", name, token);
+}
+
+fn base64(text: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |bytes: &[u8]| -> String {
+        let bits = (0..3).fold(0_u32, |bits, at| {
+            bits << 8 | u32::from(bytes.get(at).copied().unwrap_or(0))
+        });
+        let letter = |at: usize| match at <= bytes.len() {
+            true => char::from(LETTERS[(bits >> (18 - 6 * at)) as usize % 64]),
+            false => '=',
+        };
+        (0..4).map(letter).collect()
+    };
+    text.as_bytes().chunks(3).map(group).collect()
+}
+
+/// One of nearly everything.
+fn small_town() -> Town {
+    let mut town = Town::default();
+    node(&mut town, "a", true);
+    node(&mut town, "c", false);
+    for name in ["import", "export"] {
+        job(&mut town, name, -100, 600);
+        for number in 1..=2 {
+            pod(
+                &mut town,
+                &format!("{name}-{number}"),
+                "a",
+                "Succeeded",
+                owned("batch/v1", "Job", name),
+            );
+        }
+    }
+    let uses = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "scratch" } }] } });
+    town.change_last(uses);
+    deleted_claim(&mut town, "scratch");
+    pod(&mut town, "on-c", "c", "Running", json!({}));
+    pod(
+        &mut town,
+        "left-over",
+        "a",
+        "Running",
+        owned("apps/v1", "ReplicaSet", "gone"),
+    );
+    let held = json!({ "metadata": {
+        "finalizers": ["example.com/hold"],
+        "deletionTimestamp": at(-60),
+        "deletionGracePeriodSeconds": 0,
+    } });
+    pod(&mut town, "held", "", "Pending", held);
+    bootstrap_token(&mut town, "bootstrap-token-one", 3_600);
+    bootstrap_token(&mut town, "bootstrap-token-two", 36_000);
+    town
+}
+
+#[test]
+fn a_small_cluster_word_by_word() {
+    let text = forecast(&small_town().cluster()).to_text(CleanupDetail::default());
+    assert_eq!(text, GOLDEN);
+}
+
+const GOLDEN: &str = include_str!("small_town.txt");
+
+#[test]
+fn what_is_not_known_is_told_with_what_would_have_to_be() {
+    let mut town = Town::default();
+    job(&mut town, "import", -100, 600);
+    town.add("batch/v1", "Job", "shop", "bare-1", json!({}));
+    town.add("batch/v1", "Job", "shop", "bare-2", json!({}));
+    town.add(
+        "v1",
+        "Secret",
+        "shop",
+        "tls",
+        owned("cert-manager.io/v1", "Certificate", "tls"),
+    );
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    let mut reader = Reader::new(VERSION).complete("jobs").complete("pods");
+    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    let cluster = Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
+    let forecast = forecast(&cluster);
+    let text = forecast.to_text(CleanupDetail::default());
+    for expected in [
+        "Undecided: 3",
+        "2 Jobs (shop/bare-1, shop/bare-2): TTL controller: ",
+        "Secret shop/tls: ",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+    let undecided = &forecast.to_json()["undecided"];
+    let jobs = undecided
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["mechanism"] == "jobs");
+    assert_eq!(
+        jobs.map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["bare-1", "bare-2"]
+    );
+}
+
+#[test]
+fn where_nothing_goes_that_is_said() {
+    let text = forecast(&Town::default().cluster()).to_text(CleanupDetail::default());
+    assert!(
+        text.starts_with("2026-05-01 12:00:00 UTC, and 6h on: nothing goes\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_and_instants_are_cut_with_counts() {
+    let mut town = Town::default();
+    for number in 0..5 {
+        job(&mut town, &format!("same-{number}"), -100, 600);
+    }
+    for number in 0..3 {
+        job(&mut town, &format!("later-{number}"), -100, 700 + number * 100);
+    }
+    let detail = CleanupDetail {
+        objects_max: 2,
+        instants_max: 2,
+        ..CleanupDetail::default()
+    };
+    let text = forecast(&town.cluster()).to_text(detail);
+    for expected in [
+        "5 Jobs: finished 10m ago",
+        "shop/same-0, shop/same-1 and 3 more\n",
+        "and from 2026-05-01 12:11:40 to 2026-05-01 12:13:20: 2 Jobs\n",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+}
+
+#[test]
+fn json_has_stable_names() {
+    let forecast = forecast(&small_town().cluster());
+    let value = forecast.to_json();
+    let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "began",
+            "events",
+            "forecast",
+            "frame",
+            "nextAt",
+            "summary",
+            "undecided",
+            "until"
+        ]
+    );
+    assert_eq!(value["began"], "2026-05-01T12:00:00Z");
+    assert_eq!(value["until"], "2026-05-01T18:00:00Z");
+    assert_eq!(value["summary"]["batch/v1/Job"], 2);
+    assert_eq!(
+        value["frame"]["cloud"],
+        json!([{ "node": "c", "exists": false, "isShutdown": null }])
+    );
+    let events = value["events"].as_array().unwrap();
+    let job = events
+        .iter()
+        .find(|event| event["object"]["name"] == "import")
+        .unwrap();
+    assert_eq!(
+        (
+            &job["at"],
+            &job["goneAt"],
+            &job["end"],
+            &job["actor"],
+            &job["mechanism"]
+        ),
+        (
+            &json!("2026-05-01T12:08:20Z"),
+            &json!("2026-05-01T12:08:20Z"),
+            &json!("gone"),
+            &json!("TTL controller"),
+            &json!("jobs"),
+        )
+    );
+    let with: Vec<&Value> = job["with"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["object"]["name"])
+        .collect();
+    assert_eq!(with, ["import-1", "import-2"]);
+}
+
+/// Something that goes, or does not.
+#[derive(Clone, Debug)]
+enum Thing {
+    Job {
+        finished: i64,
+        ttl: i64,
+        pods: Vec<bool>,
+    },
+    Token {
+        expires: i64,
+    },
+    LostPod,
+    LeftOver,
+    HeldPod,
+    Claim {
+        has_user: bool,
+    },
+    Request {
+        since: i64,
+    },
+    Namespace {
+        objects: usize,
+    },
+}
+
+fn thing() -> impl Strategy<Value = Thing> {
+    prop_oneof![
+        (
+            -4_000..0_i64,
+            0..9_000_i64,
+            prop::collection::vec(any::<bool>(), 0..4)
+        )
+            .prop_map(|(finished, ttl, pods)| Thing::Job { finished, ttl, pods }),
+        (-100..30_000_i64).prop_map(|expires| Thing::Token { expires }),
+        Just(Thing::LostPod),
+        Just(Thing::LeftOver),
+        Just(Thing::HeldPod),
+        any::<bool>().prop_map(|has_user| Thing::Claim { has_user }),
+        (-9_000..0_i64).prop_map(|since| Thing::Request { since }),
+        (0..3_usize).prop_map(|objects| Thing::Namespace { objects }),
+    ]
+}
+
+/// Every name is unlike any part of another.
+fn town(things: &[Thing]) -> Town {
+    let mut town = Town::default();
+    node(&mut town, "a", true);
+    for (number, thing) in things.iter().enumerate() {
+        let name = format!("t{number:02}");
+        match thing {
+            Thing::Job { finished, ttl, pods } => {
+                job(&mut town, &name, *finished, *ttl);
+                for (at, is_running) in pods.iter().enumerate() {
+                    let phase = if *is_running { "Running" } else { "Failed" };
+                    pod(
+                        &mut town,
+                        &format!("p{at}of{number:02}"),
+                        "a",
+                        phase,
+                        owned("batch/v1", "Job", &name),
+                    );
+                }
+            }
+            Thing::Token { expires } => bootstrap_token(&mut town, &name, *expires),
+            Thing::LostPod => pod(&mut town, &name, "lost", "Running", json!({})),
+            Thing::LeftOver => town.add("v1", "ConfigMap", "shop", &name, owned("v1", "ConfigMap", "gone")),
+            Thing::HeldPod => {
+                pod(
+                    &mut town,
+                    &name,
+                    "lost",
+                    "Running",
+                    json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
+                );
+            }
+            Thing::Claim { has_user } => {
+                deleted_claim(&mut town, &name);
+                if *has_user {
+                    let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
+                    pod(
+                        &mut town,
+                        &format!("u{number:02}"),
+                        "a",
+                        "Running",
+                        json!({ "spec": { "volumes": volumes } }),
+                    );
+                }
+            }
+            Thing::Request { since } => {
+                let denied = json!({ "spec": {}, "status": condition("Denied", *since) });
+                town.add(
+                    "certificates.k8s.io/v1",
+                    "CertificateSigningRequest",
+                    "",
+                    &name,
+                    denied,
+                );
+            }
+            Thing::Namespace { objects } => {
+                let deleted = json!({
+                    "metadata": { "deletionTimestamp": at(-1) },
+                    "spec": { "finalizers": ["kubernetes"] },
+                    "status": { "phase": "Terminating" },
+                });
+                town.add("v1", "Namespace", "", &name, deleted);
+                for object in 0..*objects {
+                    town.add(
+                        "v1",
+                        "ConfigMap",
+                        &name,
+                        &format!("c{object}of{number:02}"),
+                        json!({}),
+                    );
+                }
+            }
+        }
+    }
+    town
+}
+
+/// The words of a text that may be names: without namespaces.
+fn names(text: &str) -> BTreeMap<&str, usize> {
+    let mut names = BTreeMap::new();
+    let is_part =
+        |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '/' || letter == '.';
+    for word in text.split(|letter: char| !is_part(letter)) {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        *names.entry(name).or_insert(0) += 1;
+    }
+    names
+}
+
+/// What goes, with the time.
+fn collected(forecast: &CleanupForecast) -> Vec<(String, Timestamp)> {
+    let mut collected: Vec<_> = forecast
+        .collected()
+        .map(|gone| (gone.object.short(), gone.at))
+        .collect();
+    collected.sort();
+    collected
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The timeline of the text names every object that goes, once, within 120 columns.
+    #[test]
+    fn texts_name_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
+        let forecast = forecast(&town(&things).cluster());
+        let text = forecast.to_text(CleanupDetail::everything());
+        let timeline = text.split("\nStuck").next().unwrap_or_default();
+        let timeline = timeline.split("\nUndecided").next().unwrap_or_default();
+        let timeline = timeline.split("\nWorth knowing").next().unwrap_or_default();
+        let named = names(timeline);
+        for (object, _) in collected(&forecast) {
+            let name = object.rsplit('/').next().unwrap_or_default();
+            prop_assert_eq!(named.get(name), Some(&1), "{} in\n{}", object, text);
+        }
+        prop_assert!(text.lines().all(|line| line.chars().count() <= 120), "{}", text);
+        let all = forecast.collected().count();
+        prop_assert_eq!(all == 0, text.lines().next().unwrap_or_default().ends_with("nothing goes"));
+    }
+
+    /// The events of the JSON hold every object that goes, once, at its time, and are in order.
+    #[test]
+    fn json_holds_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
+        let forecast = forecast(&town(&things).cluster());
+        let value = forecast.to_json();
+        let events = value["events"].as_array().unwrap();
+        let subjects = events.iter().flat_map(|event| {
+            std::iter::once(event).chain(event["with"].as_array().unwrap())
+        });
+        let mut gone: Vec<(String, Timestamp)> = subjects
+            .filter(|subject| subject["end"] == "gone")
+            .map(|subject| {
+                let text = |field: &str| subject["object"][field].as_str().unwrap().to_owned();
+                let name = match text("namespace").as_str() {
+                    "" => format!("{}/{}", text("kind"), text("name")),
+                    namespace => format!("{namespace}/{}/{}", text("kind"), text("name")),
+                };
+                (name, Timestamp::parse(subject["goneAt"].as_str().unwrap()).unwrap())
+            })
+            .collect();
+        gone.sort();
+        prop_assert_eq!(gone, collected(&forecast));
+        let times: Vec<Timestamp> = events
+            .iter()
+            .map(|event| Timestamp::parse(event["at"].as_str().unwrap()).unwrap())
+            .collect();
+        prop_assert!(times.is_sorted());
+        let counted: u64 = value["summary"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        prop_assert_eq!(counted, forecast.collected().count() as u64);
+        // Only what happens by itself stands first, and nothing that follows is later than where it stands.
+        for event in events {
+            let begins = event["at"].as_str().unwrap();
+            for follower in event["with"].as_array().unwrap() {
+                let gone_at = follower["goneAt"].as_str();
+                prop_assert!(gone_at.is_none_or(|gone_at| Timestamp::parse(gone_at).unwrap() >= Timestamp::parse(begins).unwrap()));
+            }
+        }
+    }
+
+    /// Texts depend on the forecast alone, not on the order of the dump.
+    #[test]
+    fn the_order_of_the_dump_does_not_matter(things in prop::collection::vec(thing(), 0..8), seed in any::<u64>()) {
+        let here = town(&things);
+        let mut there = here.clone();
+        let mut seed = seed | 1;
+        for at in (1..there.objects.len()).rev() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            there.objects.swap(at, (seed >> 33) as usize % (at + 1));
+        }
+        let detail = CleanupDetail::everything();
+        prop_assert_eq!(forecast(&here.cluster()).to_text(detail), forecast(&there.cluster()).to_text(detail));
+    }
+}

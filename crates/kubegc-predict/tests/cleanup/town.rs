@@ -1,0 +1,118 @@
+//! Objects for the tests, as an API server would show them, and the two things that are made of them: a dump, and a running server.
+
+use kubegc_core::{KubernetesVersion, Timestamp};
+use kubegc_predict::{Assumptions, Cluster};
+use kubegc_sim::{ApiServer, Manifest, Settings};
+use kubegc_snapshot::Reader;
+use serde_json::{Value, json};
+
+pub(crate) const VERSION: KubernetesVersion = KubernetesVersion::LATEST;
+
+/// When the dump was taken.
+pub(crate) fn noon() -> Timestamp {
+    Timestamp::parse("2026-05-01T12:00:00Z").unwrap()
+}
+
+/// So many seconds after (or before) noon, as the API writes it.
+pub(crate) fn at(seconds: i64) -> String {
+    Timestamp::from_secs(noon().as_secs() + seconds).to_string()
+}
+
+/// Objects of a cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Town {
+    pub(crate) objects: Vec<Value>,
+}
+
+impl Town {
+    /// Adds an object; its uid is its kind and name, so that references are easily written.
+    pub(crate) fn add(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) {
+        let mut object = json!({
+            "apiVersion": api_version,
+            "kind": kind,
+            "metadata": {
+                "name": name,
+                "uid": uid(kind, name),
+                "resourceVersion": (self.objects.len() + 1).to_string(),
+                "creationTimestamp": at(-86_400),
+            },
+        });
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        merge(&mut object, rest);
+        self.objects.push(object);
+    }
+
+    /// Says more of the object that was added last.
+    pub(crate) fn change_last(&mut self, rest: Value) {
+        if let Some(last) = self.objects.last_mut() {
+            merge(last, rest);
+        }
+    }
+
+    /// Everything that was read is there; nothing else is.
+    pub(crate) fn cluster(&self) -> Cluster {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.objects });
+        let mut reader = Reader::new(VERSION).complete("all");
+        reader.read("town.json", list.to_string().as_bytes()).unwrap();
+        Cluster::new(VERSION, reader.finish().unwrap(), Assumptions::default())
+    }
+
+    /// The same objects on a server.
+    pub(crate) fn server(&self) -> ApiServer {
+        let settings = Settings {
+            namespaces_must_exist: false,
+            ..Settings::default()
+        };
+        let catalog = kubegc_core::Catalog::builtin(VERSION);
+        let mut server = ApiServer::new(VERSION, catalog).with_settings(settings);
+        server.set_now(noon());
+        for object in &self.objects {
+            let manifest = Manifest::read(object.clone()).unwrap();
+            let kind = server
+                .catalog()
+                .mapping(&manifest.api_version, &manifest.kind)
+                .unwrap();
+            server.insert(kind, manifest.object).unwrap();
+        }
+        server
+    }
+}
+
+pub(crate) fn uid(kind: &str, name: &str) -> String {
+    format!("{kind}-{name}").to_lowercase()
+}
+
+/// A reference to an owner.
+pub(crate) fn owner(api_version: &str, kind: &str, name: &str, is_controller: bool) -> Value {
+    json!([{
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name,
+        "uid": uid(kind, name),
+        "controller": is_controller,
+        "blockOwnerDeletion": is_controller,
+    }])
+}
+
+/// A status with one condition that is true.
+pub(crate) fn condition(kind: &str, seconds: i64) -> Value {
+    json!({ "conditions": [{
+        "type": kind,
+        "status": "True",
+        "lastTransitionTime": at(seconds),
+        "lastUpdateTime": at(seconds),
+    }] })
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}

@@ -1,0 +1,471 @@
+//! What is read of an object beside its metadata: the fields of all kinds that have [`Details`](crate::Details), side by side.
+//!
+//! An object's kind may stand behind its contents, or in its list only. So all fields are read that any kind needs, and whether one of them is of the wrong
+//! type is judged where the kind is known: fields of the same name in other kinds are no concern.
+
+use std::borrow::Cow;
+
+use kubegc_lifecycle::volume::{
+    ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY,
+};
+use serde::{
+    Deserialize, Serialize, Serializer,
+    de::{IgnoredAny, MapAccess, value::MapAccessDeserializer},
+};
+
+use crate::{
+    item::Text,
+    soft::{AnyMap, Expected, Labels, Soft},
+};
+
+/// A list whose entries may each be of the wrong type.
+pub(crate) type List<T> = Vec<Soft<T>>;
+
+/// Declares a map of which some fields are read, each under its name in the API.
+macro_rules! part {
+    ($(#[$doc:meta])* $name:ident<'a> { $($field:ident: $of:ty = $key:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        pub(crate) struct $name<'a> {
+            $(
+                #[serde(rename = $key, skip_serializing_if = "Soft::is_absent")]
+                pub(crate) $field: Soft<$of>,
+            )*
+        }
+
+        impl<'de: 'a, 'a> Expected<'de> for $name<'a> {
+            const WORDS: &'static str = "a map";
+
+            fn of_map<A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
+                Self::deserialize(MapAccessDeserializer::new(map)).map(Some)
+            }
+        }
+    };
+}
+
+part! {
+    /// All that is read beside the typed metadata.
+    Body<'a> {
+        metadata: BodyMeta<'a> = "metadata",
+        spec: AnySpec<'a> = "spec",
+        status: Status<'a> = "status",
+        object_type: Text<'a> = "type",
+        data: Data<'a> = "data",
+        string_data: Data<'a> = "stringData",
+        secrets: List<Named<'a>> = "secrets",
+    }
+}
+
+part! {
+    /// `metadata`, as far as it belongs to a body.
+    BodyMeta<'a> {
+        annotations: Annotations<'a> = "annotations",
+    }
+}
+
+/// The annotations that decide anything, as far as they are there: few objects have any of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Annotations<'a>(Vec<(&'static str, Soft<Text<'a>>)>);
+
+impl<'a> Annotations<'a> {
+    /// What stands under a key, which is one of those that are read.
+    pub(crate) fn at(&self, key: &str) -> &Soft<Text<'a>> {
+        // Of equal keys the last one counts, as in Go.
+        let found = self.0.iter().rev().find(|(known, _)| *known == key);
+        found.map_or(&Soft::Absent, |(_, value)| value)
+    }
+
+    /// Adds one of those that are read.
+    pub(crate) fn push(&mut self, key: &'static str, value: Soft<Text<'a>>) {
+        if !value.is_absent() {
+            self.0.push((key, value));
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Expected<'de> for Annotations<'a> {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        let mut annotations = Self::default();
+        while let Some(Text(key)) = map.next_key()? {
+            match ANNOTATIONS.into_iter().find(|known| **known == *key) {
+                Some(known) => annotations.push(known, map.next_value()?),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Some(annotations))
+    }
+}
+
+impl Serialize for Annotations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// Whose tokens a secret holds, by name.
+pub(crate) const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+/// The same, by uid.
+pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+
+/// The annotations that are read.
+const ANNOTATIONS: [&str; 5] = [
+    ANNOTATION_PROVISIONED_BY,
+    ANNOTATION_BOUND_BY_CONTROLLER,
+    ANNOTATION_MIGRATED_TO,
+    ANNOTATION_ACCOUNT_NAME,
+    ANNOTATION_ACCOUNT_UID,
+];
+
+part! {
+    /// `data` of secrets and config maps. Nothing else of it is ever kept.
+    Data<'a> {
+        since: Text<'a> = "since",
+        expiration: Text<'a> = "expiration",
+    }
+}
+
+part! {
+    /// `spec`.
+    Spec<'a> {
+        // Of pods.
+        node_name: Text<'a> = "nodeName",
+        termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",
+        volumes: List<Volume<'a>> = "volumes",
+        image_pull_secrets: List<Named<'a>> = "imagePullSecrets",
+        containers: List<Container<'a>> = "containers",
+        init_containers: List<Container<'a>> = "initContainers",
+        ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
+        // Of namespaces.
+        finalizers: List<Text<'a>> = "finalizers",
+        // Of definitions.
+        group: Text<'a> = "group",
+        scope: Text<'a> = "scope",
+        names: Names<'a> = "names",
+        version: Text<'a> = "version",
+        versions: List<Version<'a>> = "versions",
+        // Of jobs and cron jobs.
+        ttl_seconds_after_finished: i64 = "ttlSecondsAfterFinished",
+        successful_jobs_history_limit: i64 = "successfulJobsHistoryLimit",
+        failed_jobs_history_limit: i64 = "failedJobsHistoryLimit",
+        job_template: Template<'a> = "jobTemplate",
+        // Of nodes.
+        taints: List<Taint<'a>> = "taints",
+        provider_id: Text<'a> = "providerID",
+        // Of volumes and claims.
+        persistent_volume_reclaim_policy: Text<'a> = "persistentVolumeReclaimPolicy",
+        claim_ref: ClaimRef<'a> = "claimRef",
+        volume_mode: Text<'a> = "volumeMode",
+        volume_name: Text<'a> = "volumeName",
+        // Of stateful sets.
+        replicas: i64 = "replicas",
+        ordinals: Ordinals = "ordinals",
+        retention_policy: RetentionPolicy<'a> = "persistentVolumeClaimRetentionPolicy",
+        volume_claim_templates: List<Template<'a>> = "volumeClaimTemplates",
+    }
+}
+
+part! {
+    /// `spec` of what is known to be a pod.
+    PodSpec<'a> {
+        node_name: Text<'a> = "nodeName",
+        termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",
+        volumes: List<Volume<'a>> = "volumes",
+        image_pull_secrets: List<Named<'a>> = "imagePullSecrets",
+        containers: List<Container<'a>> = "containers",
+        init_containers: List<Container<'a>> = "initContainers",
+        ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
+    }
+}
+
+part! {
+    /// `spec` of a pod whose containers mention no secrets.
+    PlainPodSpec<'a> {
+        node_name: Text<'a> = "nodeName",
+        termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",
+        volumes: List<Volume<'a>> = "volumes",
+        image_pull_secrets: List<Named<'a>> = "imagePullSecrets",
+    }
+}
+
+impl<'a> From<PlainPodSpec<'a>> for PodSpec<'a> {
+    fn from(spec: PlainPodSpec<'a>) -> Self {
+        Self {
+            node_name: spec.node_name,
+            termination_grace_period_seconds: spec.termination_grace_period_seconds,
+            volumes: spec.volumes,
+            image_pull_secrets: spec.image_pull_secrets,
+            ..Self::default()
+        }
+    }
+}
+
+/// `spec`, as far as the kind was known when it was read.
+#[derive(Clone, Debug)]
+pub(crate) enum AnySpec<'a> {
+    Pod(PodSpec<'a>),
+    /// Of any kind.
+    Any(Box<Spec<'a>>),
+}
+
+impl<'a> AnySpec<'a> {
+    /// Of no pod.
+    pub(crate) fn of_others(&self) -> Option<&Spec<'a>> {
+        match self {
+            Self::Pod(_) => None,
+            Self::Any(spec) => Some(spec),
+        }
+    }
+
+    /// Of a pod.
+    pub(crate) fn of_pod(&self) -> Cow<'_, PodSpec<'a>> {
+        match self {
+            Self::Pod(spec) => Cow::Borrowed(spec),
+            Self::Any(spec) => Cow::Owned(PodSpec {
+                node_name: spec.node_name.clone(),
+                termination_grace_period_seconds: spec.termination_grace_period_seconds.clone(),
+                volumes: spec.volumes.clone(),
+                image_pull_secrets: spec.image_pull_secrets.clone(),
+                containers: spec.containers.clone(),
+                init_containers: spec.init_containers.clone(),
+                ephemeral_containers: spec.ephemeral_containers.clone(),
+            }),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Expected<'de> for AnySpec<'a> {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
+        let spec = Spec::of_map(map)?;
+        Ok(spec.map(|spec| Self::Any(Box::new(spec))))
+    }
+}
+
+impl Serialize for AnySpec<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Pod(spec) => spec.serialize(serializer),
+            Self::Any(spec) => spec.serialize(serializer),
+        }
+    }
+}
+
+part! {
+    /// `status` of a pod of whose conditions none matters.
+    PlainPodStatus<'a> {
+        phase: Text<'a> = "phase",
+        reason: Text<'a> = "reason",
+    }
+}
+
+impl<'a> From<PlainPodStatus<'a>> for Status<'a> {
+    fn from(status: PlainPodStatus<'a>) -> Self {
+        Self {
+            phase: status.phase,
+            reason: status.reason,
+            ..Self::default()
+        }
+    }
+}
+
+part! {
+    /// `status`.
+    Status<'a> {
+        phase: Text<'a> = "phase",
+        reason: Text<'a> = "reason",
+        start_time: Text<'a> = "startTime",
+        certificate: Text<'a> = "certificate",
+        stored_versions: List<Text<'a>> = "storedVersions",
+        conditions: List<Condition<'a>> = "conditions",
+    }
+}
+
+part! {
+    /// One condition.
+    Condition<'a> {
+        kind: Text<'a> = "type",
+        status: Text<'a> = "status",
+        reason: Text<'a> = "reason",
+        message: Text<'a> = "message",
+        last_transition_time: Text<'a> = "lastTransitionTime",
+        last_update_time: Text<'a> = "lastUpdateTime",
+    }
+}
+
+part! {
+    /// Anything that has a name, and references by name.
+    Named<'a> {
+        name: Text<'a> = "name",
+    }
+}
+
+part! {
+    /// `spec.names` of a definition.
+    Names<'a> {
+        plural: Text<'a> = "plural",
+        kind: Text<'a> = "kind",
+        short_names: List<Text<'a>> = "shortNames",
+    }
+}
+
+part! {
+    /// One of `spec.versions` of a definition.
+    Version<'a> {
+        name: Text<'a> = "name",
+        served: bool = "served",
+        storage: bool = "storage",
+    }
+}
+
+part! {
+    /// A template of an object.
+    Template<'a> {
+        metadata: TemplateMeta<'a> = "metadata",
+    }
+}
+
+part! {
+    /// The metadata of a template.
+    TemplateMeta<'a> {
+        name: Text<'a> = "name",
+        labels: Labels<'a> = "labels",
+    }
+}
+
+part! {
+    /// One taint.
+    Taint<'a> {
+        key: Text<'a> = "key",
+        effect: Text<'a> = "effect",
+    }
+}
+
+part! {
+    /// `spec.claimRef`.
+    ClaimRef<'a> {
+        namespace: Text<'a> = "namespace",
+        name: Text<'a> = "name",
+        uid: Text<'a> = "uid",
+    }
+}
+
+/// `spec.ordinals`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Ordinals {
+    #[serde(skip_serializing_if = "Soft::is_absent")]
+    pub(crate) start: Soft<i64>,
+}
+
+impl<'de> Expected<'de> for Ordinals {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
+}
+
+part! {
+    /// `spec.persistentVolumeClaimRetentionPolicy`.
+    RetentionPolicy<'a> {
+        when_deleted: Text<'a> = "whenDeleted",
+        when_scaled: Text<'a> = "whenScaled",
+    }
+}
+
+part! {
+    /// One container.
+    Container<'a> {
+        env: List<EnvVar<'a>> = "env",
+        env_from: List<EnvFrom<'a>> = "envFrom",
+    }
+}
+
+part! {
+    /// One variable of an environment.
+    EnvVar<'a> {
+        value_from: ValueFrom<'a> = "valueFrom",
+    }
+}
+
+part! {
+    /// Where the value of a variable comes from.
+    ValueFrom<'a> {
+        secret_key_ref: Named<'a> = "secretKeyRef",
+    }
+}
+
+part! {
+    /// Where a part of an environment comes from.
+    EnvFrom<'a> {
+        secret_ref: Named<'a> = "secretRef",
+    }
+}
+
+part! {
+    /// One volume of a pod.
+    Volume<'a> {
+        name: Text<'a> = "name",
+        persistent_volume_claim: ClaimSource<'a> = "persistentVolumeClaim",
+        ephemeral: AnyMap = "ephemeral",
+        secret: NamesSecret<'a> = "secret",
+        azure_file: NamesSecret<'a> = "azureFile",
+        projected: Projected<'a> = "projected",
+        csi: PublishesSecret<'a> = "csi",
+        cephfs: RefersToSecret<'a> = "cephfs",
+        cinder: RefersToSecret<'a> = "cinder",
+        flex_volume: RefersToSecret<'a> = "flexVolume",
+        iscsi: RefersToSecret<'a> = "iscsi",
+        rbd: RefersToSecret<'a> = "rbd",
+        scale_io: RefersToSecret<'a> = "scaleIO",
+        storageos: RefersToSecret<'a> = "storageos",
+    }
+}
+
+part! {
+    /// A claim as the source of a volume.
+    ClaimSource<'a> {
+        claim_name: Text<'a> = "claimName",
+    }
+}
+
+part! {
+    /// A source that says the name of a secret.
+    NamesSecret<'a> {
+        secret_name: Text<'a> = "secretName",
+    }
+}
+
+part! {
+    /// A source that refers to a secret.
+    RefersToSecret<'a> {
+        secret_ref: Named<'a> = "secretRef",
+    }
+}
+
+part! {
+    /// A CSI driver as a source.
+    PublishesSecret<'a> {
+        node_publish_secret_ref: Named<'a> = "nodePublishSecretRef",
+    }
+}
+
+part! {
+    /// Several sources in one volume.
+    Projected<'a> {
+        sources: List<ProjectedSource<'a>> = "sources",
+    }
+}
+
+part! {
+    /// One of several sources.
+    ProjectedSource<'a> {
+        secret: Named<'a> = "secret",
+    }
+}

@@ -1,0 +1,101 @@
+//! What is read of definitions: the kind that each defines.
+
+use std::sync::Arc;
+
+use kubegc_core::Scope;
+
+use super::{
+    CrdDetails, CrdVersion, SPEC, STATUS,
+    reading::{Path, Reading, Unreadable},
+    spec_of, status_of,
+};
+use crate::{
+    body::{Body, Names, Spec, Status},
+    item::Text,
+    soft::Soft,
+};
+
+pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDetails> {
+    let (no_spec, no_names, no_status) = (Spec::default(), Names::default(), Status::default());
+    let spec = spec_of(reading, body).ok().flatten().unwrap_or(&no_spec);
+    let status = status_of(reading, body).ok().flatten().unwrap_or(&no_status);
+    let names_path = SPEC.field("names");
+    let names = reading.value(&spec.names, names_path).ok().flatten();
+    let names = names.unwrap_or(&no_names);
+    let group = needed(reading, &spec.group, SPEC.field("group"));
+    let plural = needed(reading, &names.plural, names_path.field("plural"));
+    let kind = needed(reading, &names.kind, names_path.field("kind"));
+    let short_names = reading.texts_of(&names.short_names, names_path.field("shortNames"));
+    let scope_path = SPEC.field("scope");
+    let scope = match needed(reading, &spec.scope, scope_path).as_deref() {
+        Some("Namespaced") => Some(Scope::Namespaced),
+        Some("Cluster") => Some(Scope::Cluster),
+        Some(_) => {
+            let Unreadable = reading.bad(scope_path, "neither Namespaced nor Cluster");
+            None
+        }
+        None => None,
+    };
+    let versions = versions(reading, spec);
+    let established = established(reading, status);
+    let stored_versions = reading.texts_of(&status.stored_versions, STATUS.field("storedVersions"));
+    Some(CrdDetails {
+        group: group?,
+        plural: plural?,
+        kind: kind?,
+        short_names,
+        scope: scope?,
+        versions,
+        stored_versions,
+        established,
+    })
+}
+
+fn needed(reading: &mut Reading<'_>, text: &Soft<Text<'_>>, path: Path<'_>) -> Option<Arc<str>> {
+    let text = reading.text_unless_empty(text, path).ok()?;
+    if text.is_none() {
+        reading.missing(path);
+    }
+    text
+}
+
+fn versions(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Vec<CrdVersion> {
+    let path = SPEC.field("versions");
+    let (mut versions, _) = reading.entries(&spec.versions, path, |reading, version, path| {
+        let name = needed(reading, &version.name, path.field("name"));
+        let served = reading.value(&version.served, path.field("served"));
+        let storage = reading.value(&version.storage, path.field("storage"));
+        let is_true = |flag: Result<Option<&bool>, Unreadable>| matches!(flag, Ok(Some(true)));
+        Ok(CrdVersion {
+            name: name.ok_or(Unreadable)?,
+            served: is_true(served),
+            storage: is_true(storage),
+        })
+    });
+    // The first beta form of definitions had one version only.
+    if versions.is_empty()
+        && let Ok(Some(name)) = reading.text(&spec.version, SPEC.field("version"))
+    {
+        versions.push(CrdVersion {
+            name,
+            served: true,
+            storage: true,
+        });
+    }
+    versions
+}
+
+/// The status of the condition `Established`.
+fn established(reading: &mut Reading<'_>, status: &Status<'_>) -> Option<bool> {
+    let path = STATUS.field("conditions");
+    let (conditions, _) = reading.entries(&status.conditions, path, |reading, condition, path| {
+        let kind = reading.value(&condition.kind, path.field("type"));
+        let status = reading.value(&condition.status, path.field("status"));
+        let is = |text: Result<Option<&Text<'_>>, Unreadable>, expected| {
+            matches!(text, Ok(Some(text)) if text.as_str() == expected)
+        };
+        Ok((is(kind, "Established"), is(status, "True")))
+    });
+    let found = conditions.into_iter().find(|(is_it, _)| *is_it);
+    found.map(|(_, is_true)| is_true)
+}

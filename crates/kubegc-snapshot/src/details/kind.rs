@@ -1,0 +1,98 @@
+//! Which kinds have details, and which parts of an object each of them is read from.
+
+use kubegc_core::identity::split_api_version;
+
+/// A kind that has details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    CertificateSigningRequest,
+    ConfigMap,
+    CronJob,
+    CustomResourceDefinition,
+    Job,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Secret,
+    ServiceAccount,
+    StatefulSet,
+}
+
+/// A field of an object that details are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Spec,
+    Status,
+    Type,
+    Data,
+    StringData,
+    Secrets,
+}
+
+impl Kind {
+    /// The kind of this name, and its group.
+    fn named(kind: &str) -> Option<(Self, &'static str)> {
+        Some(match kind {
+            "CertificateSigningRequest" => (Self::CertificateSigningRequest, "certificates.k8s.io"),
+            "ConfigMap" => (Self::ConfigMap, ""),
+            "CronJob" => (Self::CronJob, "batch"),
+            "CustomResourceDefinition" => (Self::CustomResourceDefinition, "apiextensions.k8s.io"),
+            "Job" => (Self::Job, "batch"),
+            "Namespace" => (Self::Namespace, ""),
+            "Node" => (Self::Node, ""),
+            "PersistentVolume" => (Self::PersistentVolume, ""),
+            "PersistentVolumeClaim" => (Self::PersistentVolumeClaim, ""),
+            "Pod" => (Self::Pod, ""),
+            "Secret" => (Self::Secret, ""),
+            "ServiceAccount" => (Self::ServiceAccount, ""),
+            "StatefulSet" => (Self::StatefulSet, "apps"),
+            _ => return None,
+        })
+    }
+
+    /// The kind, in any version of its group.
+    pub(crate) fn of(api_version: &str, kind: &str) -> Option<Self> {
+        Self::in_group(split_api_version(api_version).0, kind)
+    }
+
+    pub(crate) fn in_group(group: &str, kind: &str) -> Option<Self> {
+        let (found, of) = Self::named(kind)?;
+        (group == of).then_some(found)
+    }
+
+    fn has(self, part: Part) -> bool {
+        match part {
+            Part::Spec => !matches!(
+                self,
+                Self::CertificateSigningRequest | Self::ConfigMap | Self::Secret | Self::ServiceAccount
+            ),
+            Part::Status => !matches!(
+                self,
+                Self::ConfigMap
+                    | Self::CronJob
+                    | Self::PersistentVolumeClaim
+                    | Self::Secret
+                    | Self::ServiceAccount
+                    | Self::StatefulSet
+            ),
+            Part::Type | Part::StringData => self == Self::Secret,
+            Part::Data => matches!(self, Self::ConfigMap | Self::Secret),
+            Part::Secrets => self == Self::ServiceAccount,
+        }
+    }
+}
+
+/// Whether a part holds facts that are kept, as far as the object has said what it is by now: what is empty may still be anything.
+pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
+    let group = split_api_version(api_version).0;
+    match Kind::named(kind) {
+        Some((kind, of)) => (api_version.is_empty() || group == of) && kind.has(part),
+        None if !kind.is_empty() => false,
+        None => matches!(
+            group,
+            "" | "apiextensions.k8s.io" | "apps" | "batch" | "certificates.k8s.io"
+        ),
+    }
+}

@@ -1,0 +1,214 @@
+//! Takes values out of what was read, and names those that are of no use: what depends on them is unknown.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::Timestamp;
+
+use crate::{
+    body::List,
+    finding::Problem,
+    item::Text,
+    soft::{Expected, Shape, Soft},
+    texts::Texts,
+};
+
+/// A field that details miss or cannot use: what, where, and in which way.
+pub(crate) type DetailFlaw = (Problem, String, String);
+
+/// A value that cannot be read. It is named by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unreadable;
+
+/// What a field holds, if anything.
+pub(crate) type Found<T> = Result<Option<T>, Unreadable>;
+
+/// Where a value stands, as a chain of names and places in lists.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'p> {
+    within: Option<&'p Self>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Field(&'p str),
+    Entry(usize),
+    Key(&'p str),
+}
+
+impl<'p> Path<'p> {
+    /// From the root of the object.
+    pub(crate) const fn of(field: &'p str) -> Self {
+        Self {
+            within: None,
+            step: Step::Field(field),
+        }
+    }
+
+    /// A field of the map there.
+    pub(crate) const fn field(&'p self, field: &'p str) -> Self {
+        Self {
+            within: Some(self),
+            step: Step::Field(field),
+        }
+    }
+
+    /// An entry of the list there.
+    const fn entry(&'p self, at: usize) -> Self {
+        Self {
+            within: Some(self),
+            step: Step::Entry(at),
+        }
+    }
+
+    /// An entry of the map there, whose keys are data.
+    pub(crate) const fn key(&'p self, key: &'p str) -> Self {
+        Self {
+            within: Some(self),
+            step: Step::Key(key),
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    /// As deep as the code that made the path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(within) = self.within {
+            within.fmt(f)?;
+        }
+        match self.step {
+            Step::Field(field) if self.within.is_some() => write!(f, ".{field}"),
+            Step::Field(field) => f.write_str(field),
+            Step::Entry(at) => write!(f, "[{at}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// The reading of one object.
+pub(crate) struct Reading<'r> {
+    pub(crate) texts: &'r mut Texts,
+    pub(crate) flaws: &'r mut Vec<DetailFlaw>,
+}
+
+impl Reading<'_> {
+    /// Names a value that cannot be read.
+    pub(crate) fn bad(&mut self, path: Path<'_>, problem: impl Into<String>) -> Unreadable {
+        self.flaws
+            .push((Problem::BadField, path.to_string(), problem.into()));
+        Unreadable
+    }
+
+    /// Names a field that is not there and should be.
+    pub(crate) fn missing(&mut self, path: Path<'_>) {
+        let flaw = (Problem::MissingField, path.to_string(), "not there".to_owned());
+        self.flaws.push(flaw);
+    }
+
+    fn wrong(&mut self, path: Path<'_>, expected: &str, found: Shape) -> Unreadable {
+        let found = found.name();
+        self.bad(path, format!("expected {expected}, found {found}"))
+    }
+
+    /// A value of the expected type.
+    pub(crate) fn value<'v, 'de, T: Expected<'de>>(
+        &mut self,
+        value: &'v Soft<T>,
+        path: Path<'_>,
+    ) -> Found<&'v T> {
+        match value {
+            Soft::Absent => Ok(None),
+            Soft::Is(value) => Ok(Some(value)),
+            Soft::Wrong(found) => Err(self.wrong(path, T::WORDS, *found)),
+        }
+    }
+
+    /// The entries of a list that can be read; one that is absent has none. The second is whether all could be.
+    pub(crate) fn entries<'v, 'de, T: Expected<'de>, R>(
+        &mut self,
+        list: &'v Soft<List<T>>,
+        path: Path<'_>,
+        mut read: impl FnMut(&mut Self, &'v T, Path<'_>) -> Result<R, Unreadable>,
+    ) -> (Vec<R>, bool) {
+        let Ok(list) = self.value(list, path) else {
+            return (Vec::new(), false);
+        };
+        let (mut entries, mut all) = (Vec::new(), true);
+        for (at, entry) in list.into_iter().flatten().enumerate() {
+            let path = path.entry(at);
+            let read = match entry {
+                Soft::Is(entry) => read(self, entry, path),
+                Soft::Absent => Err(self.wrong(path, T::WORDS, Shape::Null)),
+                Soft::Wrong(found) => Err(self.wrong(path, T::WORDS, *found)),
+            };
+            match read {
+                Ok(read) => entries.push(read),
+                Err(Unreadable) => all = false,
+            }
+        }
+        (entries, all)
+    }
+
+    /// All entries of a list, or none of them.
+    pub(crate) fn list<'v, 'de, T: Expected<'de>, R>(
+        &mut self,
+        list: &'v Soft<List<T>>,
+        path: Path<'_>,
+        read: impl FnMut(&mut Self, &'v T, Path<'_>) -> Result<R, Unreadable>,
+    ) -> Result<Vec<R>, Unreadable> {
+        match self.entries(list, path, read) {
+            (entries, true) => Ok(entries),
+            (_, false) => Err(Unreadable),
+        }
+    }
+
+    /// The texts of a list that can be read.
+    pub(crate) fn texts_of(&mut self, list: &Soft<List<Text<'_>>>, path: Path<'_>) -> Vec<Arc<str>> {
+        let read = |reading: &mut Self, text: &Text<'_>, _: Path<'_>| Ok(reading.texts.share(text.as_str()));
+        self.entries(list, path, read).0
+    }
+
+    /// A text, shared with all others like it.
+    pub(crate) fn text(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
+        let text = self.value(value, path)?;
+        Ok(text.map(|text| self.texts.share(text.as_str())))
+    }
+
+    /// A text that is empty where there is none, as Go has it.
+    pub(crate) fn text_or_empty(
+        &mut self,
+        value: &Soft<Text<'_>>,
+        path: Path<'_>,
+    ) -> Result<Arc<str>, Unreadable> {
+        let text = self.value(value, path)?;
+        Ok(self.texts.share(text.map_or("", Text::as_str)))
+    }
+
+    /// A text that is taken as absent where it is empty: Go does not tell the two apart.
+    pub(crate) fn text_unless_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
+        Ok(self.text(value, path)?.filter(|text| !text.is_empty()))
+    }
+
+    /// A number of 32 bits.
+    pub(crate) fn number(&mut self, value: &Soft<i64>, path: Path<'_>) -> Found<i32> {
+        let Some(&number) = self.value(value, path)? else {
+            return Ok(None);
+        };
+        match i32::try_from(number) {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(self.bad(path, format!("{number} has more than 32 bits"))),
+        }
+    }
+
+    /// A date.
+    pub(crate) fn time(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Timestamp> {
+        let Some(text) = self.value(value, path)? else {
+            return Ok(None);
+        };
+        let text = text.as_str();
+        match Timestamp::parse(text) {
+            Ok(time) => Ok(Some(time)),
+            Err(_) => Err(self.bad(path, format!("{text:?} is no date"))),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Reads and writes base64 and PEM as Go's standard library does.
+
+/// Decodes base64 with padding, as the API has bytes in JSON; line breaks count for nothing.
+///
+/// # Upstream
+/// `base64.StdEncoding`: what is left over in the last digit is not looked at.
+pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    decode(text.iter().copied().filter(|byte| !b"\r\n".contains(byte)))
+}
+
+fn decode(digits: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (mut group, mut digits_in_group, mut padding) = (0_u32, 0_u8, 0_u8);
+    for byte in digits {
+        let digit = match byte {
+            // Nothing may follow the last group.
+            _ if digits_in_group == 0 && padding > 0 => return None,
+            b'=' if digits_in_group >= 2 => {
+                padding += 1;
+                0
+            }
+            _ if padding > 0 => return None,
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        group = group << 6 | u32::from(digit);
+        digits_in_group += 1;
+        if digits_in_group == 4 {
+            let [_, group_bytes @ ..] = group.to_be_bytes();
+            bytes.extend_from_slice(&group_bytes[..3 - usize::from(padding)]);
+            (group, digits_in_group) = (0, 0);
+        }
+    }
+    (digits_in_group == 0).then_some(bytes)
+}
+
+/// Encodes bytes with padding, in one line.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let mut group = [0; 4];
+        group[1..=chunk.len()].copy_from_slice(chunk);
+        let group = u32::from_be_bytes(group);
+        for at in 0..4 {
+            let digit = (group >> (18 - 6 * at)) as usize & 63;
+            text.push(if at <= chunk.len() {
+                char::from(DIGITS[digit])
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+/// The content of the first block of a PEM text; `None` where there is none. What is no block is passed over.
+///
+/// # Upstream
+/// `pem.Decode`.
+///
+/// # Complexity
+/// Linear in the text.
+pub(crate) fn first_pem_block(text: &[u8]) -> Option<Vec<u8>> {
+    let mut ends = Ends { text, next: None };
+    let mut at = 0;
+    // Each turn goes on behind another begin line, at the start of a line.
+    loop {
+        at = begin_line(text, at)?;
+        let (line, next) = line_at(text, at);
+        at = next;
+        let Some(label) = line.strip_suffix(b"-----") else {
+            continue;
+        };
+        let mut has_headers = false;
+        loop {
+            let (line, next) = line_at(text, at);
+            if at == text.len() {
+                return None;
+            }
+            if !line.contains(&b':') {
+                break;
+            }
+            has_headers = true;
+            at = next;
+        }
+        // Without headers the end may follow at once; else it begins a line of its own.
+        let end = if !has_headers && text[at..].starts_with(END) {
+            Some(at)
+        } else {
+            ends.after(at)
+        };
+        let Some(end) = end else { continue };
+        if line_at(text, end + END.len()).0.strip_suffix(b"-----") != Some(label) {
+            continue;
+        }
+        let content = text[at..end].iter().copied();
+        if let Some(bytes) = decode(content.filter(|byte| !b" \t\r\n".contains(byte))) {
+            return Some(bytes);
+        }
+    }
+}
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+const END: &[u8] = b"-----END ";
+
+/// Where the label of the next begin line begins. A line begins at `at`.
+fn begin_line(text: &[u8], at: usize) -> Option<usize> {
+    if text[at..].starts_with(BEGIN) {
+        return Some(at + BEGIN.len());
+    }
+    let is_begin = |window: &[u8]| window[0] == b'\n' && window[1..] == *BEGIN;
+    let found = text[at..].windows(BEGIN.len() + 1).position(is_begin)?;
+    Some(at + found + 1 + BEGIN.len())
+}
+
+/// The line that begins here, without what ends it, and where the next one begins.
+fn line_at(text: &[u8], at: usize) -> (&[u8], usize) {
+    let rest = &text[at..];
+    let (line, next) = match rest.iter().position(|&byte| byte == b'\n') {
+        Some(end) => (&rest[..end], at + end + 1),
+        None => (rest, text.len()),
+    };
+    let trimmed = line
+        .iter()
+        .rposition(|byte| !b" \t\r".contains(byte))
+        .map_or(0, |last| last + 1);
+    (&line[..trimmed], next)
+}
+
+/// The end lines of a text, each looked for once.
+struct Ends<'t> {
+    text: &'t [u8],
+    /// The next one, from some place on.
+    next: Option<(usize, Option<usize>)>,
+}
+
+impl Ends<'_> {
+    /// Where the next end line behind the line break at or after `at` begins.
+    fn after(&mut self, at: usize) -> Option<usize> {
+        if let Some((from, next)) = self.next
+            && from <= at
+            && next.is_none_or(|next| next > at)
+        {
+            return next;
+        }
+        let is_end = |window: &[u8]| window[0] == b'\n' && window[1..] == *END;
+        let found = self.text[at..].windows(END.len() + 1).position(is_end);
+        let next = found.map(|found| at + found + 1);
+        self.next = Some((at, next));
+        next
+    }
+}
+
+/// A PEM text of one block.
+pub(crate) fn to_pem(label: &str, bytes: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    let base64 = to_base64(bytes);
+    for (at, digit) in base64.chars().enumerate() {
+        text.push(digit);
+        if at % 64 == 63 || at + 1 == base64.len() {
+            text.push('\n');
+        }
+    }
+    text.push_str("-----END ");
+    text.push_str(label);
+    text.push_str("-----\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_as_go_reads_it() {
+        for (text, expected) in [
+            ("", Some(&b""[..])),
+            ("Zg==", Some(b"f")),
+            ("Zm8=", Some(b"fo")),
+            ("Zm9v", Some(b"foo")),
+            ("Zm9vYmFy", Some(b"foobar")),
+            ("Zm\r\n9v\n", Some(b"foo")),
+            ("Zh==", Some(b"f")),
+            ("+/+/", Some(&[0xfb, 0xff, 0xbf])),
+            ("Zg", None),
+            ("Zg=", None),
+            ("Z===", None),
+            ("=", None),
+            ("Zg==Zg==", None),
+            ("Zg==\n=", None),
+            ("Zg=v", None),
+            ("Zm9 v", None),
+            ("Zm9-", None),
+            ("\u{e9}", None),
+        ] {
+            assert_eq!(from_base64(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_block_of_a_text_is_found() {
+        let block = "-----BEGIN X-----\nZm9v\n-----END X-----\n";
+        for (text, expected) in [
+            (block.to_owned(), Some("foo")),
+            (block.replace('\n', "\r\n"), Some("foo")),
+            (block.trim_end().to_owned(), Some("foo")),
+            (format!("words\n{block}"), Some("foo")),
+            (format!("words {block}"), None),
+            (
+                format!("{block}-----BEGIN X-----\nYmFy\n-----END X-----\n"),
+                Some("foo"),
+            ),
+            ("-----BEGIN X-----\n-----END X-----\n".to_owned(), Some("")),
+            (
+                "-----BEGIN X-----\na: b\nc: d\n\nZm9v\n-----END X-----\n".to_owned(),
+                Some("foo"),
+            ),
+            (
+                "-----BEGIN X-----\n Zm\t9v \n-----END X-----  \n".to_owned(),
+                Some("foo"),
+            ),
+            ("-----BEGIN X-----\nZm9v\n-----END Y-----\n".to_owned(), None),
+            ("-----BEGIN X-----\nZm9v\n-----END X----- y\n".to_owned(), None),
+            ("-----BEGIN X-----\nZm9v-----END X-----\n".to_owned(), None),
+            (
+                format!("-----BEGIN X-----\n?\n-----END X-----\n{block}"),
+                Some("foo"),
+            ),
+            (format!("-----BEGIN X\n{block}"), Some("foo")),
+            ("-----BEGIN X-----\n".to_owned(), None),
+            ("-----BEGIN X-----\na: b\n".to_owned(), None),
+            ("-----BEGIN X-----\nZm9v\n".to_owned(), None),
+            (String::new(), None),
+        ] {
+            let found = first_pem_block(text.as_bytes());
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_lines_that_begin_and_never_end_are_read_in_linear_time() {
+        let begins = "-----BEGIN X-----\n".repeat(200_000);
+        assert_eq!(first_pem_block(begins.as_bytes()), None);
+        let other = format!("{begins}Zm9v\n-----END Y-----\n");
+        assert_eq!(first_pem_block(other.as_bytes()), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for length in 0..200_u8 {
+            let bytes: Vec<u8> = (0..length).map(|at| at.wrapping_mul(89)).collect();
+            assert_eq!(from_base64(to_base64(&bytes).as_bytes()).as_ref(), Some(&bytes));
+            let pem = to_pem("CERTIFICATE", &bytes);
+            assert_eq!(first_pem_block(pem.as_bytes()), Some(bytes), "{pem}");
+        }
+    }
+}

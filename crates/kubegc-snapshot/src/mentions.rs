@@ -1,0 +1,74 @@
+//! Says what of a pod need not be looked into: what can be found nowhere in the whole text is not there either.
+//!
+//! Containers are most of a pod's text, and most mention no secret; conditions are many, and hardly a pod has the one that matters.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+/// What a text may speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mentions {
+    /// Secrets in the environment of containers.
+    pub(crate) secrets: bool,
+    /// The condition `DisruptionTarget`.
+    pub(crate) disruption: bool,
+}
+
+impl Mentions {
+    /// All that there may be.
+    pub(crate) const ANY: Self = Self {
+        secrets: true,
+        disruption: true,
+    };
+
+    /// Looks for names in a text. What may be one counts as one.
+    ///
+    /// # Complexity
+    /// Linear in the text.
+    pub(crate) fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        // Only `secretKeyRef` and `secretRef` lead to secrets from a container.
+        let is_reference = |at: usize| matches!(bytes.get(at + SECRET.needle().len()), Some(b'K' | b'R'));
+        let found = Self {
+            secrets: SECRET.find_iter(bytes).any(is_reference),
+            disruption: DISRUPTION.find(bytes).is_some(),
+        };
+        // A name may be written with its letters escaped.
+        if found != Self::ANY && ESCAPE.find(bytes).is_some() {
+            return Self::ANY;
+        }
+        found
+    }
+}
+
+static SECRET: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ecret"));
+static DISRUPTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"DisruptionTarget"));
+static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u00"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_wherever_they_stand() {
+        let of = |secrets, disruption| Mentions { secrets, disruption };
+        for (text, expected) in [
+            ("", of(false, false)),
+            (r#"{"secretKeyRef":{"name":"a"}}"#, of(true, false)),
+            (r#"{"secretRef":{"name":"a"}}"#, of(true, false)),
+            (
+                r#"{"mountPath":"/var/run/secrets","imagePullSecrets":[{"name":"a"}],"secretName":"b"}"#,
+                of(false, false),
+            ),
+            (r#"{"secrets":1,"secret":2,"secretRef":3}"#, of(true, false)),
+            (r#"{"type":"DisruptionTarget"}"#, of(false, true)),
+            (r#"{"type":"Disruption"}"#, of(false, false)),
+            (r#"{"s\u0065cretRef":1}"#, of(true, true)),
+            ("\\x73ecret", of(false, false)),
+            ("secret", of(false, false)),
+        ] {
+            assert_eq!(Mentions::of(text), expected, "{text}");
+        }
+    }
+}

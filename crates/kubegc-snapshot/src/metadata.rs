@@ -1,0 +1,132 @@
+//! Keeps the metadata of an object compactly, and names what is wrong with it.
+
+use std::sync::Arc;
+
+use kubegc_core::{Timestamp, Uid};
+
+use crate::{
+    Problem,
+    details::DetailFlaw,
+    item::{Meta, Owner, Text},
+    store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
+};
+
+impl Store {
+    /// The record of an object's metadata, and what is wrong with that.
+    pub(crate) fn record(&mut self, meta: &Meta<'_>, name: Arc<str>, flaws: &mut Vec<DetailFlaw>) -> Record {
+        let uid = Uid::new(meta.uid.as_ref().map_or("", Text::as_str));
+        if uid.is_empty() {
+            flaws.push((Problem::NoUid, "metadata.uid".to_owned(), "not there".to_owned()));
+        }
+        let mut date = |text: &Option<Text<'_>>, field: &str| {
+            let text = text.as_ref()?.as_str();
+            Timestamp::parse(text)
+                .map_err(|_| {
+                    flaws.push((
+                        Problem::BadField,
+                        format!("metadata.{field}"),
+                        format!("{text:?} is no date"),
+                    ))
+                })
+                .ok()
+        };
+        let created = date(&meta.creation_timestamp, "creationTimestamp");
+        let extra = Extra {
+            deletion_timestamp: date(&meta.deletion_timestamp, "deletionTimestamp"),
+            deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+            finalizers: self.finalizers(meta.finalizers.as_deref().unwrap_or_default()),
+        };
+        let extra = if extra == Extra::default() {
+            0
+        } else {
+            self.extras.push(extra);
+            self.extras.len() as u32 - 1
+        };
+        let owners_start = self.owners.len() as u32;
+        for (index, owner) in meta.owner_references.iter().flatten().enumerate() {
+            let owner = self.owner(owner, index, flaws);
+            self.owners.push(owner);
+        }
+        let version = meta.resource_version.as_ref().map_or("", Text::as_str);
+        Record {
+            name,
+            uid,
+            version: self.version(version),
+            generation: meta.generation.unwrap_or(0),
+            created: created.map_or(NO_TIME, Timestamp::as_nanos),
+            type_id: TYPE_PENDING,
+            namespace: self
+                .texts
+                .number(meta.namespace.as_ref().map_or("", Text::as_str)),
+            labels: self.labels(meta),
+            owners_start,
+            owners_count: self.owners.len() as u32 - owners_start,
+            extra,
+            file: 0,
+            document: 0,
+            item: NO_ITEM,
+            details: 0,
+            flawed: false,
+        }
+    }
+
+    fn finalizers(&mut self, names: &[Text<'_>]) -> u32 {
+        let numbers: Vec<u32> = names
+            .iter()
+            .map(|name| self.texts.number(name.as_str()))
+            .collect();
+        self.finalizer_lists.number(&numbers)
+    }
+
+    fn labels(&mut self, meta: &Meta<'_>) -> u32 {
+        let mut labels = std::mem::take(&mut self.labels_scratch);
+        labels.clear();
+        for (key, value) in meta.labels.iter().flat_map(|pairs| &pairs.0) {
+            let texts = &mut self.texts;
+            labels.push((texts.number(key.as_str()), texts.number(value.as_str())));
+        }
+        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as in Go.
+        labels.reverse();
+        labels.sort_by_key(|&(key, _)| key);
+        labels.dedup_by_key(|&mut (key, _)| key);
+        let number = self.label_sets.number(&labels);
+        self.labels_scratch = labels;
+        number
+    }
+
+    fn owner(&mut self, owner: &Owner<'_>, index: usize, flaws: &mut Vec<DetailFlaw>) -> OwnerRecord {
+        let fields = [
+            ("apiVersion", &owner.api_version),
+            ("kind", &owner.kind),
+            ("name", &owner.name),
+            ("uid", &owner.uid),
+        ];
+        for (field, text) in fields {
+            if text.as_ref().is_none_or(|text| text.as_str().is_empty()) {
+                let field = format!("metadata.ownerReferences[{index}].{field}");
+                flaws.push((Problem::IncompleteOwner, field, "not there".to_owned()));
+            }
+        }
+        let [api_version, kind, name, uid] = fields.map(|(_, text)| text.as_ref().map_or("", Text::as_str));
+        let texts = &mut self.texts;
+        OwnerRecord {
+            uid: Uid::new(uid),
+            api_version: texts.number(api_version),
+            kind: texts.number(kind),
+            name: texts.number(name),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        }
+    }
+
+    fn version(&mut self, text: &str) -> Version {
+        if text.is_empty() {
+            return Version::None;
+        }
+        // Only the form that the number prints back as, so that the text survives.
+        match text.parse::<u64>() {
+            Ok(number) if !text.starts_with(['+', '0']) || text == "0" => Version::Number(number),
+            _ => Version::Text(self.texts.number(text)),
+        }
+    }
+}

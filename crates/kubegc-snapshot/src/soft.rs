@@ -1,0 +1,266 @@
+//! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the rest of the object is read all the same.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Value;
+
+use crate::item::Text;
+
+/// What stands at a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Soft<T> {
+    /// Nothing, or null, which Go reads as nothing.
+    #[default]
+    Absent,
+    /// What should.
+    Is(T),
+    /// Something else.
+    Wrong(Shape),
+}
+
+impl<T> Soft<T> {
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    pub(crate) fn map<R>(self, of: impl FnOnce(T) -> R) -> Soft<R> {
+        match self {
+            Self::Absent => Soft::Absent,
+            Self::Is(value) => Soft::Is(of(value)),
+            Self::Wrong(shape) => Soft::Wrong(shape),
+        }
+    }
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Null,
+    Flag,
+    Number,
+    Text,
+    List,
+    Map,
+}
+
+impl Shape {
+    pub(crate) fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(_) => Self::Flag,
+            Value::Number(_) => Self::Number,
+            Value::String(_) => Self::Text,
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Map,
+        }
+    }
+
+    /// In words.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Flag => "a boolean",
+            Self::Number => "a number",
+            Self::Text => "a string",
+            Self::List => "a list",
+            Self::Map => "a map",
+        }
+    }
+}
+
+/// A type that fields are expected to have. What a method does not take is of the wrong type.
+pub(crate) trait Expected<'de>: Sized {
+    /// The type in words.
+    const WORDS: &'static str;
+
+    fn of_text(_text: Cow<'de, str>) -> Option<Self> {
+        None
+    }
+
+    fn of_number(_number: i64) -> Option<Self> {
+        None
+    }
+
+    fn of_flag(_flag: bool) -> Option<Self> {
+        None
+    }
+
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+impl<'de: 'a, 'a> Expected<'de> for Text<'a> {
+    const WORDS: &'static str = "a string";
+
+    fn of_text(text: Cow<'de, str>) -> Option<Self> {
+        Some(Text(text))
+    }
+}
+
+impl Expected<'_> for i64 {
+    const WORDS: &'static str = "a whole number";
+
+    fn of_number(number: i64) -> Option<Self> {
+        Some(number)
+    }
+}
+
+impl Expected<'_> for bool {
+    const WORDS: &'static str = "true or false";
+
+    fn of_flag(flag: bool) -> Option<Self> {
+        Some(flag)
+    }
+}
+
+impl<'de, T: Expected<'de>> Expected<'de> for Vec<Soft<T>> {
+    const WORDS: &'static str = "a list";
+
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        let mut entries = Self::new();
+        while let Some(entry) = list.next_element()? {
+            entries.push(entry);
+        }
+        Ok(Some(entries))
+    }
+}
+
+/// A map that holds anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct AnyMap {}
+
+impl<'de> Expected<'de> for AnyMap {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Some(Self {}))
+    }
+}
+
+/// A map from any key to texts, in the order of the document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Labels<'a>(pub(crate) Vec<(Text<'a>, Soft<Text<'a>>)>);
+
+impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Some(Self(pairs)))
+    }
+}
+
+impl Serialize for Labels<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+struct SoftVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Expected<'de>> SoftVisitor<T> {
+    fn settle(found: Option<T>, shape: Shape) -> Soft<T> {
+        found.map_or(Soft::Wrong(shape), Soft::Is)
+    }
+}
+
+impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
+    type Value = Soft<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::WORDS)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Soft<T>, E> {
+        Ok(Soft::Absent)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Soft<T>, E> {
+        Ok(Soft::Absent)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Soft<T>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Soft<T>, E> {
+        Ok(Self::settle(T::of_flag(flag), Shape::Flag))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Soft<T>, E> {
+        Ok(Self::settle(T::of_number(number), Shape::Number))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Soft<T>, E> {
+        let number = i64::try_from(number).ok();
+        Ok(Self::settle(number.and_then(T::of_number), Shape::Number))
+    }
+
+    fn visit_i128<E: de::Error>(self, _number: i128) -> Result<Soft<T>, E> {
+        Ok(Soft::Wrong(Shape::Number))
+    }
+
+    fn visit_u128<E: de::Error>(self, _number: u128) -> Result<Soft<T>, E> {
+        Ok(Soft::Wrong(Shape::Number))
+    }
+
+    fn visit_f64<E: de::Error>(self, _number: f64) -> Result<Soft<T>, E> {
+        Ok(Soft::Wrong(Shape::Number))
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Soft<T>, E> {
+        Ok(Self::settle(T::of_text(Cow::Borrowed(text)), Shape::Text))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Soft<T>, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Soft<T>, E> {
+        Ok(Self::settle(T::of_text(Cow::Owned(text)), Shape::Text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Soft<T>, A::Error> {
+        Ok(Self::settle(T::of_list(list)?, Shape::List))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Soft<T>, A::Error> {
+        Ok(Self::settle(T::of_map(map)?, Shape::Map))
+    }
+}
+
+impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SoftVisitor(PhantomData))
+    }
+}
+
+impl<T: Serialize> Serialize for Soft<T> {
+    /// What is wrong stays wrong: it becomes a value of the same shape.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Is(value) => value.serialize(serializer),
+            Self::Absent | Self::Wrong(Shape::Null) => serializer.serialize_unit(),
+            Self::Wrong(Shape::Flag) => serializer.serialize_bool(false),
+            Self::Wrong(Shape::Number) => serializer.serialize_f64(0.5),
+            Self::Wrong(Shape::Text) => serializer.serialize_str("?"),
+            Self::Wrong(Shape::List) => serializer.collect_seq([(); 0]),
+            Self::Wrong(Shape::Map) => AnyMap {}.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads one object in every way there is, and insists that all of them say the same.
+
+use kubegc_core::{KubernetesVersion, Timestamp};
+use kubegc_lifecycle::{
+    driver::Documents,
+    fields::Fields,
+    object::{Condition, Resource},
+};
+use kubegc_snapshot::{JsonDocuments, Problem, Reader, Snapshot};
+use serde_json::{Map, Value, json};
+
+/// A date of the tests: so many seconds after noon of the first of March 2026.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    let noon = Timestamp::parse("2026-03-01T12:00:00Z").expect("a date");
+    Timestamp::from_secs(noon.as_secs() + seconds)
+}
+
+/// A condition with nothing but type and status.
+pub(crate) fn condition(kind: &str, status: &str) -> Condition {
+    Condition::new(kind, status)
+}
+
+/// What stands in an object beside what every object has.
+pub(crate) fn object(resource: Resource, body: Value) -> Value {
+    let api_version = match resource.group() {
+        "" => "v1".to_owned(),
+        group => format!("{group}/v1"),
+    };
+    let mut object = json!({
+        "apiVersion": api_version, "kind": resource.kind(),
+        "metadata": { "name": "a", "uid": "u-a", "resourceVersion": "7" },
+    });
+    if !is_cluster_scoped(resource) {
+        object["metadata"]["namespace"] = "shop".into();
+    }
+    let (Value::Object(fields), Value::Object(body)) = (&mut object, body) else {
+        panic!("an object has a body that is a map");
+    };
+    for (key, value) in body {
+        match (key.as_str(), value) {
+            ("metadata", Value::Object(more)) => {
+                let meta = fields["metadata"].as_object_mut().expect("a map");
+                meta.extend(more);
+            }
+            (_, value) => {
+                fields.insert(key, value);
+            }
+        }
+    }
+    object
+}
+
+fn is_cluster_scoped(resource: Resource) -> bool {
+    matches!(
+        resource,
+        Resource::CertificateSigningRequests
+            | Resource::Namespaces
+            | Resource::Nodes
+            | Resource::PersistentVolumes
+    )
+}
+
+/// The fields of an object with this body, and what is wrong with it, each as `field: problem`.
+pub(crate) fn read(resource: Resource, body: Value) -> (Fields, Vec<String>) {
+    let object = object(resource, body);
+    let text = object.to_string();
+    let expected = of_snapshot(&text);
+    let (fields, flaws) = &expected;
+    for (way, text) in [
+        ("kind last", backwards(&object)),
+        (
+            "in a list",
+            format!(r#"{{"kind":"List","apiVersion":"v1","items":[{text}]}}"#),
+        ),
+        (
+            "in a list in an array",
+            format!(r#"[{{"apiVersion":"v1","items":[{text}],"kind":"List"}}]"#),
+        ),
+        ("in a list of its kind", in_list(&object, true)),
+        ("in a list that says its kind last", in_list(&object, false)),
+        ("YAML", yaml(&object)),
+        ("YAML with the kind last", yaml_backwards(&object)),
+        ("a list in YAML", yaml_list(&object)),
+    ] {
+        assert_eq!(of_snapshot(&text), expected, "{way}: {text}");
+    }
+    // What is wrong with the metadata sends the object to the loose path.
+    let mut loose = object.clone();
+    loose["metadata"]["generation"] = 1.5.into();
+    let (loosely, mut more) = of_snapshot(&loose.to_string());
+    let generation = "metadata.generation: expected a whole number, found a number";
+    more.retain(|flaw| flaw != generation);
+    assert_eq!((&loosely, &more), (fields, flaws), "loosely");
+    let (in_yaml, mut more) = of_snapshot(&yaml(&loose));
+    more.retain(|flaw| flaw != generation);
+    assert_eq!((&in_yaml, &more), (fields, flaws), "loosely in YAML");
+    let documents = JsonDocuments::default();
+    let record = documents.read(resource, text.as_bytes()).expect("good metadata");
+    assert_eq!(record.fields, *fields, "live");
+    expected
+}
+
+fn in_list(object: &Value, kind_first: bool) -> String {
+    let mut item = object.clone();
+    let fields = item.as_object_mut().expect("a map");
+    let kind = fields.remove("kind").expect("a kind");
+    let api_version = fields.remove("apiVersion").expect("a version");
+    let kind = kind.as_str().expect("a text");
+    let head = format!(r#""apiVersion":{api_version},"kind":"{kind}List""#);
+    if kind_first {
+        format!(r#"{{{head},"items":[{item}]}}"#)
+    } else {
+        format!(r#"{{"items":[{item}],{head}}}"#)
+    }
+}
+
+fn fields_of(object: &Value) -> &Map<String, Value> {
+    object.as_object().expect("a map")
+}
+
+/// With the fields in reverse, so that the kind comes after most of them.
+fn backwards(object: &Value) -> String {
+    let fields = fields_of(object).iter().rev();
+    let fields: Vec<String> = fields.map(|(key, value)| format!("{key:?}:{value}")).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// Each field in a line.
+fn yaml(object: &Value) -> String {
+    let lines = fields_of(object).iter();
+    lines.map(|(key, value)| format!("{key}: {value}\n")).collect()
+}
+
+fn yaml_backwards(object: &Value) -> String {
+    let lines = fields_of(object).iter().rev();
+    lines.map(|(key, value)| format!("{key}: {value}\n")).collect()
+}
+
+fn yaml_list(object: &Value) -> String {
+    let mut text = "apiVersion: v1\nitems:\n".to_owned();
+    for (at, (key, value)) in fields_of(object).iter().enumerate() {
+        text.push_str(if at == 0 { "- " } else { "  " });
+        text.push_str(&format!("{key}: {value}\n"));
+    }
+    text.push_str("kind: List\n");
+    text
+}
+
+/// Reads a dump.
+pub(crate) fn snapshot(text: &str) -> Snapshot {
+    let mut reader = Reader::new(KubernetesVersion::LATEST);
+    reader.read("f", text.as_bytes()).expect("a dump");
+    reader.finish().expect("a snapshot")
+}
+
+fn of_snapshot(text: &str) -> (Fields, Vec<String>) {
+    let snapshot = snapshot(text);
+    assert_eq!(snapshot.len(), 1, "{text}");
+    let record = snapshot.record_at(0).expect("one object");
+    let object = snapshot.object(0).expect("one object");
+    assert_eq!(object.record(), record);
+    let found = snapshot.findings.iter();
+    let mut flaws: Vec<String> = found
+        .map(|finding| format!("{}: {}", finding.field, finding.detail))
+        .collect();
+    flaws.sort();
+    let is_flaw = |problem: &Problem| matches!(problem, Problem::BadField | Problem::MissingField);
+    assert!(snapshot.finding_counts.keys().all(is_flaw), "{flaws:?}");
+    assert_eq!(object.flawed, !flaws.is_empty(), "{flaws:?}");
+    (record.fields, flaws)
+}

@@ -1,0 +1,150 @@
+//! Which objects have fields at all, and that what is none of theirs does no harm.
+
+use kubegc_core::KubernetesVersion;
+use kubegc_lifecycle::fields::{Fields, Record};
+use kubegc_snapshot::{Details, Reader};
+use serde_json::json;
+
+use crate::common::snapshot;
+
+/// One of each way to say what an object is: before or behind what stands in it, or in its list.
+fn ways(api_version: &str, kind: &str, body: &str) -> Vec<String> {
+    let meta = r#""metadata":{"name":"a","namespace":"shop","uid":"1"}"#;
+    let head = format!(r#""apiVersion":"{api_version}","kind":"{kind}""#);
+    let list = format!(r#""apiVersion":"{api_version}","kind":"{kind}List""#);
+    vec![
+        format!("{{{head},{meta},{body}}}"),
+        format!("{{{body},{meta},{head}}}"),
+        format!(r#"{{"kind":"{kind}",{body},{meta},"apiVersion":"{api_version}"}}"#),
+        format!(r#"{{{list},"items":[{{{body},{meta}}}]}}"#),
+        format!(r#"{{"items":[{{{body},{meta}}}],{list}}}"#),
+    ]
+}
+
+/// Fields that core kinds have, in shapes that they have nowhere.
+const ODD: &str = r#""spec":{"volumes":{"a":1},"replicas":"three","nodeName":["x"],"taints":7,"containers":{"secretRef":1},"names":[],"versions":{},
+    "jobTemplate":1,"claimRef":[],"ordinals":"x"},"status":{"conditions":{"Ready":true},"phase":7,"certificate":[]},"data":[1,2],"stringData":"x","type":7,
+    "secrets":"x""#;
+
+#[test]
+fn objects_of_other_kinds_are_healthy_whatever_their_fields_hold() {
+    for (api_version, kind) in [
+        ("example.com/v1", "Widget"),
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("management.cattle.io/v3", "Node"),
+        ("apps/v1", "Deployment"),
+        ("v1", "Service"),
+    ] {
+        for text in ways(api_version, kind, ODD) {
+            let snapshot = snapshot(&text);
+            let object = snapshot.object(0).expect("one object");
+            assert!(!object.flawed, "{text}: {:?}", snapshot.findings);
+            assert_eq!(object.details, None, "{text}");
+            let meta = object.meta.clone();
+            assert_eq!(object.record(), Record::unread(meta), "{text}");
+        }
+    }
+    for text in ways("v1", "Pod", ODD) {
+        let snapshot = snapshot(&text);
+        assert!(snapshot.object(0).expect("one object").flawed, "{text}");
+    }
+}
+
+#[test]
+fn metadata_alone_says_nothing_of_the_rest() {
+    let text = r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[
+        {"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"shop","uid":"1","labels":{"a":"b"},
+         "ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"2"}]}}]}"#;
+    for (api_version, kind) in [
+        ("v1", "ServiceAccount"),
+        ("v1", "ConfigMap"),
+        ("v1", "Secret"),
+        ("batch/v1", "Job"),
+        ("v1", "Pod"),
+    ] {
+        let mut reader = Reader::new(KubernetesVersion::LATEST);
+        reader
+            .read_as("f", api_version, kind, text.as_bytes())
+            .expect("a list");
+        let snapshot = reader.finish().expect("a snapshot");
+        let record = snapshot.record_at(0).expect("one object");
+        assert_eq!(record.fields, Fields::Unread, "{kind}");
+        assert_eq!(
+            (record.meta.labels.len(), record.meta.owner_references.len()),
+            (1, 1)
+        );
+        assert_eq!(snapshot.record_at(1), None);
+    }
+}
+
+#[test]
+fn a_kind_has_the_same_fields_in_every_version_of_its_group() {
+    for (api_version, kind, body) in [
+        (
+            "batch/v1beta1",
+            "CronJob",
+            r#""spec":{"failedJobsHistoryLimit":2}"#,
+        ),
+        (
+            "certificates.k8s.io/v1beta1",
+            "CertificateSigningRequest",
+            r#""status":{}"#,
+        ),
+        ("apps/v1beta2", "StatefulSet", r#""spec":{"replicas":2}"#),
+    ] {
+        for text in ways(api_version, kind, body) {
+            let record = snapshot(&text).record_at(0).expect("one object");
+            assert_ne!(record.fields, Fields::Unread, "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_last_word_on_the_kind_of_a_list_counts() {
+    let meta = r#""metadata":{"name":"a","namespace":"shop","uid":"1"}"#;
+    let list = |head: &str, body: &str, tail: &str| {
+        format!(r#"{{"apiVersion":"v1"{head},"items":[{{{meta},{body}}}]{tail}}}"#)
+    };
+    let pods = list(
+        r#","kind":"PodList""#,
+        r#""spec":{"nodeName":"n"},"status":{"phase":"Running"}"#,
+        "",
+    );
+    let record = snapshot(&pods).record_at(0).expect("one object");
+    assert!(matches!(record.fields, Fields::Pod(_)));
+    // A kind said twice: what was read for the first is not taken for the second.
+    let other = list(
+        r#","kind":"PodList""#,
+        r#""spec":{"nodeName":"n"}"#,
+        r#","kind":"PersistentVolumeClaimList""#,
+    );
+    let found = snapshot(&other);
+    assert!(found.find("", "PersistentVolumeClaim", "shop", "a").is_some());
+    assert_eq!(found.record_at(0).expect("one object").fields, Fields::Unread);
+    // An item that says its own kind is no matter of the list.
+    let mixed = list(
+        r#","kind":"WidgetList""#,
+        r#""spec":{"nodeName":"n"},"status":{"phase":"Running"},"kind":"Pod","apiVersion":"v1""#,
+        "",
+    );
+    let record = snapshot(&mixed).record_at(0).expect("one object");
+    assert!(matches!(record.fields, Fields::Pod(pod) if pod.node_name.as_deref() == Some("n")));
+}
+
+#[test]
+fn pods_tell_where_they_run() {
+    let text = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "shop", "uid": "1" },
+        "spec": { "nodeName": "", "terminationGracePeriodSeconds": 5 }, "status": { "phase": "Pending" },
+    });
+    let object = snapshot(&text.to_string()).object(0).expect("one object");
+    let Some(Details::Pod(pod)) = object.details.as_deref() else {
+        panic!("it is a pod");
+    };
+    assert_eq!(
+        (pod.node_name(), pod.phase().map(|phase| &**phase)),
+        (None, Some("Pending"))
+    );
+    assert_eq!(pod.fields.node_name.as_deref(), Some(""), "known to have none");
+    assert_eq!(pod.termination_grace_period_seconds, Some(5));
+}
