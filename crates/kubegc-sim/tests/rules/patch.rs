@@ -1,5 +1,7 @@
 //! PATCH: which formats are taken, and what each means for metadata.
 
+use kubegc_core::{Catalog, KubernetesVersion};
+use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
 use crate::world::{JSON, MERGE, STRATEGIC, World, message, owner, world, world_of};
@@ -127,6 +129,32 @@ fn p_8_the_uid_in_a_patch_guards_against_a_successor() {
         message(&answer),
         r#"Secret "d" is invalid: metadata.uid: Invalid value: "uid-x": field is immutable"#
     );
+}
+
+#[test]
+fn taints_have_no_key_to_merge_by_so_that_the_patch_replaces_them() {
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    let mut server = ApiServer::new(
+        KubernetesVersion::LATEST,
+        Catalog::builtin(KubernetesVersion::LATEST),
+    );
+    let nodes = server.catalog().mapping("v1", "Node").unwrap();
+    let taints = json!([
+        taint("x.dev/a", "NoSchedule"),
+        taint("x.dev/a", "NoExecute"),
+        taint("x.dev/b", "NoSchedule")
+    ]);
+    let made = server.create_json(
+        nodes,
+        "",
+        json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}),
+    );
+    assert_eq!(made.code, 201, "{}", message(&made));
+    let left = json!([taint("x.dev/b", "NoSchedule")]);
+    let patch = json!({"spec": {"taints": left}}).to_string();
+    let answer = server.patch(nodes, "", "n", STRATEGIC, patch.as_bytes());
+    assert_eq!(answer.code, 200, "{}", message(&answer));
+    assert_eq!(answer.object().unwrap().at(&["spec", "taints"]), Some(&left));
 }
 
 #[test]

@@ -51,7 +51,6 @@ fn strategy(parent: &str, field: &str) -> Strategy {
         "volumeDevices" => "devicePath",
         "ports" if parent == "spec" => "port",
         "ports" => "containerPort",
-        "taints" => "key",
         "topologySpreadConstraints" => "topologyKey",
         _ => return Strategy::Replace,
     };
