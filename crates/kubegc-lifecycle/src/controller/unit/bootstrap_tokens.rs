@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
@@ -10,7 +10,7 @@ use crate::{
         tables::{Change, Tables},
     },
     fields::{self, Fields, Record},
-    object::{Object, Resource, Wire},
+    object::{Resource, Wire},
     token::bootstrap::{Action, Facts, NAMESPACE, Secret, Settings},
 };
 
@@ -37,25 +37,19 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Secrets, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::Secrets], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.not_listed(Resource::Secrets) {
-        return Look::undecided(Object::new(Resource::Secrets, &record.meta), reason);
-    }
     let secrets = vec![secret(record)];
     let plan = settings.plan(&Facts { secrets }, now);
-    let mut look = Look {
-        next_at: plan.next_at,
-        ..Look::default()
-    };
-    for action in plan.actions {
-        let Action::Delete { reason, .. } = &action;
-        let reason = Reason::BootstrapToken(reason.clone());
-        look.act(&action, reason, wire, Vec::new());
-    }
-    look.keep(plan.kept, Reason::BootstrapToken);
-    look
+    Look::of(
+        plan,
+        wire,
+        Reason::BootstrapToken,
+        |Action::Delete { reason, .. }| reason,
+        |_| Vec::new(),
+    )
 }
 
 pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {

@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     certificate::{Action, Facts, Request, Settings},
     controller::{
@@ -11,7 +11,7 @@ use crate::{
         tables::{Change, Tables},
     },
     fields::{self, Fields, Record},
-    object::{Object, Resource, Wire},
+    object::{Resource, Wire},
 };
 
 const RESOURCE: Resource = Resource::CertificateSigningRequests;
@@ -38,25 +38,19 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(RESOURCE, key) else {
-        return Look::default();
+    let record = match subject(tables, &[RESOURCE], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.not_listed(RESOURCE) {
-        return Look::undecided(Object::new(RESOURCE, &record.meta), reason);
-    }
     let requests = vec![request(record)];
     let plan = settings.plan(&Facts { requests }, now);
-    let mut look = Look {
-        next_at: plan.next_at,
-        ..Look::default()
-    };
-    for action in plan.actions {
-        let Action::Delete { reason, .. } = &action;
-        let reason = Reason::Certificate(reason.clone());
-        look.act(&action, reason, wire, Vec::new());
-    }
-    look.keep(plan.kept, Reason::Certificate);
-    look
+    Look::of(
+        plan,
+        wire,
+        Reason::Certificate,
+        |Action::Delete { reason, .. }| reason,
+        |_| Vec::new(),
+    )
 }
 
 pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use kubegc_core::{Planner, StoreError, Timestamp};
 
-use super::{Look, OnFailure, volumes::volume};
+use super::{Look, OnFailure, subject, volumes::volume};
 use crate::{
     controller::{
         Basis, Reason, Work,
         table::Key,
         tables::{Change, Tables},
     },
-    object::{Failure, Object, Reads, Resource, Wire},
+    object::{Failure, Reads, Resource, Wire},
     volume::external::{Action, Facts, Guard, Settings},
 };
 
@@ -39,12 +39,10 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::PersistentVolumes, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::PersistentVolumes], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.not_listed(Resource::PersistentVolumes) {
-        return Look::undecided(Object::new(Resource::PersistentVolumes, &record.meta), reason);
-    }
     let facts = Facts {
         volumes: vec![volume(record, tables)],
         guards: [(Arc::clone(&key.1), Guard::Allows)].into(),

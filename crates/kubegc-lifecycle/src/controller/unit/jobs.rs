@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, StoreError, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Basis, Reason, Work,
@@ -11,7 +11,7 @@ use crate::{
     },
     fields::{self, Fields, Record},
     job::{Action, Facts, Job, Settings},
-    object::{Failure, Object, Reads, Resource, Wire},
+    object::{Failure, Reads, Resource, Wire},
 };
 
 pub(in crate::controller) fn concerned(
@@ -36,28 +36,22 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Jobs, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::Jobs], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.not_listed(Resource::Jobs) {
-        return Look::undecided(Object::new(Resource::Jobs, &record.meta), reason);
-    }
     let facts = Facts {
         jobs: vec![job(record)],
         reads: Reads::AsListed,
     };
     let plan = settings.plan(&facts, now);
-    let mut look = Look {
-        next_at: plan.next_at,
-        ..Look::default()
-    };
-    for action in plan.actions {
-        let Action::Delete { reason, .. } = &action;
-        let rests_on = vec![Basis::same(Resource::Jobs, &record.meta)];
-        look.act(&action, Reason::Job(reason.clone()), wire, rests_on);
-    }
-    look.keep(plan.kept, Reason::Job);
-    look
+    Look::of(
+        plan,
+        wire,
+        Reason::Job,
+        |Action::Delete { reason, .. }| reason,
+        |_| vec![Basis::same(Resource::Jobs, &record.meta)],
+    )
 }
 
 pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Planner, StoreError, Timestamp, Uid, metadata};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Basis, Reason, Work,
@@ -13,7 +13,7 @@ use crate::{
     },
     fields::Record,
     lease::{Facts, Nodes, Settings},
-    object::{Failure, Object, Resource, Wire},
+    object::{Failure, Resource, Wire},
 };
 
 pub(in crate::controller) fn concerned(
@@ -47,12 +47,10 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Leases, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::Leases, Resource::Nodes], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.any_not_listed(&[Resource::Leases, Resource::Nodes]) {
-        return Look::undecided(Object::new(Resource::Leases, &record.meta), reason);
-    }
     let owners = record.meta.owner_references.iter();
     let mut names: Vec<_> = owners.map(|owner| Arc::clone(&owner.name)).collect();
     names.sort_unstable();

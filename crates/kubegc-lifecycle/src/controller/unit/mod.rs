@@ -20,7 +20,7 @@ pub(super) mod volumes;
 
 use std::sync::Arc;
 
-use kubegc_core::{Kept, StoreError, Timestamp};
+use kubegc_core::{Kept, Plan, StoreError, Timestamp};
 
 use super::{
     Basis, Mechanism, Planned, Reason, Settings, Work,
@@ -28,7 +28,8 @@ use super::{
     tables::{Change, Tables},
 };
 use crate::{
-    object::{Act, Failure, Object, Wire},
+    fields::Record,
+    object::{Act, Failure, Object, Resource, Wire},
     pod::Quarantine,
 };
 
@@ -66,10 +67,49 @@ impl Look {
             .extend(reasons.filter(|(_, reason)| reason.is_undecided()));
     }
 
+    /// What a planner said of one object. `reason` and `rests_on` are those of each action.
+    pub(super) fn of<A: Act, R: Clone, S>(
+        plan: Plan<A, Object, R, S>,
+        wire: Wire,
+        wrap: impl Fn(R) -> Reason,
+        reason: impl Fn(&A) -> &R,
+        rests_on: impl Fn(&A) -> Vec<Basis>,
+    ) -> Self {
+        let mut look = Self {
+            next_at: plan.next_at,
+            ..Self::default()
+        };
+        for action in &plan.actions {
+            look.act(action, wrap(reason(action).clone()), wire, rests_on(action));
+        }
+        look.keep(plan.kept, wrap);
+        look
+    }
+
     /// One more action to be carried out.
     pub(super) fn act(&mut self, action: &impl Act, reason: Reason, wire: Wire, rests_on: Vec<Basis>) {
         let planned = Planned::of(action, reason, wire, rests_on);
         self.works.push(Work::Act(planned));
+    }
+}
+
+/// The object that a unit is about, which is of the first of these resources; or all that there is to say of it: that it is gone, or that nothing is
+/// decided while not all objects of these resources are known.
+pub(super) fn subject<'t>(
+    tables: &'t Tables,
+    needed: &[Resource],
+    key: &Key,
+) -> Result<&'t Record, Box<Look>> {
+    let found = needed
+        .first()
+        .and_then(|resource| Some((*resource, tables.get(*resource, key)?)));
+    let (resource, record) = found.ok_or_else(Box::<Look>::default)?;
+    match tables.any_not_listed(needed) {
+        None => Ok(record),
+        Some(reason) => {
+            let object = Object::new(resource, &record.meta);
+            Err(Box::new(Look::undecided(object, reason)))
+        }
     }
 }
 

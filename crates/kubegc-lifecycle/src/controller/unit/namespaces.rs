@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::Timestamp;
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Work,
@@ -13,7 +13,7 @@ use crate::{
     },
     fields::Record,
     namespace::Settings,
-    object::{Failure, Object, Resource, Wire},
+    object::{Failure, Resource, Wire},
 };
 
 /// Every event of a namespace that is being deleted asks for a visit.
@@ -46,12 +46,10 @@ pub(in crate::controller) fn look(
     _now: Timestamp,
     _wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Namespaces, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::Namespaces], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.not_listed(Resource::Namespaces) {
-        return Look::undecided(Object::new(Resource::Namespaces, &record.meta), reason);
-    }
     let mut look = Look::default();
     if record.meta.is_deleting() {
         look.works.push(Work::Namespace {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
@@ -40,13 +40,11 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Nodes, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::Nodes], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
     let object = Object::new(Resource::Nodes, &record.meta);
-    if let Some(reason) = tables.not_listed(Resource::Nodes) {
-        return Look::undecided(object, reason);
-    }
     let answer = tables.cloud.get(key).filter(|answer| answer.uid == object.uid);
     let (exists, is_shutdown) = answer.map_or((Cloud::NotAsked, Cloud::NotAsked), |answer| {
         (answer.exists.clone(), answer.is_shutdown.clone())

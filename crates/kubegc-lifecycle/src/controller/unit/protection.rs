@@ -3,7 +3,7 @@
 use kubegc_core::{Planner, StoreError, Timestamp};
 
 use super::{
-    Look, OnFailure,
+    Look, OnFailure, subject,
     volumes::{pod, volume},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         tables::{Change, Tables},
     },
     fields::{Fields, Record},
-    object::{Failure, Object, Resource, Wire},
+    object::{Failure, Resource, Wire},
     volume::{
         Claim, FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION, Pod,
         protection::{Action, Facts, LivePods, Settings},
@@ -68,12 +68,10 @@ pub(in crate::controller) fn look(
     wire: Wire,
 ) -> Look {
     let resource = resource(key);
-    let Some(record) = tables.get(resource, key) else {
-        return Look::default();
+    let record = match subject(tables, &[resource], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if let Some(reason) = tables.not_listed(resource) {
-        return Look::undecided(Object::new(resource, &record.meta), reason);
-    }
     if is_settled(resource, record) {
         return Look::default();
     }

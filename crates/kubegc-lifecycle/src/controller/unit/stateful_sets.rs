@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{ObjectMeta, Planner, StoreError, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
@@ -72,13 +72,11 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::StatefulSets, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::StatefulSets], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
     let object = Object::new(Resource::StatefulSets, &record.meta);
-    if let Some(reason) = tables.not_listed(Resource::StatefulSets) {
-        return Look::undecided(object, reason);
-    }
     let mut sets = BTreeSet::from([key.clone()]);
     let mut pods = BTreeSet::new();
     let mut claims = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Planner, StoreError, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
@@ -64,13 +64,11 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     _wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::PersistentVolumes, key) else {
-        return Look::default();
+    let record = match subject(tables, &[Resource::PersistentVolumes], key) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
     let object = Object::new(Resource::PersistentVolumes, &record.meta);
-    if let Some(reason) = tables.not_listed(Resource::PersistentVolumes) {
-        return Look::undecided(object, reason);
-    }
     let volume = volume(record, tables);
     let claim = match claim(&volume, tables) {
         Ok(claim) => claim,
