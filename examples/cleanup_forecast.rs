@@ -7,23 +7,22 @@
 //! Reads what `kubectl` prints of a cluster, by default the bundled one. Prints `expected/cleanup_forecast.txt` with these arguments.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
-use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
+use std::{error::Error, process::ExitCode, time::Duration};
 
 use clap::{Parser, ValueEnum};
 
 use kubegc::{
-    core::{KubernetesVersion, Timestamp},
+    core::Timestamp,
     lifecycle::{
         controller::{Mechanism, Settings},
         node::Cloud,
     },
-    predict::{
-        Assumptions, CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Instance, cleanup_forecast,
-    },
-    snapshot::Reader,
+    predict::{CleanupDetail, CleanupForecast, CleanupFrame, Fate, Instance, cleanup_forecast},
 };
 use kubegc_examples::{
-    SHOP_DUMP_TAKEN_AT, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
+    SHOP_DUMP_TAKEN_AT,
+    dump::{Bundled, DumpArguments},
+    shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
 };
 
 /// Says what a cluster cleans up by itself, from a dump of it: all mechanisms together, instant by instant.
@@ -34,18 +33,8 @@ use kubegc_examples::{
     after_help = "Exit codes: 0 forecast; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something is stuck or undecided."
 )]
 struct Arguments {
-    /// Files and folders to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump.
-    #[arg(long, short, value_name = "PATH")]
-    dump: Vec<PathBuf>,
-    /// Kinds that the dump holds completely, such as `pods`, `leases.coordination.k8s.io` or `all`. What is not declared is unknown, never absent.
-    #[arg(long, value_name = "KIND")]
-    complete: Vec<String>,
-    /// Output of `kubectl api-resources`, for kinds that the dump does not define.
-    #[arg(long, value_name = "FILE")]
-    api_resources: Option<PathBuf>,
-    /// The Kubernetes version of the cluster.
-    #[arg(long, visible_alias = "version", default_value = "1.36")]
-    kubernetes: KubernetesVersion,
+    #[command(flatten)]
+    dump: DumpArguments,
     /// When the dump was taken. Without it, when the newest thing in it happened.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
@@ -67,18 +56,9 @@ struct Arguments {
     /// A node that no longer exists in the cloud.
     #[arg(long, value_name = "NAME")]
     gone_node: Vec<String>,
-    /// Pods that are deleted never end.
-    #[arg(long)]
-    pods_never_end: bool,
-    /// A finalizer that its holder releases.
-    #[arg(long, value_name = "FINALIZER")]
-    release: Vec<String>,
     /// Name every object, and tell of every instant.
     #[arg(long)]
     all: bool,
-    /// Read past documents that cannot be read; their kinds count as incomplete then.
-    #[arg(long)]
-    lenient: bool,
     /// How to write the forecast.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -143,7 +123,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    let cluster = read(arguments)?;
+    let bundled = Bundled {
+        paths: vec![shop_dump(), shop_cleanup_dump()],
+        complete: [shop_complete(), shop_cleanup_complete()].concat(),
+    };
+    let cluster = arguments.dump.cluster(bundled)?;
     let forecast = cleanup_forecast(&cluster, &frame(arguments)?);
     match arguments.output {
         Output::Json => println!("{:#}", forecast.to_json()),
@@ -165,10 +149,10 @@ fn is_open(forecast: &CleanupForecast) -> bool {
 
 /// What is asked.
 fn frame(arguments: &Arguments) -> Result<CleanupFrame, Box<dyn Error>> {
-    let version = arguments.kubernetes;
+    let version = arguments.dump.kubernetes;
     let mut frame = CleanupFrame::new(version);
     frame.now = match arguments.now {
-        None if arguments.dump.is_empty() => Some(Timestamp::parse(SHOP_DUMP_TAKEN_AT)?),
+        None if arguments.dump.is_bundled() => Some(Timestamp::parse(SHOP_DUMP_TAKEN_AT)?),
         now => now,
     };
     let hours = arguments
@@ -197,40 +181,4 @@ fn frame(arguments: &Arguments) -> Result<CleanupFrame, Box<dyn Error>> {
         frame.cloud.insert(node.as_str().into(), instance);
     }
     Ok(frame)
-}
-
-fn read(arguments: &Arguments) -> Result<Cluster, Box<dyn Error>> {
-    let mut reader = Reader::new(arguments.kubernetes).lenient(arguments.lenient);
-    let bundled = arguments.dump.is_empty();
-    let complete = if bundled {
-        [shop_complete(), shop_cleanup_complete()].concat()
-    } else {
-        Vec::new()
-    };
-    for kind in arguments.complete.iter().map(String::as_str).chain(complete) {
-        reader = reader.complete(kind);
-    }
-    if let Some(path) = &arguments.api_resources {
-        reader = reader.api_resources(&std::fs::read_to_string(path)?)?;
-    }
-    let paths = if bundled {
-        vec![shop_dump(), shop_cleanup_dump()]
-    } else {
-        arguments.dump.clone()
-    };
-    paths.iter().try_for_each(|path| reader.read_path(path))?;
-    let snapshot = reader.finish()?;
-    // The bundled dump explains itself in files of its own.
-    for finding in snapshot.findings.iter().filter(|_| !bundled) {
-        eprintln!("note: {finding}");
-    }
-    let assumptions = Assumptions {
-        pods_end: !arguments.pods_never_end,
-        finalizers_released: arguments
-            .release
-            .iter()
-            .map(|name| name.as_str().into())
-            .collect(),
-    };
-    Ok(Cluster::new(arguments.kubernetes, snapshot, assumptions))
 }

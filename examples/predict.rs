@@ -7,16 +7,18 @@
 //! ```
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
 use kubegc::{
-    core::{DeleteOptions, KubernetesVersion, Preconditions, PropagationPolicy, deletion::Propagation},
-    predict::{Assumptions, Cluster, Detail, Fate, Forecast, Intent, KindName, ObjectName, Target},
-    snapshot::Reader,
+    core::{DeleteOptions, Preconditions, PropagationPolicy, deletion::Propagation},
+    predict::{Detail, Fate, Forecast, Intent, KindName, ObjectName, Target},
 };
-use kubegc_examples::{shop_complete, shop_dump};
+use kubegc_examples::{
+    dump::{Bundled, DumpArguments},
+    shop_complete, shop_dump,
+};
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
 ///
@@ -26,18 +28,11 @@ use kubegc_examples::{shop_complete, shop_dump};
     after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something gets stuck or cannot be decided."
 )]
 struct Arguments {
+    #[command(flatten)]
+    dump: DumpArguments,
     /// Objects to delete, one after another: namespace/Kind/name, or Kind/name for cluster-scoped objects.
     #[arg(value_name = "OBJECT", required_unless_present_any = ["selector", "pending"])]
     objects: Vec<ObjectName>,
-    /// Files and folders to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump.
-    #[arg(long, short, value_name = "PATH")]
-    dump: Vec<PathBuf>,
-    /// Kinds that the dump holds completely, such as `pods`, `deployments.apps`, `pods@shop` or `all`. What is not declared is unknown, never absent.
-    #[arg(long, value_name = "KIND")]
-    complete: Vec<String>,
-    /// Output of `kubectl api-resources`, for kinds that the dump does not define.
-    #[arg(long, value_name = "FILE")]
-    api_resources: Option<PathBuf>,
     /// What happens to dependents; without it, what the kind's default says.
     #[arg(long, value_enum)]
     cascade: Option<Cascade>,
@@ -53,9 +48,6 @@ struct Arguments {
     /// The uid that the object must have.
     #[arg(long, value_name = "UID")]
     uid: Option<String>,
-    /// The Kubernetes version to predict for.
-    #[arg(long, default_value = "1.36")]
-    kubernetes: KubernetesVersion,
     /// Say why this object has its fate.
     #[arg(long, value_name = "OBJECT")]
     explain: Vec<ObjectName>,
@@ -65,15 +57,6 @@ struct Arguments {
     /// Show every write.
     #[arg(long)]
     timeline: bool,
-    /// Pods that are deleted never end.
-    #[arg(long)]
-    pods_never_end: bool,
-    /// A finalizer that its holder releases.
-    #[arg(long, value_name = "FINALIZER")]
-    release: Vec<String>,
-    /// Read past documents that cannot be read; their kinds count as incomplete then.
-    #[arg(long)]
-    lenient: bool,
     /// How to write the forecast.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -112,7 +95,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let cluster = read(arguments)?;
+    let bundled = Bundled {
+        paths: vec![shop_dump()],
+        complete: shop_complete(),
+    };
+    let cluster = arguments.dump.cluster(bundled)?;
     let intents = intents(arguments)?;
     let predicted;
     let forecast: &Forecast = if arguments.pending {
@@ -154,38 +141,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     } else {
         ExitCode::SUCCESS
     })
-}
-
-fn read(arguments: &Arguments) -> Result<Cluster, Box<dyn std::error::Error>> {
-    let mut reader = Reader::new(arguments.kubernetes).lenient(arguments.lenient);
-    let bundled = arguments.dump.is_empty();
-    let complete = if bundled { shop_complete() } else { Vec::new() };
-    for kind in arguments.complete.iter().map(String::as_str).chain(complete) {
-        reader = reader.complete(kind);
-    }
-    if let Some(path) = &arguments.api_resources {
-        reader = reader.api_resources(&std::fs::read_to_string(path)?)?;
-    }
-    if bundled {
-        reader.read_path(&shop_dump())?;
-    }
-    for path in &arguments.dump {
-        reader.read_path(path)?;
-    }
-    let snapshot = reader.finish()?;
-    // The bundled dump explains itself in a file of its own.
-    for finding in snapshot.findings.iter().filter(|_| !bundled) {
-        eprintln!("note: {finding}");
-    }
-    let assumptions = Assumptions {
-        pods_end: !arguments.pods_never_end,
-        finalizers_released: arguments
-            .release
-            .iter()
-            .map(|name| name.as_str().into())
-            .collect(),
-    };
-    Ok(Cluster::new(arguments.kubernetes, snapshot, assumptions))
 }
 
 fn intents(arguments: &Arguments) -> Result<Vec<Intent>, Box<dyn std::error::Error>> {

@@ -1,8 +1,9 @@
-//! What the examples share: the bundled cluster, an online shop, with what is complete in its dump and what of it will be cleaned up; one bundled node of it; and for simulated nodes
-//! the passing of time, a fortnight of work, and a plot.
+//! What the examples share: the bundled cluster, an online shop, with what is complete in its dump and what of it will be cleaned up; what is asked about
+//! a dump on the command line; one bundled node; and for simulated nodes the passing of time, a fortnight of work, and a plot.
 
 #[cfg(feature = "cri")]
 pub mod cri;
+pub mod dump;
 pub mod fortnight;
 pub mod plot;
 pub mod simulated;

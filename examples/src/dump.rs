@@ -1,0 +1,86 @@
+//! What examples ask about a dump on the command line, and the cluster that is read for them.
+
+use std::{error::Error, path::PathBuf};
+
+use kubegc::{
+    core::KubernetesVersion,
+    predict::{Assumptions, Cluster},
+    snapshot::Reader,
+};
+
+/// Which dump to read, what it holds, and what to take for granted of its cluster.
+#[non_exhaustive]
+#[derive(Clone, Debug, clap::Args)]
+pub struct DumpArguments {
+    /// Files and folders to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump.
+    #[arg(long, short, value_name = "PATH")]
+    pub dump: Vec<PathBuf>,
+    /// Kinds that the dump holds completely, such as `pods`, `deployments.apps`, `pods@shop` or `all`. What is not declared is unknown, never absent.
+    #[arg(long, value_name = "KIND")]
+    pub complete: Vec<String>,
+    /// Output of `kubectl api-resources`, for kinds that the dump does not define.
+    #[arg(long, value_name = "FILE")]
+    pub api_resources: Option<PathBuf>,
+    /// The Kubernetes version to predict for.
+    #[arg(long, visible_alias = "version", default_value = "1.36")]
+    pub kubernetes: KubernetesVersion,
+    /// Pods that are deleted never end.
+    #[arg(long)]
+    pub pods_never_end: bool,
+    /// A finalizer that its holder releases.
+    #[arg(long, value_name = "FINALIZER")]
+    pub release: Vec<String>,
+    /// Read past documents that cannot be read; their kinds count as incomplete then.
+    #[arg(long)]
+    pub lenient: bool,
+}
+
+/// What is read where no dump is named.
+#[expect(clippy::exhaustive_structs, reason = "a question that examples build")]
+#[derive(Clone, Debug)]
+pub struct Bundled {
+    /// The folders.
+    pub paths: Vec<PathBuf>,
+    /// The kinds that they hold completely.
+    pub complete: Vec<&'static str>,
+}
+
+impl DumpArguments {
+    /// Whether no dump was named.
+    #[must_use]
+    pub const fn is_bundled(&self) -> bool {
+        self.dump.is_empty()
+    }
+
+    /// Reads the dump. What was odd about it is told on stderr, unless it is the bundled one.
+    ///
+    /// # Errors
+    /// A file cannot be read, a text is no dump, or a kind that is declared complete is not known.
+    #[expect(clippy::print_stderr, reason = "notes of command line tools")]
+    pub fn cluster(&self, bundled: Bundled) -> Result<Cluster, Box<dyn Error>> {
+        let (paths, complete) = if self.is_bundled() {
+            (bundled.paths, bundled.complete)
+        } else {
+            (self.dump.clone(), Vec::new())
+        };
+        let mut reader = Reader::new(self.kubernetes).lenient(self.lenient);
+        for kind in self.complete.iter().map(String::as_str).chain(complete) {
+            reader = reader.complete(kind);
+        }
+        if let Some(path) = &self.api_resources {
+            reader = reader.api_resources(&std::fs::read_to_string(path)?)?;
+        }
+        paths.iter().try_for_each(|path| reader.read_path(path))?;
+        let snapshot = reader.finish()?;
+        // The bundled dump explains itself in files of its own.
+        for finding in snapshot.findings.iter().filter(|_| !self.is_bundled()) {
+            eprintln!("note: {finding}");
+        }
+        let released = self.release.iter().map(|name| name.as_str().into());
+        let assumptions = Assumptions {
+            pods_end: !self.pods_never_end,
+            finalizers_released: released.collect(),
+        };
+        Ok(Cluster::new(self.kubernetes, snapshot, assumptions))
+    }
+}
