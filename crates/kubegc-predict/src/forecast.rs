@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
 use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version, metadata};
 use kubegc_objects::effect::InvalidNamespace;
 use kubegc_snapshot::{Details, SnapshotObject};
@@ -296,6 +298,7 @@ pub(crate) fn conclude(
             after: end,
         });
     }
+    drop((makers, terminating));
     let mut doubts = doubt::spread(cluster, scope, &stances);
     for (position, fate) in scope.affected().zip(&mut forecast.fates) {
         if let Some(missing) = doubts.remove(&position) {
@@ -336,17 +339,19 @@ fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
 }
 
 /// What was being deleted at some time and was there still.
-fn terminating(steps: &[Step]) -> BTreeSet<Uid> {
+fn terminating(steps: &[Step]) -> HashSet<&Uid, FixedState> {
     let changes = steps.iter().flat_map(|step| &step.changes);
     changes
         .filter(|change| change.outcome == Outcome::Terminating)
-        .map(|change| change.object.uid.clone())
+        .map(|change| &change.object.uid)
         .collect()
 }
 
 /// Who made each object go, by kind and name.
-fn makers(steps: &[Step]) -> BTreeMap<(&str, &str, &str), Actor> {
-    let mut makers = BTreeMap::new();
+type Makers<'a> = HashMap<(&'a str, &'a str, &'a str), Actor, FixedState>;
+
+fn makers(steps: &[Step]) -> Makers<'_> {
+    let mut makers = Makers::default();
     for step in steps {
         for change in step
             .changes
@@ -360,12 +365,7 @@ fn makers(steps: &[Step]) -> BTreeMap<(&str, &str, &str), Actor> {
     makers
 }
 
-fn fate(
-    world: &World,
-    object: &SnapshotObject,
-    end: Option<&ObjectMeta>,
-    makers: &BTreeMap<(&str, &str, &str), Actor>,
-) -> Fate {
+fn fate(world: &World, object: &SnapshotObject, end: Option<&ObjectMeta>, makers: &Makers<'_>) -> Fate {
     let Some(end) = end else {
         let key = (&*object.kind, &*object.meta.namespace, &*object.meta.name);
         return Fate::Deleted {

@@ -1,7 +1,9 @@
 //! When each unit is due, which are busy, and how often they failed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, hash_map::EntryRef};
 use kubegc_core::Timestamp;
 
 use super::unit::Unit;
@@ -12,7 +14,7 @@ use super::unit::Unit;
 /// Each operation is O(log n) in the number of these.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
-    units: BTreeMap<Unit, State>,
+    units: HashMap<Unit, State, FixedState>,
     /// The units that are due and not busy.
     due: BTreeSet<(Timestamp, Unit)>,
 }
@@ -44,23 +46,20 @@ pub(super) enum Back {
 impl Agenda {
     /// A unit is due at this time, unless it is earlier already. A busy one is so once it no longer is.
     pub(super) fn touch(&mut self, unit: &Unit, at: Timestamp) {
-        if let Some(state) = self.units.get(unit)
-            && state.due.is_some_and(|due| due <= at)
-        {
-            return;
-        }
-        self.change(unit, |state| state.due = Some(at));
+        self.change(unit, |state| {
+            state.due = Some(state.due.map_or(at, |due| due.min(at)));
+        });
     }
 
-    /// Takes the next unit that is due by now. It is not due any more then.
-    pub(super) fn pop(&mut self, now: Timestamp) -> Option<Unit> {
+    /// Takes the next unit that is due by now, with the time. It is not due any more then.
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Unit)> {
         let (due, _) = self.due.first()?;
         if *due > now {
             return None;
         }
-        let (_, unit) = self.due.pop_first()?;
+        let (due, unit) = self.due.pop_first()?;
         self.change(&unit, |state| state.due = None);
-        Some(unit)
+        Some((due, unit))
     }
 
     /// When a unit is due next.
@@ -114,11 +113,27 @@ impl Agenda {
 
     /// Changes the state of a unit and keeps the order of what is due.
     fn change(&mut self, unit: &Unit, change: impl FnOnce(&mut State)) {
-        let mut state = self.units.remove(unit).unwrap_or_default();
         let when = |state: &State| state.due.filter(|_| state.out == 0);
-        let before = when(&state);
-        change(&mut state);
-        let after = when(&state);
+        let (before, after) = match self.units.entry_ref(unit) {
+            EntryRef::Occupied(mut entry) => {
+                let before = when(entry.get());
+                change(entry.get_mut());
+                let after = when(entry.get());
+                if *entry.get() == State::default() {
+                    entry.remove();
+                }
+                (before, after)
+            }
+            EntryRef::Vacant(entry) => {
+                let mut state = State::default();
+                change(&mut state);
+                let after = when(&state);
+                if state != State::default() {
+                    entry.insert(state);
+                }
+                (None, after)
+            }
+        };
         if before != after {
             if let Some(before) = before {
                 self.due.remove(&(before, unit.clone()));
@@ -126,9 +141,6 @@ impl Agenda {
             if let Some(after) = after {
                 self.due.insert((after, unit.clone()));
             }
-        }
-        if state != State::default() {
-            self.units.insert(unit.clone(), state);
         }
     }
 }
@@ -152,7 +164,8 @@ mod tests {
         agenda.touch(&unit("a"), at(5));
         assert_eq!(agenda.next_at(), Some(at(5)));
         assert_eq!(agenda.pop(at(4)), None);
-        let popped: Vec<_> = std::iter::from_fn(|| agenda.pop(at(5))).collect();
+        let popped = std::iter::from_fn(|| agenda.pop(at(5)));
+        let popped: Vec<_> = popped.map(|(_, unit)| unit).collect();
         assert_eq!(popped, [unit("a"), unit("b")]);
         assert_eq!(agenda.next_at(), None);
         assert!(agenda.units.is_empty() && agenda.due.is_empty());
@@ -172,7 +185,7 @@ mod tests {
             assert_eq!(agenda.end(&unit, Back::Failed), None);
             assert_eq!(agenda.next_at(), None);
             assert_eq!(agenda.end(&unit, Back::Done), Some(round));
-            assert_eq!(agenda.pop(at(1)), Some(unit.clone()));
+            assert_eq!(agenda.pop(at(1)), Some((at(1), unit.clone())));
         }
         agenda.start(&unit);
         assert_eq!(agenda.end(&unit, Back::Neither), None);

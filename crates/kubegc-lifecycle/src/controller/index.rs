@@ -168,7 +168,7 @@ impl Tables {
         static NONE: Names = Names(BTreeSet::new());
         let gathered = self.indexes.0.get(kind as usize);
         gathered.map_or(&NONE, |names| {
-            names.get_or_init(|| Names::new(kind, self.of(kind.resource()).records.values()))
+            names.get_or_init(|| Names::new(kind, self.of(kind.resource()).values()))
         })
     }
 }

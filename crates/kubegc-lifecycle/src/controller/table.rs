@@ -1,8 +1,20 @@
 //! What was listed and watched of one resource, by namespace and name.
+//!
+//! A list stays as it came, shared by all copies of the controller, and what has changed since lies over it: a copy costs what has changed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, btree_map},
+    hash::BuildHasher as _,
+    iter::Peekable,
+    ops::Bound,
+    slice,
+    sync::{Arc, OnceLock},
+};
 
-use kubegc_core::StoreError;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use kubegc_core::{ObjectMeta, StoreError};
 
 use crate::fields::Record;
 
@@ -16,31 +28,182 @@ pub(super) struct Table {
     pub(super) listed: Result<(), StoreError>,
     /// Whether anything was said of the resource yet, be it an error.
     pub(super) is_told: bool,
-    /// The objects that are known, complete or not.
-    pub(super) records: BTreeMap<Key, Record>,
+    /// What was listed.
+    base: Option<Arc<List>>,
+    /// What has changed since; `None` where it is gone.
+    changed: BTreeMap<Key, Option<Arc<Record>>>,
 }
 
 impl Default for Table {
-    /// Nothing was listed.
     fn default() -> Self {
-        Self {
-            listed: Err(StoreError::Unlisted),
-            is_told: false,
-            records: BTreeMap::new(),
-        }
+        Self::NEW
     }
 }
 
 impl Table {
+    /// Nothing was listed.
+    pub(super) const NEW: Self = Self {
+        listed: Err(StoreError::Unlisted),
+        is_told: false,
+        base: None,
+        changed: BTreeMap::new(),
+    };
+
+    fn base(&self) -> &[Record] {
+        self.base.as_deref().map_or(&[], |list| list.records.as_slice())
+    }
+
+    /// The object of this name.
+    ///
+    /// # Complexity
+    /// O(log c) for `c` changes since the list; the first time O(n) for `n` objects.
     pub(super) fn get(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Record> {
-        self.records.get(&(Arc::clone(namespace), Arc::clone(name)))
+        if !self.changed.is_empty() {
+            let key = (Arc::clone(namespace), Arc::clone(name));
+            if let Some(changed) = self.changed.get(&key) {
+                return changed.as_deref();
+            }
+        }
+        self.base.as_deref()?.get(namespace, name)
+    }
+
+    /// Puts an object into the place of what is known of its name, which may be nothing.
+    pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
+        self.changed.insert(key.clone(), new.map(Arc::new));
+        if self.changed.len() > self.base().len().saturating_add(CHANGES_MIN) {
+            let all: Vec<Record> = self.values().cloned().collect();
+            self.rest_on(all);
+        }
+    }
+
+    /// Takes a list in the place of all that was known. It is as [`sorted`] has it.
+    pub(super) fn rest_on(&mut self, records: Vec<Record>) {
+        let list = List {
+            records,
+            by_name: OnceLock::new(),
+        };
+        self.base = Some(Arc::new(list));
+        self.changed.clear();
+    }
+
+    /// All objects, in order.
+    pub(super) fn values(&self) -> Objects<'_> {
+        self.from(&("".into(), "".into()))
+    }
+
+    /// The names of all objects, in order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        self.values().map(|record| key_of(&record.meta))
+    }
+
+    /// The objects of this name and after it, in order.
+    pub(super) fn from(&self, key: &Key) -> Objects<'_> {
+        let base = self.base();
+        let from = base.partition_point(|record| name_of(&record.meta) < (&key.0, &key.1));
+        let changed = self.changed.range((Bound::Included(key), Bound::Unbounded));
+        Objects {
+            base: base.get(from..).unwrap_or_default().iter().peekable(),
+            changed: changed.peekable(),
+        }
     }
 
     /// The objects of a namespace, in order.
-    pub(super) fn of_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = (&'a Key, &'a Record)> {
+    pub(super) fn of_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Record> {
         let from: Key = (Arc::from(namespace), Arc::from(""));
-        let namespace = Arc::clone(&from.0);
-        let found = self.records.range(from..);
-        found.take_while(move |((of, _), _)| *of == namespace)
+        let found = self.from(&from);
+        found.take_while(move |record| record.meta.namespace == from.0)
     }
+}
+
+/// A list as it came.
+#[derive(Clone, Debug)]
+struct List {
+    /// In the order of namespace and name, each once.
+    records: Vec<Record>,
+    /// Where each stands, once somebody asks for a name.
+    by_name: OnceLock<HashTable<usize>>,
+}
+
+impl List {
+    fn get(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Record> {
+        let hash = |name: (&Arc<str>, &Arc<str>)| FixedState::default().hash_one(name);
+        let hash_at = |at: &usize| {
+            self.records
+                .get(*at)
+                .map_or(0, |record| hash(name_of(&record.meta)))
+        };
+        let by_name = self.by_name.get_or_init(|| {
+            let mut by_name = HashTable::with_capacity(self.records.len());
+            for at in 0..self.records.len() {
+                by_name.insert_unique(hash_at(&at), at, hash_at);
+            }
+            by_name
+        });
+        let is_it = |at: &usize| {
+            let record = self.records.get(*at);
+            record.is_some_and(|record| name_of(&record.meta) == (namespace, name))
+        };
+        let found = by_name.find(hash((namespace, name)), is_it)?;
+        self.records.get(*found)
+    }
+}
+
+/// So many changes lie over any list before there is a new one.
+const CHANGES_MIN: usize = 1_000;
+
+/// Objects in the order of namespace and name: what was listed, and over it what has changed.
+#[derive(Clone, Debug)]
+pub(super) struct Objects<'a> {
+    base: Peekable<slice::Iter<'a, Record>>,
+    changed: Peekable<btree_map::Range<'a, Key, Option<Arc<Record>>>>,
+}
+
+impl<'a> Iterator for Objects<'a> {
+    type Item = &'a Record;
+
+    fn next(&mut self) -> Option<&'a Record> {
+        loop {
+            let Some((key, _)) = self.changed.peek() else {
+                return self.base.next();
+            };
+            let order = self
+                .base
+                .peek()
+                .map(|record| name_of(&record.meta).cmp(&(&key.0, &key.1)));
+            match order {
+                Some(Ordering::Less) => return self.base.next(),
+                Some(Ordering::Equal) => self.base.next(),
+                Some(Ordering::Greater) | None => None,
+            };
+            if let Some((_, Some(record))) = self.changed.next() {
+                return Some(record);
+            }
+        }
+    }
+}
+
+/// The objects of a list in order, each once. Of a name that comes twice and not alike nothing is known, not even the uid.
+pub(super) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+    let is_sorted = records.is_sorted_by(|a, b| name_of(&a.meta) < name_of(&b.meta));
+    if !is_sorted {
+        records.sort_by(|a, b| name_of(&a.meta).cmp(&name_of(&b.meta)));
+        records.dedup_by(|next, kept| {
+            let is_twice = name_of(&next.meta) == name_of(&kept.meta);
+            if is_twice && next != kept {
+                let meta = ObjectMeta::new(&kept.meta.namespace, &kept.meta.name, "");
+                *kept = Record::unread(meta);
+            }
+            is_twice
+        });
+    }
+    records
+}
+
+/// Namespace and name of an object.
+pub(super) fn key_of(meta: &ObjectMeta) -> Key {
+    (Arc::clone(&meta.namespace), Arc::clone(&meta.name))
+}
+
+fn name_of(meta: &ObjectMeta) -> (&Arc<str>, &Arc<str>) {
+    (&meta.namespace, &meta.name)
 }

@@ -1,16 +1,16 @@
 //! All that is known, of all resources, and what is kept between looks.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use kubegc_core::{ObjectMeta, ResourceVersion, StoreError, Uid};
+use kubegc_core::{ResourceVersion, StoreError, Uid};
 
 use super::{
     Reason, Settings, Storage,
     index::Index,
-    table::{Key, Table},
+    table::{Key, Table, key_of},
 };
 use crate::{
     fields::{Fields, Record},
@@ -89,6 +89,9 @@ impl Tables {
 
     /// Whether a pod was deleted, and has not changed since.
     pub(super) fn is_spent(&self, pod: &Record) -> bool {
+        if self.spent.is_empty() {
+            return false;
+        }
         let left = self.spent.get(&key_of(&pod.meta));
         left.is_some_and(|(uid, version)| *uid == pod.meta.uid && *version == pod.meta.resource_version)
     }
@@ -100,17 +103,13 @@ impl Tables {
 
     /// What is known of a resource; an empty table that was never listed for one that nobody asked for.
     pub(super) fn of(&self, resource: Resource) -> &Table {
-        static NOTHING: Table = Table {
-            listed: Err(StoreError::Unlisted),
-            is_told: false,
-            records: BTreeMap::new(),
-        };
+        static NOTHING: Table = Table::NEW;
         self.tables.get(&resource).unwrap_or(&NOTHING)
     }
 
     /// The object of this name.
     pub(super) fn get(&self, resource: Resource, key: &Key) -> Option<&Record> {
-        self.of(resource).records.get(key)
+        self.of(resource).get(&key.0, &key.1)
     }
 
     /// Why not all objects of a resource are known; `None` where they are.
@@ -137,43 +136,56 @@ impl Tables {
         is_new
     }
 
+    /// Takes a first list. It is as [`sorted`](super::table::sorted) has it.
+    pub(super) fn begin_with(&mut self, resource: Resource, records: Vec<Record>) {
+        for record in &records {
+            self.count(resource, None, Some(record));
+        }
+        if let Some(table) = self.tables.get_mut(&resource) {
+            table.rest_on(records);
+        }
+    }
+
+    /// Takes a list from which nothing differs that is known.
+    pub(super) fn rest_on(&mut self, resource: Resource, records: Vec<Record>) {
+        if let Some(table) = self.tables.get_mut(&resource) {
+            table.rest_on(records);
+        }
+    }
+
     /// Puts an object into the place of what is known of its name. Answers what that was.
     pub(super) fn put(&mut self, resource: Resource, key: &Key, new: Option<Record>) -> Option<Record> {
-        let Self {
-            tables,
-            indexes,
-            terminated_pods,
-            leases_of,
-            ..
-        } = self;
-        let table = tables.get_mut(&resource)?;
-        let old = match new {
-            Some(record) => table.records.insert(key.clone(), record),
-            None => table.records.remove(key),
-        };
-        let new = table.records.get(key);
-        indexes.apply(resource, old.as_ref(), new);
-        match resource {
-            Resource::Pods => {
-                let count = |record: Option<&Record>| usize::from(record.is_some_and(is_terminated));
-                *terminated_pods = (*terminated_pods + count(new)).saturating_sub(count(old.as_ref()));
-            }
-            Resource::Leases => {
-                let owners = |record: &Record| -> Vec<(Arc<str>, Key)> {
-                    let references = record.meta.owner_references.iter();
-                    references
-                        .map(|owner| (Arc::clone(&owner.name), key.clone()))
-                        .collect()
-                };
-                for entry in old.iter().flat_map(owners) {
-                    leases_of.remove(&entry);
-                }
-                leases_of.extend(new.into_iter().flat_map(owners));
-            }
-            _ => {}
+        let old = self.get(resource, key).cloned();
+        self.count(resource, old.as_ref(), new.as_ref());
+        if let Some(table) = self.tables.get_mut(&resource) {
+            table.put(key, new);
         }
         old
     }
+
+    /// Follows what is counted and indexed of an object that is put into the place of another one.
+    fn count(&mut self, resource: Resource, old: Option<&Record>, new: Option<&Record>) {
+        self.indexes.apply(resource, old, new);
+        match resource {
+            Resource::Pods => {
+                let count = |record: Option<&Record>| usize::from(record.is_some_and(is_terminated));
+                self.terminated_pods = (self.terminated_pods + count(new)).saturating_sub(count(old));
+            }
+            Resource::Leases => {
+                for entry in old.into_iter().flat_map(owners) {
+                    self.leases_of.remove(&entry);
+                }
+                self.leases_of.extend(new.into_iter().flat_map(owners));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The names of a lease's owners, with the lease.
+fn owners(lease: &Record) -> impl Iterator<Item = (Arc<str>, Key)> {
+    let references = lease.meta.owner_references.iter();
+    references.map(|owner| (Arc::clone(&owner.name), key_of(&lease.meta)))
 }
 
 /// Whether a pod counts among the terminated ones. One without a uid is not told from the next of its name.
@@ -182,29 +194,4 @@ pub(super) fn is_terminated(pod: &Record) -> bool {
         return false;
     };
     !pod.meta.uid.is_empty() && fields.status.as_ref().is_some_and(pod::Status::is_terminated)
-}
-
-/// The objects of a list by their names. Of a name that comes twice and not alike nothing is known, not even the uid.
-pub(super) fn by_name(records: Vec<Record>) -> BTreeMap<Key, Record> {
-    let mut by_name: BTreeMap<Key, Record> = BTreeMap::new();
-    for record in records {
-        match by_name.entry(key_of(&record.meta)) {
-            Entry::Vacant(entry) => {
-                entry.insert(record);
-            }
-            Entry::Occupied(mut entry) => {
-                if *entry.get() != record {
-                    let (namespace, name) = entry.key();
-                    let meta = ObjectMeta::new(namespace, name, "");
-                    entry.insert(Record::unread(meta));
-                }
-            }
-        }
-    }
-    by_name
-}
-
-/// Namespace and name of an object.
-pub(super) fn key_of(meta: &ObjectMeta) -> Key {
-    (Arc::clone(&meta.namespace), Arc::clone(&meta.name))
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kubegc_core::{StoreError, Timestamp};
+use kubegc_core::{StoreError, Timestamp, identity::split_api_version};
 use kubegc_lifecycle::{
     controller::{Controller, Input, Task, Work},
     fields::{Fields, Record},
@@ -39,17 +39,23 @@ pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, controller: &mut C
     for resource in controller.resources() {
         let snapshot = &cluster.snapshot;
         let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
-        let records = positions.filter_map(|position| snapshot.record_at(position));
+        let mut records = Vec::with_capacity(positions.len());
+        records.extend(positions.filter_map(|position| snapshot.record_at(position)));
         let coverage = snapshot.completeness.of(resource.group(), resource.kind());
         if coverage.is_complete() {
-            let records = Ok(records.collect());
+            let records = Ok(records);
             controller.handle(now, Input::Listed { resource, records });
             continue;
         }
-        let records = Err(StoreError::Unlisted);
-        controller.handle(now, Input::Listed { resource, records });
-        let found = snapshot.positions_of_kind(resource.group(), resource.kind());
-        for record in found.filter_map(|position| snapshot.record_at(position)) {
+        let unlisted = Err(StoreError::Unlisted);
+        controller.handle(
+            now,
+            Input::Listed {
+                resource,
+                records: unlisted,
+            },
+        );
+        for record in records {
             let record = Box::new(record);
             controller.handle(now, Input::Applied { resource, record });
         }
@@ -69,9 +75,22 @@ pub(super) fn provisioners(cluster: &Cluster) -> BTreeSet<Arc<str>> {
 
 /// Where in the dump an object stands; `None` where it is not there, or not with this uid.
 pub(super) fn position(cluster: &Cluster, object: &Object) -> Option<u32> {
-    let found = by_name(cluster, object.resource, &object.namespace, &object.name)?;
-    let view = cluster.snapshot.view(found as usize)?;
-    (*view.uid() == object.uid).then_some(found)
+    let resource = object.resource;
+    let is_it = |position: &u32| {
+        let view = cluster.snapshot.view(*position as usize);
+        view.is_some_and(|view| {
+            *view.uid() == object.uid
+                && **view.kind() == *resource.kind()
+                && *split_api_version(view.api_version()).0 == *resource.group()
+                && *view.name() == object.name
+                && *view.namespace() == object.namespace
+        })
+    };
+    if object.uid.is_empty() {
+        let found = by_name(cluster, resource, &object.namespace, &object.name);
+        return found.filter(is_it);
+    }
+    cluster.edges.positions_of(&object.uid).find(is_it)
 }
 
 fn by_name(cluster: &Cluster, resource: Resource, namespace: &str, name: &str) -> Option<u32> {

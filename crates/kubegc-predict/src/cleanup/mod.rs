@@ -137,6 +137,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
     let until = began.saturating_add(frame.horizon);
     let mut controller = Controller::new(settings(cluster, frame), Wire::AsUpstream, began).still();
     facts::inform(cluster, frame, &mut controller, began);
+    controller.look_ahead(began);
     let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).into_iter().collect();
     seeds.extend(first_seeds(cluster, controller.clone(), began, until));
     let before = Pending::default();

@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::FixedState;
 use futures_util::FutureExt as _;
+use hashbrown::HashMap;
 use kubegc_core::{
     KindId, ObjectMeta, PatchType, StoreError, Timestamp, deletion::Propagation, store::Discovered,
 };
@@ -48,7 +50,7 @@ pub(super) struct CleanupWorld<'a> {
     /// How far the controller has seen the changes.
     seen: u64,
     /// The bodies of which the fields were read last.
-    bodies: BTreeMap<Place, Arc<Map<String, Value>>>,
+    bodies: HashMap<Place, Arc<Map<String, Value>>, FixedState>,
     now: Timestamp,
     gave_up: bool,
     /// Objects of the dump that tasks are about and that are not in reach.
@@ -75,7 +77,7 @@ impl<'a> CleanupWorld<'a> {
             kinds.extend(of_resource.map(|(id, _)| (id, resource)));
         }
         let plane = ControlPlane::beside_cleaners(&server, cluster.assumptions.clone());
-        let mut bodies = BTreeMap::new();
+        let mut bodies = HashMap::default();
         for (&kind, &resource) in &kinds {
             for object in server.objects(kind, None) {
                 if let Some(body) = &object.body {
@@ -207,7 +209,11 @@ impl<'a> CleanupWorld<'a> {
                     ));
                 }
             }
-            (inputs, server.revision())
+            let seen = server.revision();
+            if seen > self.seen {
+                server.prune_events(seen.min(self.plane.delivered()));
+            }
+            (inputs, seen)
         });
         self.seen = seen;
         for (resource, kind, event_type, object) in inputs {

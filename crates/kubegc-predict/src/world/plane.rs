@@ -277,6 +277,11 @@ impl ControlPlane {
         self.steps.push(step);
     }
 
+    /// Up to which revision it has seen the changes.
+    pub(crate) const fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
     /// When something happens for sure, and when something is tried again beside the collector.
     pub(super) fn next_times(&self, server: &ApiServer) -> (Option<Timestamp>, Option<Timestamp>) {
         (

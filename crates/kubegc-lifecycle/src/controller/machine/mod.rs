@@ -3,6 +3,7 @@
 mod tasks;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
@@ -13,8 +14,8 @@ use super::{
     Input, Mechanism, Output, Reason, Settings, TaskId, Work,
     agenda::{Agenda, Back},
     cadence::{has_passes, look_at},
-    table::Key,
-    tables::{Change, CloudAnswer, Tables, by_name, key_of},
+    table::{Key, key_of, sorted},
+    tables::{Change, CloudAnswer, Tables},
     unit::{self, Look, OnFailure, Unit},
 };
 use crate::{
@@ -169,7 +170,7 @@ impl Controller {
         match input {
             Input::Listed { resource, records } if self.tables.has(resource) => self.list(resource, records),
             Input::Applied { resource, record } if self.tables.has(resource) => {
-                self.change(resource, &key_of(&record.meta), Some(*record));
+                self.change(resource, &key_of(&record.meta), Some(Cow::Owned(*record)));
             }
             Input::Gone {
                 resource,
@@ -205,13 +206,36 @@ impl Controller {
             if let Some(task) = self.hand_out() {
                 return Output::Perform(Box::new(task));
             }
-            let Some(unit) = self.agenda.pop(self.now) else {
+            let Some((_, unit)) = self.agenda.pop(self.now) else {
                 let until = self.agenda.next_at();
                 return Output::Wait { until };
             };
-            if let Some(question) = self.look(unit) {
+            let look = self.look(&unit);
+            if let Some(question) = self.follow(unit, look) {
                 return question;
             }
+        }
+    }
+
+    /// Looks at what is due, and is done with that for which there is nothing to do now. What [`poll_output`](Self::poll_output) answers stays the same;
+    /// copies made from here on need not look at it each for itself. Mechanisms that look in passes are left out.
+    ///
+    /// # Complexity
+    /// What the planners take for the units that are due.
+    pub fn look_ahead(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let mut busy = Vec::new();
+        while let Some((due, unit)) = self.agenda.pop(self.now) {
+            let look = (!has_passes(unit.0)).then(|| self.look(&unit));
+            match look {
+                Some(look) if look.works.is_empty() && look.ask.is_none() => {
+                    self.follow(unit, look);
+                }
+                _ => busy.push((due, unit)),
+            }
+        }
+        for (due, unit) in busy {
+            self.agenda.touch(&unit, due);
         }
     }
 
@@ -250,23 +274,39 @@ impl Controller {
 
     fn list(&mut self, resource: Resource, records: Result<Vec<Record>, StoreError>) {
         let (listed, records) = match records {
-            Ok(records) => (Ok(()), Some(by_name(records))),
+            Ok(records) => (Ok(()), Some(sorted(records))),
             Err(error) => (Err(error), None),
         };
         let is_new = self.tables.tell(resource, listed);
         if let Some(records) = records {
-            let known = self.tables.of(resource).records.keys();
-            let gone: Vec<Key> = known.filter(|key| !records.contains_key(*key)).cloned().collect();
-            for key in gone {
-                self.change(resource, &key, None);
-            }
-            for (key, record) in records {
-                self.change(resource, &key, Some(record));
-            }
+            self.take_list(resource, records);
         }
         if is_new {
             self.begin_all_with(resource);
         }
+    }
+
+    /// Follows what has changed from what is known to a sorted list.
+    fn take_list(&mut self, resource: Resource, records: Vec<Record>) {
+        let is_first = self.tables.of(resource).values().next().is_none();
+        let is_looked_at = |mechanism: &Mechanism| mechanism.resources().contains(&resource);
+        if is_first && !self.ready.iter().any(is_looked_at) {
+            return self.tables.begin_with(resource, records);
+        }
+        let is_listed = |key: &Key| {
+            let name =
+                |record: &Record| (&*record.meta.namespace, &*record.meta.name).cmp(&(&*key.0, &*key.1));
+            records.binary_search_by(name).is_ok()
+        };
+        let known = self.tables.of(resource).keys();
+        let gone: Vec<Key> = known.filter(|key| !is_listed(key)).collect();
+        for key in gone {
+            self.change(resource, &key, None);
+        }
+        for record in &records {
+            self.change(resource, &key_of(&record.meta), Some(Cow::Borrowed(record)));
+        }
+        self.tables.rest_on(resource, records);
     }
 
     /// Something else is known of a whole resource: all units of whoever looks at it are due.
@@ -287,11 +327,11 @@ impl Controller {
     }
 
     /// Follows one change.
-    fn change(&mut self, resource: Resource, key: &Key, new: Option<Record>) {
-        if self.tables.get(resource, key) == new.as_ref() {
+    fn change(&mut self, resource: Resource, key: &Key, new: Option<Cow<'_, Record>>) {
+        if self.tables.get(resource, key) == new.as_deref() {
             return;
         }
-        let old = self.tables.put(resource, key, new);
+        let old = self.tables.put(resource, key, new.map(Cow::into_owned));
         let change = Change {
             resource,
             key,
@@ -336,10 +376,13 @@ impl Controller {
         )
     }
 
-    /// Looks at a unit. What is to be done is left for handing out; a question goes out at once.
-    fn look(&mut self, unit: Unit) -> Option<Output> {
+    fn look(&self, (mechanism, key): &Unit) -> Look {
+        unit::look(*mechanism, &self.settings, &self.tables, key, self.now, self.wire)
+    }
+
+    /// Takes what came of a look. What is to be done is left for handing out; a question goes out at once.
+    fn follow(&mut self, unit: Unit, look: Look) -> Option<Output> {
         let (mechanism, key) = (unit.0, &unit.1);
-        let look = unit::look(mechanism, &self.settings, &self.tables, key, self.now, self.wire);
         let Look {
             works,
             undecided,

@@ -6,7 +6,7 @@ use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
-        table::Key,
+        table::{Key, key_of},
         tables::{Change, Tables},
     },
     fields::{self, Fields, Record},
@@ -27,7 +27,7 @@ pub(in crate::controller) fn concerned(
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
     let secrets = tables.of(Resource::Secrets).of_namespace(NAMESPACE);
-    keys.extend(secrets.map(|(key, _)| key.clone()));
+    keys.extend(secrets.map(|secret| key_of(&secret.meta)));
 }
 
 pub(in crate::controller) fn look(

@@ -27,7 +27,7 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &[Settings], tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(Resource::PersistentVolumes).records.keys().cloned());
+    keys.extend(tables.of(Resource::PersistentVolumes).keys());
 }
 
 /// Supposes that the provisioner lets the volume go: whoever asks it to delete what is behind the volume asks its guard, too. Of several provisioners that

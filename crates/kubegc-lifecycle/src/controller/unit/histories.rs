@@ -33,7 +33,7 @@ pub(in crate::controller) fn concerned(
 
 /// Also what controls jobs and is not known: it may be a cron job that was not listed.
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(Resource::CronJobs).records.keys().cloned());
+    keys.extend(tables.of(Resource::CronJobs).keys());
     for kind in JOBS {
         let entries = tables.names(kind).all();
         let mut controllers: Vec<Key> = entries

@@ -26,7 +26,7 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(Resource::Jobs).records.keys().cloned());
+    keys.extend(tables.of(Resource::Jobs).keys());
 }
 
 pub(in crate::controller) fn look(

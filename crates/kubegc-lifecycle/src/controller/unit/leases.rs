@@ -8,7 +8,7 @@ use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Basis, Reason, Work,
-        table::Key,
+        table::{Key, key_of},
         tables::{Change, Tables},
     },
     fields::Record,
@@ -37,7 +37,7 @@ pub(in crate::controller) fn concerned(
 
 pub(in crate::controller) fn all(settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
     let leases = tables.of(Resource::Leases).of_namespace(&settings.namespace);
-    keys.extend(leases.map(|(key, _)| key.clone()));
+    keys.extend(leases.map(|lease| key_of(&lease.meta)));
 }
 
 pub(in crate::controller) fn look(

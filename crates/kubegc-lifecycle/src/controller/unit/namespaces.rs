@@ -8,7 +8,7 @@ use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Work,
-        table::Key,
+        table::{Key, key_of},
         tables::{Change, Tables},
     },
     fields::Record,
@@ -29,9 +29,9 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    let all = tables.of(Resource::Namespaces).records.iter();
-    let concerned = all.filter(|(_, record)| matters(tables, record));
-    keys.extend(concerned.map(|(key, _)| key.clone()));
+    let all = tables.of(Resource::Namespaces).values();
+    let concerned = all.filter(|record| matters(tables, record));
+    keys.extend(concerned.map(|record| key_of(&record.meta)));
 }
 
 /// While not all are known, each is undecided, deleted or not.

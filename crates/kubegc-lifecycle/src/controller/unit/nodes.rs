@@ -29,7 +29,7 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(Resource::Nodes).records.keys().cloned());
+    keys.extend(tables.of(Resource::Nodes).keys());
 }
 
 /// A node that is not ready is asked about, and looked at again in the next pass, unless answers stay.

@@ -27,7 +27,7 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(RESOURCE).records.keys().cloned());
+    keys.extend(tables.of(RESOURCE).keys());
 }
 
 pub(in crate::controller) fn look(

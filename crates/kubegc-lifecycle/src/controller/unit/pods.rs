@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kubegc_core::{ObjectMeta, Planner, Timestamp, metadata::OwnerReferences};
 
 use super::{Look, OnFailure};
@@ -33,7 +35,8 @@ pub(in crate::controller) fn concerned(
         // A pod that is gone makes nothing due.
         Resource::Pods => change.new.is_some_and(|new| {
             let was_unknown = change.old.is_some_and(|old| Known::of(old).is_none());
-            was_unknown || matters(settings, tables, new)
+            let node = |name: &Arc<str>| tables.get(Resource::Nodes, &(Arc::from(""), Arc::clone(name)));
+            was_unknown || matters(settings, tables, new, node)
         }),
         Resource::Nodes => match change.new {
             None => true,
@@ -59,7 +62,7 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let pods = tables.of(Resource::Pods).records.values();
+    let pods = tables.of(Resource::Pods).values();
     if let Some(reason) = tables.any_not_listed(NEEDED) {
         let objects = pods.map(|pod| Object::new(Resource::Pods, &pod.meta));
         return Look {
@@ -67,10 +70,13 @@ pub(in crate::controller) fn look(
             ..Look::default()
         };
     }
-    let nodes = tables.of(Resource::Nodes).records.values();
+    let nodes = tables.of(Resource::Nodes).values();
+    let of_the_cluster = nodes.clone().filter(|node| node.meta.namespace.is_empty());
+    let by_name: HashMap<&Arc<str>, &Record, FixedState> =
+        of_the_cluster.map(|node| (&node.meta.name, node)).collect();
     let facts = Facts {
         pods: Ok(pods
-            .filter(|pod| matters(settings, tables, pod))
+            .filter(|pod| matters(settings, tables, pod, |name| by_name.get(name).copied()))
             .map(pod)
             .collect()),
         nodes: Ok(nodes.map(node).collect()),
@@ -121,10 +127,21 @@ impl<'a> Known<'a> {
 }
 
 /// Whether a pod could go by its state, or is one of which too little is known. Others neither go nor change what becomes of others.
-fn matters(settings: &Settings, tables: &Tables, pod: &Record) -> bool {
-    if tables.is_spent(pod) {
-        return false;
-    }
+fn matters<'t>(
+    settings: &Settings,
+    tables: &Tables,
+    pod: &Record,
+    node: impl Fn(&Arc<str>) -> Option<&'t Record>,
+) -> bool {
+    may_go(settings, tables, pod, node) && !tables.is_spent(pod)
+}
+
+fn may_go<'t>(
+    settings: &Settings,
+    tables: &Tables,
+    pod: &Record,
+    node: impl Fn(&Arc<str>) -> Option<&'t Record>,
+) -> bool {
     let Some(Known { node_name }) = Known::of(pod) else {
         return true;
     };
@@ -135,7 +152,7 @@ fn matters(settings: &Settings, tables: &Tables, pod: &Record) -> bool {
     if node_name.is_empty() {
         return pod.meta.is_deleting();
     }
-    match tables.get(Resource::Nodes, &(Arc::from(""), Arc::clone(node_name))) {
+    match node(node_name) {
         None => true,
         Some(node) => {
             settings.looks_at_out_of_service

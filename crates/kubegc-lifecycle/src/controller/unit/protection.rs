@@ -56,7 +56,7 @@ pub(in crate::controller) fn concerned(
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
     for resource in [Resource::PersistentVolumeClaims, Resource::PersistentVolumes] {
-        keys.extend(tables.of(resource).records.keys().cloned());
+        keys.extend(tables.of(resource).keys());
     }
 }
 
@@ -153,7 +153,7 @@ fn pods_are(tables: &Tables, (namespace, claim): &Key) -> Basis {
     Basis::PodsAre {
         namespace: namespace.clone(),
         claim: claim.clone(),
-        pods: pods.map(|(_, record)| identity(record)).collect(),
+        pods: pods.map(identity).collect(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
-        table::Key,
+        table::{Key, key_of},
         tables::{Change, Tables},
     },
     fields::{Fields, Record},
@@ -60,7 +60,7 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(Resource::StatefulSets).records.keys().cloned());
+    keys.extend(tables.of(Resource::StatefulSets).keys());
 }
 
 /// # Complexity
@@ -85,7 +85,7 @@ pub(in crate::controller) fn look(
         let Some((_, ordinal)) = split(&claim.1) else {
             continue;
         };
-        for (namespace, set) in sets_with(claim, tables) {
+        for (namespace, set) in sets_with(&claim, tables) {
             pods.insert((namespace.clone(), Arc::from(format!("{set}-{ordinal}"))));
             sets.insert((namespace, set));
         }
@@ -158,7 +158,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
 }
 
 /// The claims that are named like those of a set, in the order of its templates; none where these were not read.
-fn claims_of<'a>(set: &'a Record, tables: &'a Tables) -> impl Iterator<Item = (&'a Key, &'a Record)> {
+fn claims_of<'a>(set: &'a Record, tables: &'a Tables) -> impl Iterator<Item = (Key, &'a Record)> {
     let templates: BTreeSet<&Arc<str>> = match &set.fields {
         Fields::StatefulSet(fields) => fields.templates.iter().collect(),
         _ => BTreeSet::new(),
@@ -167,13 +167,14 @@ fn claims_of<'a>(set: &'a Record, tables: &'a Tables) -> impl Iterator<Item = (&
     templates.into_iter().flat_map(move |template| {
         let prefix = format!("{template}-{}-", set.meta.name);
         let from: Key = (Arc::clone(&set.meta.namespace), prefix.as_str().into());
-        let found = claims.records.range(from..);
+        let found = claims.from(&from);
         let base = prefix.len().saturating_sub(1);
         found
-            .take_while(move |((namespace, name), _)| {
-                *namespace == set.meta.namespace && name.starts_with(&prefix)
+            .take_while(move |claim| {
+                claim.meta.namespace == set.meta.namespace && claim.meta.name.starts_with(&prefix)
             })
-            .filter(move |((_, name), _)| split(name).is_some_and(|(of, _)| of.len() == base))
+            .filter(move |claim| split(&claim.meta.name).is_some_and(|(of, _)| of.len() == base))
+            .map(|claim| (key_of(&claim.meta), claim))
     })
 }
 
@@ -198,7 +199,7 @@ fn sets_with(claim: &Key, tables: &Tables) -> Vec<Key> {
 
 /// The sets that have, or may have, a claim together with this one.
 fn rivals(set: &Record, tables: &Tables) -> Vec<Key> {
-    let claims = claims_of(set, tables).flat_map(|(key, _)| sets_with(key, tables));
+    let claims = claims_of(set, tables).flat_map(|(key, _)| sets_with(&key, tables));
     if matches!(set.fields, Fields::StatefulSet(_)) {
         return claims.collect();
     }
@@ -209,10 +210,9 @@ fn rivals(set: &Record, tables: &Tables) -> Vec<Key> {
     let others = tables
         .of(Resource::StatefulSets)
         .of_namespace(&set.meta.namespace);
-    let others = others.map(|(key, _)| key);
+    let others = others.map(|other| key_of(&other.meta));
     others
         .filter(|(_, other)| ends_like(other, name) || ends_like(name, other))
-        .cloned()
         .collect()
 }
 

@@ -53,7 +53,7 @@ pub(in crate::controller) fn concerned(
 }
 
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
-    keys.extend(tables.of(Resource::PersistentVolumes).records.keys().cloned());
+    keys.extend(tables.of(Resource::PersistentVolumes).keys());
 }
 
 /// The plan only foresees whether anything is to be done. What is done is decided by a pass, which reads for itself.
