@@ -188,7 +188,7 @@ pub struct Secret {
     pub account_name: Option<Arc<str>>,
     /// The annotation `kubernetes.io/service-account.uid`, empty where there is none; `None` where annotations were not read.
     pub account_uid: Option<Arc<str>>,
-    /// `data.expiration`, decoded.
+    /// `data.expiration` of a bootstrap token, decoded. Of other secrets nobody looks at it.
     pub expiration: Expiration,
 }
 

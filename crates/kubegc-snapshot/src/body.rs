@@ -121,13 +121,61 @@ const ANNOTATIONS: [&str; 5] = [
     ANNOTATION_ACCOUNT_UID,
 ];
 
-part! {
-    /// `data` of secrets and config maps. Nothing else of it is ever kept.
-    Data<'a> {
-        since: Text<'a> = "since",
-        expiration: Text<'a> = "expiration",
+/// `data` of secrets and config maps. Nothing else of it is ever kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Data<'a> {
+    pub(crate) since: Soft<Text<'a>>,
+    pub(crate) expiration: Soft<Text<'a>>,
+    /// Whether there are other keys.
+    pub(crate) has_others: bool,
+}
+
+impl<'de: 'a, 'a> Expected<'de> for Data<'a> {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        let mut data = Self::default();
+        while let Some(Text(key)) = map.next_key()? {
+            match &*key {
+                DATA_SINCE => data.since = map.next_value()?,
+                DATA_EXPIRATION => data.expiration = map.next_value()?,
+                _ => {
+                    data.has_others = true;
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Some(data))
     }
 }
+
+impl Data<'_> {
+    /// Whether nothing is there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.since.is_absent() && self.expiration.is_absent() && !self.has_others
+    }
+}
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let other = if self.has_others {
+            Soft::Is(Text::default())
+        } else {
+            Soft::Absent
+        };
+        let all = [
+            (DATA_SINCE, &self.since),
+            (DATA_EXPIRATION, &self.expiration),
+            (DATA_OTHER, &other),
+        ];
+        serializer.collect_map(all.into_iter().filter(|(_, value)| !value.is_absent()))
+    }
+}
+
+const DATA_SINCE: &str = "since";
+const DATA_EXPIRATION: &str = "expiration";
+/// Stands for all keys that are not read.
+const DATA_OTHER: &str = "other";
 
 part! {
     /// `spec`.

@@ -135,7 +135,9 @@ impl Ingest {
             record.file = source.file;
             record.document = source.place.document;
             record.item = position.unwrap_or(NO_ITEM);
-            record.flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
+            // So far nothing but the metadata was looked at.
+            record.meta_flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
+            record.flawed = record.meta_flawed;
             self.store.records.push(record);
             Some(self.store.records.len() - 1)
         };
@@ -366,7 +368,7 @@ impl Ingest {
     }
 }
 
-/// Whether the problem leaves the object's own metadata in doubt.
+/// Whether the problem leaves the object itself in doubt.
 fn flaws_object(problem: Problem) -> bool {
     matches!(
         problem,

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
+use memchr::{memchr_iter, memmem::Finder};
 
 /// What a text may speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +35,20 @@ impl Mentions {
             disruption: DISRUPTION.find(bytes).is_some(),
         };
         // A name may be written with its letters escaped.
-        if found != Self::ANY && ESCAPE.find(bytes).is_some() {
+        if found != Self::ANY && memchr_iter(b'\\', bytes).any(|at| may_hide(bytes.get(at + 1))) {
             return Self::ANY;
         }
         found
     }
 }
 
+/// Whether what follows a backslash may spell a letter, in JSON or in YAML, or let a name go on in the next line, as YAML does.
+const fn may_hide(follows: Option<&u8>) -> bool {
+    matches!(follows, Some(b'u' | b'U' | b'x' | b'\n' | b'\r'))
+}
+
 static SECRET: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ecret"));
 static DISRUPTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"DisruptionTarget"));
-static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u00"));
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +69,12 @@ mod tests {
             (r#"{"type":"DisruptionTarget"}"#, of(false, true)),
             (r#"{"type":"Disruption"}"#, of(false, false)),
             (r#"{"s\u0065cretRef":1}"#, of(true, true)),
-            ("\\x73ecret", of(false, false)),
+            (r#""s\x65cretKeyRef": {}"#, of(true, true)),
+            (r#""s\U00000065cretKeyRef": {}"#, of(true, true)),
+            ("\"sec\\\n  retKeyRef\": {}", of(true, true)),
+            ("\"sec\\\r\n  retKeyRef\": {}", of(true, true)),
+            (r#"{"message":"a \"b\" \n\t\/\\"}"#, of(false, false)),
+            ("a\\", of(false, false)),
             ("secret", of(false, false)),
         ] {
             assert_eq!(Mentions::of(text), expected, "{text}");

@@ -67,6 +67,7 @@ impl Store {
             item: NO_ITEM,
             details: 0,
             flawed: false,
+            meta_flawed: false,
         }
     }
 

@@ -323,10 +323,11 @@ impl Reversed {
             maturity: Reverse(Priority::of(split_api_version(api_version).1).rank()),
             api_version: api_version.to_string(),
             content: format!(
-                "{:?} {:?} {}",
+                "{:?} {:?} {} {}",
                 store.meta(record),
                 store.details_of(record),
-                record.flawed
+                record.flawed,
+                record.meta_flawed
             ),
             place: store.place(record),
         }

@@ -26,6 +26,8 @@ pub struct SnapshotObject {
     pub details: Option<Arc<Details>>,
     /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt; the findings say which.
     pub flawed: bool,
+    /// Whether it is the metadata of which a part could not be read or is missing: the lifecycle mechanisms are told nothing else of the object then.
+    pub meta_flawed: bool,
     /// Where the object stands.
     pub place: Place,
 }
@@ -44,16 +46,20 @@ impl SnapshotObject {
     }
 
     /// What the lifecycle mechanisms read of it. Of kinds that none of them looks at, and of lists of metadata, the fields are unread.
+    ///
+    /// They are unread, too, where the metadata [is flawed](Self::meta_flawed): what could not be read is absent in it, and a job whose deletion time cannot
+    /// be read must not pass for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     #[must_use]
     pub fn record(&self) -> fields::Record {
         fields::Record {
             meta: self.meta.clone(),
-            fields: fields_of(self.details.as_deref()),
+            fields: fields_of(self.details.as_deref(), self.meta_flawed),
         }
     }
 }
 
-fn fields_of(details: Option<&Details>) -> Fields {
+fn fields_of(details: Option<&Details>, meta_flawed: bool) -> Fields {
+    let details = details.filter(|_| !meta_flawed);
     details.map_or(Fields::Unread, Details::fields)
 }
 
@@ -177,6 +183,7 @@ impl Snapshot {
             meta: self.store.meta(record),
             details: self.store.details_of(record).cloned(),
             flawed: record.flawed,
+            meta_flawed: record.meta_flawed,
             place: self.store.place(record),
         }
     }
@@ -236,9 +243,10 @@ impl<'a> ObjectView<'a> {
     #[must_use]
     pub fn record(&self) -> fields::Record {
         let store = &self.snapshot.store;
+        let details = store.details_of(self.record).map(|details| &**details);
         fields::Record {
             meta: store.meta(self.record),
-            fields: fields_of(store.details_of(self.record).map(|details| &**details)),
+            fields: fields_of(details, self.record.meta_flawed),
         }
     }
 

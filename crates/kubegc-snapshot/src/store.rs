@@ -50,6 +50,8 @@ pub(crate) struct Record {
     pub(crate) item: u32,
     pub(crate) details: u32,
     pub(crate) flawed: bool,
+    /// Whether a part of the metadata could not be read, or is missing there.
+    pub(crate) meta_flawed: bool,
 }
 
 /// Stands for an absent date.

@@ -22,6 +22,8 @@ pub(super) struct Agenda {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     due: Option<Timestamp>,
+    /// Nothing makes it due up to this time.
+    held_until: Option<Timestamp>,
     /// How many tasks and questions are out, and one more while there are works to hand out.
     out: usize,
     /// How often in a row it has failed before.
@@ -47,8 +49,26 @@ impl Agenda {
     /// A unit is due at this time, unless it is earlier already. A busy one is so once it no longer is.
     pub(super) fn touch(&mut self, unit: &Unit, at: Timestamp) {
         self.change(unit, |state| {
-            state.due = Some(state.due.map_or(at, |due| due.min(at)));
+            if state.held_until.is_none_or(|until| at > until) {
+                state.due = Some(state.due.map_or(at, |due| due.min(at)));
+            }
         });
+    }
+
+    /// A unit is due at `again_at`. What happens up to `until` makes it due no earlier: it is seen then.
+    pub(super) fn hold(&mut self, unit: &Unit, until: Timestamp, again_at: Timestamp) {
+        self.change(unit, |state| {
+            let due = state.due.filter(|due| *due > until);
+            state.due = Some(due.map_or(again_at, |due| due.min(again_at)));
+            state.held_until = Some(until);
+        });
+    }
+
+    /// Ends what [`hold`](Self::hold) began.
+    pub(super) fn release(&mut self, unit: &Unit) {
+        if self.units.contains_key(unit) {
+            self.change(unit, |state| state.held_until = None);
+        }
     }
 
     /// Takes the next unit that is due by now, with the time. It is not due any more then.
@@ -58,7 +78,7 @@ impl Agenda {
             return None;
         }
         let (due, unit) = self.due.pop_first()?;
-        self.change(&unit, |state| state.due = None);
+        self.change(&unit, |state| (state.due, state.held_until) = (None, None));
         Some((due, unit))
     }
 
@@ -169,6 +189,36 @@ mod tests {
         assert_eq!(popped, [unit("a"), unit("b")]);
         assert_eq!(agenda.next_at(), None);
         assert!(agenda.units.is_empty() && agenda.due.is_empty());
+    }
+
+    #[test]
+    fn nothing_undercuts_what_a_unit_is_held_for() {
+        let at = Timestamp::from_secs;
+        let mut agenda = Agenda::default();
+        let unit = unit("a");
+        agenda.touch(&unit, at(1));
+        agenda.hold(&unit, at(10), at(15));
+        assert_eq!(
+            agenda.next_at(),
+            Some(at(15)),
+            "what happened before is seen then"
+        );
+        agenda.touch(&unit, at(10));
+        assert_eq!(agenda.next_at(), Some(at(15)));
+        agenda.touch(&unit, at(11));
+        assert_eq!(agenda.pop(at(20)), Some((at(11), unit.clone())));
+        assert!(agenda.units.is_empty() && agenda.due.is_empty());
+
+        agenda.touch(&unit, at(12));
+        agenda.hold(&unit, at(10), at(15));
+        assert_eq!(
+            agenda.next_at(),
+            Some(at(12)),
+            "nothing is put off that comes later"
+        );
+        agenda.release(&unit);
+        agenda.touch(&unit, at(3));
+        assert_eq!(agenda.next_at(), Some(at(3)));
     }
 
     #[test]

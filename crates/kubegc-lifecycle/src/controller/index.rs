@@ -24,7 +24,8 @@ pub(super) enum Kind {
     JobSucceeded,
     /// Jobs that failed, by the name of their controller.
     JobFailed,
-    /// Jobs of which it is not known how they ended, when they started, or which ones they are, by the name of their controller.
+    /// Jobs of which it is not known how they ended, when they started, or which ones they are, by the name of their controller. Those that were not read
+    /// and name no controller may have any: they stand under no name.
     JobUnknown,
     /// Volumes by the claim that they name, in the namespace of that.
     VolumeOfClaim,
@@ -93,11 +94,13 @@ impl Kind {
             Self::JobSucceeded | Self::JobFailed | Self::JobUnknown => {
                 let mut owners = meta.owner_references.iter();
                 let controller = owners.find(|owner| owner.controller == Some(true));
-                let controller = controller.filter(|_| kind_of_job(record) == Some(self));
-                controller
-                    .map(|owner| here(Arc::clone(&owner.name)))
-                    .into_iter()
-                    .collect()
+                let controller = controller.filter(|owner| !owner.name.is_empty());
+                let key = match controller {
+                    Some(owner) => Some(Arc::clone(&owner.name)),
+                    None => (record.fields == Fields::Unread).then(|| Arc::from("")),
+                };
+                let key = key.filter(|_| kind_of_job(record) == Some(self));
+                key.map(here).into_iter().collect()
             }
             Self::VolumeOfClaim | Self::RecycledOfClaim => {
                 let Fields::PersistentVolume(volume) = &record.fields else {

@@ -14,7 +14,8 @@
 //! | legacy tokens | every 24 h |
 //! | namespaces | 5 s after a change of one that is being deleted, and when its last visit asked for another |
 //!
-//! Passes that would find nothing are left out. A pass that comes late is one pass.
+//! The first pass comes when all was told of that a mechanism looks at, and each other a period after the one before. Passes that would find nothing are left
+//! out. A pass that comes late is one pass, and the next ones count from it.
 //!
 //! **Invariant.** A unit (a job, a volume, all pods) of which a task is out is not looked at.
 

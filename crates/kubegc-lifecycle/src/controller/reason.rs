@@ -64,6 +64,7 @@ impl Reason {
                     | pod::Reason::NodeStateUnknown { .. }
                     | pod::Reason::NodeNameUnknown
                     | pod::Reason::StatusUnknown
+                    | pod::Reason::PlaceInLineUnknown { .. }
                     | pod::Reason::ListedTwice
                     | pod::Reason::IdentityUnknown
                     | pod::Reason::NodesNotListed

@@ -2,10 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use kubegc_core::{ResourceVersion, StoreError, Uid};
+use kubegc_core::{ObjectMeta, ResourceVersion, StoreError, Uid};
 
 use super::{
     Reason, Settings, Storage,
@@ -38,10 +38,12 @@ pub(super) struct Tables {
     tables: BTreeMap<Resource, Table>,
     /// What hangs on what.
     pub(super) indexes: Index,
-    /// How many pods are known to be terminated.
-    pub(super) terminated_pods: usize,
+    /// How many pods are terminated, or may be: their status was not read.
+    pub(super) terminated_pods_max: usize,
     /// The leases that name a node as their owner, by the node's name.
     pub(super) leases_of: BTreeSet<(Arc<str>, Key)>,
+    /// The pods of each namespace that has or had any, in their versions, once somebody asks for them.
+    versions_of_pods: BTreeMap<Arc<str>, OnceLock<Versions>>,
     /// The nodes that were missing when the pods were last looked at.
     pub(super) quarantine: Quarantine,
     /// What the cloud said of the node of each name.
@@ -53,6 +55,9 @@ pub(super) struct Tables {
     /// What the cluster does with the volumes of each provisioner, from the settings.
     pub(super) storage: Storage,
 }
+
+/// Name, uid and version of objects, by name.
+pub(super) type Versions = Arc<[(Arc<str>, Uid, ResourceVersion)]>;
 
 /// What the cloud said of one node.
 #[derive(Clone, Debug)]
@@ -112,6 +117,27 @@ impl Tables {
         self.of(resource).get(&key.0, &key.1)
     }
 
+    /// The pods of a namespace, in their versions. The answer is shared until one of them changes.
+    ///
+    /// # Complexity
+    /// O(n) for `n` pods of the namespace the first time after a change, O(log n) after that.
+    pub(super) fn versions_of_pods(&self, namespace: &str) -> Versions {
+        let version = |meta: &ObjectMeta| {
+            (
+                Arc::clone(&meta.name),
+                meta.uid.clone(),
+                meta.resource_version.clone(),
+            )
+        };
+        let found = self.versions_of_pods.get(namespace).map(|versions| {
+            versions.get_or_init(|| {
+                let pods = self.of(Resource::Pods).of_namespace(namespace);
+                pods.map(|pod| version(&pod.meta)).collect()
+            })
+        });
+        found.map_or_else(|| [].into(), Arc::clone)
+    }
+
     /// Why not all objects of a resource are known; `None` where they are.
     pub(super) fn not_listed(&self, resource: Resource) -> Option<Reason> {
         let error = self.of(resource).listed.as_ref().err()?;
@@ -168,8 +194,12 @@ impl Tables {
         self.indexes.apply(resource, old, new);
         match resource {
             Resource::Pods => {
-                let count = |record: Option<&Record>| usize::from(record.is_some_and(is_terminated));
-                self.terminated_pods = (self.terminated_pods + count(new)).saturating_sub(count(old));
+                let count = |record: Option<&Record>| usize::from(record.is_some_and(may_be_terminated));
+                self.terminated_pods_max = (self.terminated_pods_max + count(new)).saturating_sub(count(old));
+                if let Some(pod) = old.or(new) {
+                    let namespace = Arc::clone(&pod.meta.namespace);
+                    self.versions_of_pods.insert(namespace, OnceLock::new());
+                }
             }
             Resource::Leases => {
                 for entry in old.into_iter().flat_map(owners) {
@@ -186,6 +216,14 @@ impl Tables {
 fn owners(lease: &Record) -> impl Iterator<Item = (Arc<str>, Key)> {
     let references = lease.meta.owner_references.iter();
     references.map(|owner| (Arc::clone(&owner.name), key_of(&lease.meta)))
+}
+
+/// Whether a pod is terminated, or it is not known whether it is.
+fn may_be_terminated(pod: &Record) -> bool {
+    match &pod.fields {
+        Fields::Pod(fields) if fields.status.is_some() => is_terminated(pod),
+        _ => true,
+    }
 }
 
 /// Whether a pod counts among the terminated ones. One without a uid is not told from the next of its name.

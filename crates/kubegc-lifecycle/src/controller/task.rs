@@ -61,6 +61,8 @@ pub struct Planned {
     /// The calls, in order, each only if the one before succeeded.
     pub calls: Vec<Call>,
     /// What was listed must still be so: an executor reads each of these first, and ends the task as [`Ended::Stale`] where one differs.
+    ///
+    /// As upstream has it, all else is as it was listed: the pods that mention tokens, and how many pods have ended.
     pub rests_on: Vec<Basis>,
 }
 
@@ -86,7 +88,7 @@ pub enum Basis {
     Same {
         /// The object.
         object: Object,
-        /// Its version.
+        /// Its version; empty where any will do.
         resource_version: ResourceVersion,
     },
     /// There is no object of this name.
@@ -104,12 +106,21 @@ pub enum Basis {
         namespace: Arc<str>,
         /// Name of the claim.
         claim: Arc<str>,
-        /// Name, uid and version of each pod, by name.
-        pods: Vec<(Arc<str>, Uid, ResourceVersion)>,
+        /// Name, uid and version of each pod, by name. Claims of one namespace share them.
+        pods: Arc<[(Arc<str>, Uid, ResourceVersion)]>,
     },
 }
 
 impl Basis {
+    /// An object is there, in whatever version.
+    #[must_use]
+    pub fn there(resource: Resource, meta: &ObjectMeta) -> Self {
+        Self::Same {
+            object: Object::new(resource, meta),
+            resource_version: ResourceVersion::default(),
+        }
+    }
+
     /// An object is as it was listed. Where its version was not read, only its uid can tell.
     #[must_use]
     pub fn same(resource: Resource, meta: &ObjectMeta) -> Self {
@@ -124,11 +135,11 @@ impl Basis {
 #[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All of it is done.
+    /// All of it is done; or what failed was told, and nothing but a change makes upstream try it again.
     Done,
     /// Something that it rests on has changed. It comes again once the change is known.
     Stale,
-    /// It is to be looked at again after this time: a namespace that is not empty yet.
+    /// It is to be looked at again after this time: a namespace that is not empty yet, a volume of which something could not be found out.
     Again(std::time::Duration),
     /// A call failed, and what came after it was not done.
     Failed(StoreError),

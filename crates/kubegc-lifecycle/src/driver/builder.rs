@@ -17,12 +17,13 @@ const WORKERS: usize = 5;
 ///
 /// # Guarantees
 /// - Every resource is listed, then watched from the version of that list on, so that no change is missed. A change makes the object be read; until then the
-///   controller goes by what it knew, and an execution reads what its task rests on right before.
+///   controller goes by what it knew, and an execution reads what its [task rests on](crate::controller::Planned::rests_on) right before.
 /// - What is not served counts as empty only where discovery answered for all of its group. What could not be listed is unknown: nothing is planned on it. Once
 ///   something was listed it stays known until it can be listed again.
 /// - A watch that ends is opened again at the version seen last; where that is too old, and where none is known, with a new list. Lists, watches and discovery
 ///   that fail are tried again after 0.8 s, 1.6 s, and so on up to 30 s, resource by resource.
-/// - An object that changed and cannot be read, or not be understood, is known by its metadata only: nothing is decided on the rest.
+/// - An object that changed and cannot be read, or not be understood, is known by its metadata only: nothing is decided on the rest. It is read again after
+///   waits of its own, of the same lengths.
 /// - After `stop` no task is begun; those under way are carried out to their end.
 ///
 /// # Examples

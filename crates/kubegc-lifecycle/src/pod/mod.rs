@@ -20,10 +20,11 @@
 //! - The quarantine is a value: it goes in with the [`Facts`] and comes out with the [`Summary`].
 //! - A pod without a uid stays and is not counted: nothing would guard the next pod of its name.
 //! - A pod whose status is not known is never taken for terminated. Where pods are marked it is not deleted at all: whether it needs the mark is not known.
+//! - A pod without a creation time was not read in full, for the API server always sets it: it has no known place in line. Of the terminated pods only those
+//!   go that are over the threshold wherever such pods stand, and however many of those of unknown status are terminated.
 //!
 //! # Assumptions
-//! A pod goes as soon as it is deleted without grace. One that finalizers hold is chosen again in the next pass, as upstream does. A pod without a
-//! creation time counts as the oldest, as upstream's zero time does.
+//! A pod goes as soon as it is deleted without grace. One that finalizers hold is chosen again in the next pass, as upstream does.
 //!
 //! # Complexity
 //! `n` pods and `m` nodes: `O(n log n + n log m)` time, `O(n + m)` memory.
@@ -32,7 +33,7 @@
 //! `pkg/controller/podgc/gc_controller.go`. Differences between releases are fields of [`Settings`]. Deviations: pods are planned once (above); upstream
 //! deletes the pods of the first two sub-passes concurrently and the others in the order of its cache, here they are in a total order; and a node that has
 //! served its quarantine but was not looked up waits for the answer instead of being asked for on the spot, unless no pod is on it any more: then it leaves
-//! the quarantine without a question.
+//! the quarantine without a question. A zero creation time, which upstream counts as the oldest, is not read here.
 //!
 //! # Examples
 //! ```

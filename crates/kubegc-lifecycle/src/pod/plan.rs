@@ -51,7 +51,9 @@ impl Planner for Settings {
         let mut pass = Pass {
             settings: self,
             is_chosen: vec![false; pods.len()],
+            is_open: vec![false; pods.len()],
             terminated: 0,
+            unread: 0,
             pods,
         };
         let mut actions = Vec::new();
@@ -164,14 +166,21 @@ struct Pass<'a> {
     pods: Vec<Placed<'a>>,
     /// Whether each of the pods goes.
     is_chosen: Vec<bool>,
+    /// Whether it hangs on what was not read which of the terminated pods are first in line, and each of the pods may be or not.
+    is_open: Vec<bool>,
     terminated: usize,
+    /// How many pods were not read far enough to find their place in line.
+    unread: usize,
 }
 
 impl Pass<'_> {
-    /// L1.3 to L1.7. Pods of unknown phase can only raise the count, so those that are known to be over the threshold are so in any case.
+    /// L1.3 to L1.7. Those go that are among the first in line whatever is read later of the others.
+    ///
+    /// Pods of unknown phase can only raise the count, by no more than they push back anybody. A pod of unknown age may stand anywhere in its class, and
+    /// those of known age behind it or not.
     fn take_terminated(&mut self, actions: &mut Vec<Action>) {
         let is_terminated = |pod: &Pod| pod.status.as_ref().is_some_and(Status::is_terminated);
-        let mut line: Vec<usize> = (0..self.pods.len())
+        let line: Vec<usize> = (0..self.pods.len())
             .filter(|&at| is_terminated(self.pods[at].pod))
             .collect();
         self.terminated = line.len();
@@ -183,17 +192,50 @@ impl Pass<'_> {
             terminated: line.len(),
             threshold,
         };
+        let of_unknown_phase = self.pods.iter().filter(|placed| placed.pod.status.is_none());
+        let of_unknown_phase = of_unknown_phase.count();
         let excess = line.len().saturating_sub(may_stay);
-        if excess == 0 {
+        let excess_max = (line.len() + of_unknown_phase).saturating_sub(may_stay);
+        if excess_max == 0 {
             return;
         }
-        if excess < line.len() {
-            line.select_nth_unstable_by(excess, |&a, &b| self.compare(a, b));
-            line.truncate(excess);
+        let (evicted, others): (Vec<usize>, Vec<usize>) = line.into_iter().partition(|&at| self.is_early(at));
+        let mut goes = Vec::new();
+        let mut start = 0;
+        self.unread = of_unknown_phase;
+        for class in [evicted, others] {
+            let end = start + class.len();
+            let (mut timed, timeless): (Vec<usize>, Vec<usize>) = class
+                .into_iter()
+                .partition(|&at| self.pods[at].pod.meta.creation_timestamp.is_some());
+            self.unread += timeless.len();
+            // From the first place that each may have to the last.
+            let sure = excess.saturating_sub(start + timeless.len()).min(timed.len());
+            let open = excess_max.saturating_sub(start).min(timed.len());
+            self.first(&mut timed, open);
+            self.first(&mut timed[..open], sure);
+            goes.extend_from_slice(&timed[..sure]);
+            let mut may_go = timed[sure..open].to_vec();
+            if end <= excess {
+                goes.extend(timeless);
+            } else if start < excess_max {
+                may_go.extend(timeless);
+            }
+            for at in may_go {
+                self.is_open[at] = true;
+            }
+            start = end;
         }
-        line.sort_unstable_by(|&a, &b| self.compare(a, b));
-        for at in line {
+        goes.sort_unstable_by(|&a, &b| self.compare(a, b));
+        for at in goes {
             self.choose(at, &reason, None, actions);
+        }
+    }
+
+    /// Brings so many of the first in line to the front.
+    fn first(&self, line: &mut [usize], count: usize) {
+        if count < line.len() {
+            line.select_nth_unstable_by(count, |&a, &b| self.compare(a, b));
         }
     }
 
@@ -318,13 +360,16 @@ impl Pass<'_> {
         self.is_chosen[at] = true;
     }
 
+    /// Whether a pod goes before all that were not evicted.
+    fn is_early(&self, at: usize) -> bool {
+        let status = self.pods[at].pod.status.as_ref();
+        self.settings.evicted_go_first && status.is_some_and(Status::is_evicted)
+    }
+
     /// L1.5, with namespace and uid behind the name: the pods are in the order of namespace, name and uid.
     fn compare(&self, a: usize, b: usize) -> Ordering {
-        let (first, second) = (self.pods[a].pod, self.pods[b].pod);
-        let is_evicted =
-            |pod: &Pod| self.settings.evicted_go_first && pod.status.as_ref().is_some_and(Status::is_evicted);
-        let evicted_first = is_evicted(second).cmp(&is_evicted(first));
-        let (first, second) = (&first.meta, &second.meta);
+        let evicted_first = self.is_early(b).cmp(&self.is_early(a));
+        let (first, second) = (&self.pods[a].pod.meta, &self.pods[b].pod.meta);
         evicted_first
             .then_with(|| first.creation_timestamp.cmp(&second.creation_timestamp))
             .then_with(|| first.name.cmp(&second.name))
@@ -332,10 +377,10 @@ impl Pass<'_> {
     }
 
     fn keep(&self, fates: &BTreeMap<Arc<str>, Fate>, kept: &mut Vec<Kept<Object, Reason>>) {
-        let all = self.pods.iter().zip(&self.is_chosen);
-        kept.extend(all.filter(|(_, is_chosen)| !**is_chosen).map(|(placed, _)| Kept {
-            object: object_of(placed.pod),
-            reason: self.why_kept(*placed, fates),
+        let stays = (0..self.pods.len()).filter(|&at| !self.is_chosen[at]);
+        kept.extend(stays.map(|at| Kept {
+            object: object_of(self.pods[at].pod),
+            reason: self.why_kept(at, fates),
         }));
     }
 
@@ -349,8 +394,16 @@ impl Pass<'_> {
         of_node.min()
     }
 
-    fn why_kept(&self, placed: Placed<'_>, fates: &BTreeMap<Arc<str>, Fate>) -> Reason {
+    fn why_kept(&self, at: usize, fates: &BTreeMap<Arc<str>, Fate>) -> Reason {
+        let placed = self.pods[at];
         let pod = placed.pod;
+        if self.is_open[at] {
+            return Reason::PlaceInLineUnknown {
+                terminated: self.terminated,
+                unread: self.unread,
+                threshold: self.settings.terminated_threshold,
+            };
+        }
         let because_of_node = match placed.place {
             Place::Unknown => Some(Reason::NodeNameUnknown),
             Place::On(name, node) if pod.meta.is_deleting() => self.why_left(Arc::clone(name), node),

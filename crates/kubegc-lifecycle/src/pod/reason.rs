@@ -47,6 +47,15 @@ pub enum Reason {
         /// How many may stay.
         threshold: i32,
     },
+    /// Stays: whether it is among the first in line hangs on pods of which it is not known whether they are terminated, or how old they are.
+    PlaceInLineUnknown {
+        /// How many are known to be terminated.
+        terminated: usize,
+        /// How many pods are in question.
+        unread: usize,
+        /// How many may stay.
+        threshold: i32,
+    },
     /// Stays: it is terminating, and its node is ready and will end it.
     NodeReady {
         /// The node.
@@ -142,6 +151,14 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "{terminated} pods are terminated, {threshold} may stay, and others go first"
+            ),
+            Self::PlaceInLineUnknown {
+                terminated,
+                unread,
+                threshold,
+            } => write!(
+                f,
+                "{terminated} pods are terminated, {threshold} may stay, and which ones go hangs on {unread} that were not read in full"
             ),
             Self::NodeReady { node } => write!(f, "terminating on node {node}, which is ready"),
             Self::NodeNotOutOfService { node } => write!(

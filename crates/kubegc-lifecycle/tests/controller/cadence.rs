@@ -1,5 +1,7 @@
 //! When each mechanism looks: to the nanosecond.
 
+use std::time::Duration;
+
 use kubegc_core::Timestamp;
 use kubegc_lifecycle::{
     controller::{Basis, Ended, Input, Mechanism, Output, Work},
@@ -130,9 +132,100 @@ fn l1_13_a_quarantine_that_ends_between_passes_waits_for_the_next() {
     let mut controller = controller(Mechanism::Pods);
     controller.handle(at(0), listed(Resource::Nodes, []));
     controller.handle(at(0), listed(Resource::Pods, [pod("a", "lost", "Running")]));
-    // A pass that comes late, at 7 instead of 0, begins a quarantine until 47.
-    assert_eq!(told(&mut controller, at(7)), (vec![], Some(at(60))));
-    assert_first(&mut controller, at(60), &["delete Pod shop/a"]);
+    // A pass that comes late, at 7 instead of 0, begins a quarantine until 47, and the others come every 20 s after it.
+    assert_eq!(told(&mut controller, at(7)), (vec![], Some(at(47))));
+    controller.handle(at(10), applied(Resource::Pods, &pod("b", "lost", "Running")));
+    // The pass at 27 is late, too. The next ones are at 50 and 70.
+    assert_eq!(told(&mut controller, at(30)), (vec![], Some(at(50))));
+    assert_first(
+        &mut controller,
+        at(50),
+        &["delete Pod shop/a", "delete Pod shop/b"],
+    );
+}
+
+#[test]
+fn l1_13_orphans_go_two_passes_after_they_were_seen_however_late_a_clock_is_looked_at() {
+    let late = |seconds| at(seconds).saturating_add(Duration::from_micros(300));
+    let mut controller = controller(Mechanism::Pods);
+    let nodes = [node("here", true), node("lost", true)];
+    controller.handle(at(0), listed(Resource::Nodes, nodes));
+    controller.handle(at(0), listed(Resource::Pods, [pod("a", "lost", "Running")]));
+    assert_eq!(told(&mut controller, at(0)), (vec![], None));
+    controller.handle(at(3), gone(Resource::Nodes, &node("lost", true)));
+    assert_eq!(told(&mut controller, at(3)), (vec![], Some(at(20))));
+    assert_eq!(told(&mut controller, late(20)), (vec![], Some(late(60))));
+    let later = late(60).saturating_add(Duration::from_micros(300));
+    assert_eq!(told(&mut controller, later).0, ["delete Pod shop/a"]);
+}
+
+#[test]
+fn l1_11_a_quarantine_ends_also_where_no_pods_are_left() {
+    let mut controller = controller(Mechanism::Pods);
+    let lost = pod("a", "lost", "Running");
+    controller.handle(at(0), listed(Resource::Nodes, []));
+    controller.handle(at(0), listed(Resource::Pods, [lost.clone()]));
+    assert_eq!(told(&mut controller, at(0)), (vec![], Some(at(40))));
+    // Another pod brings the next pass forward, and then the first one is gone.
+    let nowhere = deleting(pod("b", "", "Pending"), 10);
+    controller.handle(at(10), applied(Resource::Pods, &nowhere));
+    controller.handle(at(15), gone(Resource::Pods, &lost));
+    let task = one(&mut controller, at(20));
+    controller.handle(at(20), gone(Resource::Pods, &nowhere));
+    controller.handle(at(20), ended(task.id, Ended::Done));
+    assert_eq!(told(&mut controller, at(20)), (vec![], Some(at(40))));
+    assert_eq!(told(&mut controller, at(40)), (vec![], None));
+    // The node comes, gets a pod and goes: that is another quarantine.
+    controller.handle(at(500), applied(Resource::Nodes, &node("lost", true)));
+    controller.handle(at(501), applied(Resource::Pods, &pod("c", "lost", "Running")));
+    controller.handle(at(1_001), gone(Resource::Nodes, &node("lost", true)));
+    assert_eq!(told(&mut controller, at(1_001)), (vec![], Some(at(1_020))));
+    assert_eq!(told(&mut controller, at(1_020)), (vec![], Some(at(1_060))));
+    assert_first(&mut controller, at(1_060), &["delete Pod shop/c"]);
+}
+
+#[test]
+fn the_first_pass_comes_when_all_was_told_and_the_others_count_from_it() {
+    let requests = Resource::CertificateSigningRequests;
+    let pod_requests = Resource::PodCertificateRequests;
+    let nowhere = |name| deleting(pod(name, "", "Pending"), 0);
+    for (mechanism, resource, first, second, next) in [
+        (Mechanism::Pods, Resource::Pods, nowhere("a"), nowhere("b"), 27),
+        (
+            Mechanism::Certificates,
+            requests,
+            denied("a", -HOUR),
+            denied("b", -HOUR),
+            HOUR + 7,
+        ),
+        (
+            Mechanism::PodCertificates,
+            pod_requests,
+            pod_request("a", -HOUR),
+            pod_request("b", -HOUR),
+            HOUR + 7,
+        ),
+    ] {
+        for is_listed_late in [false, true] {
+            let mut controller = controller(mechanism);
+            let others = mechanism.resources().iter().filter(|other| **other != resource);
+            others.for_each(|other| controller.handle(at(1), listed(*other, [])));
+            if is_listed_late {
+                controller.handle(at(2), not_listed(resource));
+                assert_eq!(told(&mut controller, at(3)), (vec![], None), "{mechanism}");
+            }
+            controller.handle(at(7), listed(resource, [first.clone()]));
+            let task = one(&mut controller, at(7));
+            controller.handle(at(9), gone(resource, &first));
+            controller.handle(at(9), applied(resource, &second));
+            controller.handle(at(10), ended(task.id, Ended::Done));
+            assert_eq!(told(&mut controller, before(at(next))).0.len(), 0, "{mechanism}");
+            assert_eq!(told(&mut controller, at(next)).0.len(), 1, "{mechanism}");
+        }
+    }
+    let mut controller = controller(Mechanism::Nodes);
+    controller.handle(at(7), listed(Resource::Nodes, [node("down", false)]));
+    assert!(matches!(controller.poll_output(at(7)), Output::AskCloud(..)));
 }
 
 #[test]
@@ -240,7 +333,11 @@ fn l1_8_pods_on_a_node_that_is_put_out_of_service_go_in_the_next_pass() {
         }]);
     }
     controller.handle(at(1), applied(Resource::Nodes, &out));
-    assert_first(&mut controller, at(20), &["delete Pod shop/a"]);
+    let tasks = assert_first(&mut controller, at(20), &["delete Pod shop/a"]);
+    let Work::Act(planned) = &tasks[0].work else {
+        panic!("a deletion")
+    };
+    assert_eq!(planned.rests_on, [Basis::same(Resource::Nodes, &out.meta)]);
 }
 
 #[test]
@@ -422,7 +519,7 @@ fn l10_a_deleted_namespace_is_visited_five_seconds_after_its_first_event() {
     let tasks = assert_first(&mut controller, at(12), &["visit goes after 0 failures"]);
     // Its own writes are events, too. Of two visits that are asked for, the earlier one counts for both.
     controller.handle(at(13), applied(resource, &touched(again.clone())));
-    let wait = std::time::Duration::from_secs(16);
+    let wait = Duration::from_secs(16);
     controller.handle(at(14), ended(tasks[0].id, Ended::Again(wait)));
     let tasks = assert_first(&mut controller, at(18), &["visit goes after 0 failures"]);
     controller.handle(at(19), ended(tasks[0].id, Ended::Again(wait)));

@@ -1,14 +1,16 @@
 //! Volumes of provisioners outside Kubernetes.
 
+use std::time::Duration;
+
 use kubegc_lifecycle::{
-    controller::{Basis, Mechanism, Settings, Work},
+    controller::{Basis, Ended, Input, Mechanism, Output, Settings, Work},
     fields::Record,
     object::Resource::PersistentVolumes,
     volume::{FINALIZER_EXTERNAL, Phase, external},
 };
 
 use crate::{
-    support::{Cluster, Run, changed, nothing_but, only, unread},
+    support::{Cluster, Run, changed, nothing_but, only, refused, unread},
     volumes::{fields_of, volume},
 };
 
@@ -87,4 +89,20 @@ fn a_volume_that_changes_is_due_and_no_other() {
     run.apply(PersistentVolumes, &disk());
     assert_eq!(run.works().len(), 1);
     assert!(run.is_quiet());
+}
+
+#[test]
+fn a_provisioner_that_failed_is_asked_again_after_its_own_waits() {
+    let mut run = run([disk()]);
+    for seconds in [15, 30, 60, 120, 240, 480, 960, 1_000, 1_000] {
+        let Output::Perform(task) = run.controller.poll_output(run.now) else {
+            panic!("something is to be done")
+        };
+        let ended = Ended::Failed(refused());
+        run.controller
+            .handle(run.now, Input::Ended { task: task.id, ended });
+        let again = run.now.saturating_add(Duration::from_secs(seconds));
+        assert_eq!(run.controller.next_at(), Some(again), "{seconds} s");
+        run.now = again;
+    }
 }

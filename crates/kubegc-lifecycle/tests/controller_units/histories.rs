@@ -105,6 +105,48 @@ fn what_was_not_read_is_undecided() {
 }
 
 #[test]
+fn a_job_of_which_it_was_not_read_who_controls_it_may_be_of_any_cron_job_there() {
+    let stray = |mut job: Record| {
+        job.meta.owner_references.clear();
+        unread(&job)
+    };
+    let mut elsewhere = cron_job("c");
+    elsewhere.meta.namespace = "depot".into();
+    let jobs = [
+        stray(complete("a1", "a")),
+        complete("a2", "a"),
+        complete("a3", "a"),
+        complete("b1", "b"),
+    ];
+    let cron_jobs = [cron_job("a"), cron_job("b"), elsewhere];
+    let run = || run(cron_jobs.clone(), jobs.clone());
+    let mut read = run();
+    let reason = "the jobs are not known: who controls a1 was not read";
+    let of = |object: &str| format!("{object}: {reason}");
+    let undecided = vec![
+        of("CronJob shop/a"),
+        of("CronJob shop/b"),
+        "Job shop/a1: nothing but its metadata was read".to_owned(),
+        of("Job shop/a2"),
+        of("Job shop/a3"),
+        of("Job shop/b1"),
+    ];
+    assert_eq!(read.outcome(), (vec![], undecided));
+    // Once it is read, or gone, all is known.
+    read.apply(Jobs, &complete("a1", "b"));
+    assert_eq!(read.works(), ["delete a2; a -uid-a2", "delete a1; b -uid-a1"]);
+    let mut gone = run();
+    gone.gone(Jobs, &jobs[0]);
+    assert_eq!(gone.works(), ["delete a2; a -uid-a2"]);
+    // One that says that nobody controls it is of no cron job.
+    let mut own = run();
+    let mut job = complete("a1", "a");
+    job.meta.owner_references.clear();
+    own.apply(Jobs, &job);
+    assert_eq!(own.works(), ["delete a2; a -uid-a2"]);
+}
+
+#[test]
 fn a_cron_job_that_cannot_be_written_is_undecided() {
     let mut unversioned = cron_job("a");
     unversioned.meta.resource_version = "".into();

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use kubegc_core::Timestamp;
 use kubegc_lifecycle::{
-    controller::Mechanism,
+    controller::{Basis, Controller, Input, Mechanism, Work},
     fields::{self, Fields, Record},
-    object::Resource::{self, ConfigMaps, Pods, Secrets, ServiceAccounts},
+    object::{
+        Resource::{self, ConfigMaps, Pods, Secrets, ServiceAccounts},
+        Wire,
+    },
     token::legacy::{LABEL_INVALID_SINCE, SECRET_TYPE},
 };
 
-use crate::support::{Cluster, Run, changed, nothing_but, only, pod, record, refused, unread};
+use crate::support::{BEGAN, Cluster, Run, changed, nothing_but, only, pod, record, refused, unread};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -87,7 +90,32 @@ fn l11_7_an_unused_token_is_marked_and_then_deleted() {
     let mut marked = token("till-token", "till");
     let label = (LABEL_INVALID_SINCE.into(), "1968-05-01".into());
     marked.meta.labels.extend([label]);
+    let tasks = run(&with(Secrets, marked.clone())).tasks();
+    let Work::Act(planned) = &tasks[0].work else {
+        panic!("calls")
+    };
+    let same = Basis::same(ServiceAccounts, &account("till", &[]).meta);
+    assert_eq!(planned.rests_on, [same], "the account is read again first");
     assert_eq!(run(&with(Secrets, marked)).works(), ["delete till-token"]);
+}
+
+#[test]
+fn the_first_pass_comes_when_all_was_told_and_the_next_a_day_later() {
+    let cluster = cluster();
+    let mut controller = Controller::new(only(Mechanism::LegacyTokens), Wire::Strict, BEGAN);
+    let later = BEGAN.saturating_add(Duration::from_millis(200));
+    for resource in controller.resources() {
+        let records = cluster.0.get(&resource).cloned().unwrap_or_default();
+        let records = Ok(records);
+        controller.handle(later, Input::Listed { resource, records });
+    }
+    let mut run = Run {
+        controller,
+        now: later,
+    };
+    assert_eq!(run.works(), [MARKED]);
+    run.apply(Secrets, &changed(&token("till-token", "till")));
+    assert_eq!(run.controller.next_at(), Some(later.saturating_add(DAY)));
 }
 
 #[test]
@@ -208,7 +236,7 @@ fn each_thing_that_could_speak_for_a_token_makes_it_due() {
 fn a_token_that_grows_old_is_due_in_the_pass_after() {
     let mut young = token("till-token", "till");
     let year = 365 * DAY;
-    let begun = crate::support::BEGAN;
+    let begun = BEGAN;
     // A year old one hour after the run began.
     let created = begun
         .saturating_add(Duration::from_secs(3_600))

@@ -1,15 +1,17 @@
 //! Claims and volumes in use.
 
-use kubegc_core::Timestamp;
+use std::sync::Arc;
+
+use kubegc_core::{ResourceVersion, Timestamp, Uid};
 use kubegc_lifecycle::{
-    controller::{Basis, Mechanism, Work},
+    controller::{Basis, Mechanism, Task, Work},
     fields::{self, Fields, Record},
     object::Resource::{PersistentVolumeClaims, PersistentVolumes, Pods},
     volume::{FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION, Phase},
 };
 
 use crate::{
-    support::{Cluster, Run, changed, nothing_but, only, pod, record, unread},
+    support::{BEGAN, Cluster, Run, changed, nothing_but, only, pod, record, unread},
     volumes::{fields_of, volume},
 };
 
@@ -59,10 +61,70 @@ fn l6_2_a_claim_that_nobody_uses_goes_if_the_pods_of_its_namespace_are_still_the
     let expected = Basis::PodsAre {
         namespace: "shop".into(),
         claim: "data".into(),
-        pods: vec![identity(&pods[1]), identity(&pods[0])],
+        pods: [identity(&pods[1]), identity(&pods[0])].into(),
     };
     assert_eq!(planned.rests_on, [expected]);
     assert_eq!(run([held("data")], pods).works(), [REMOVED]);
+}
+
+#[test]
+fn claims_of_one_namespace_share_what_is_known_of_its_pods_until_one_changes() {
+    let pods: Vec<Record> = (0..8_000)
+        .map(|number| pod(&format!("pod-{number}"), &[]))
+        .collect();
+    let claims = (0..4_000).map(|number| held(&format!("claim-{number}")));
+    let mut run = run(claims, pods.clone());
+    let tasks = run.tasks();
+    assert_eq!(tasks.len(), 4_000);
+    let shared = pods_of(&tasks[0]);
+    assert_eq!(shared.len(), 8_000);
+    assert!(tasks.iter().all(|task| Arc::ptr_eq(&pods_of(task), &shared)));
+    // Each of these is another state of the pods.
+    let replaced = changed(&pods[0]);
+    for (step, count) in [(0, 8_000), (1, 7_999), (2, 8_000), (3, 8_000)] {
+        match step {
+            0 => run.apply(Pods, &replaced),
+            1 => run.gone(Pods, &replaced),
+            2 => run.apply(Pods, &pods[0]),
+            _ => run.apply(Pods, &changed(&pods[7_999])),
+        }
+        run.apply(PersistentVolumeClaims, &held("late"));
+        let tasks = run.tasks();
+        let found = pods_of(&tasks[0]);
+        assert_eq!(found.len(), count);
+        let first = found.iter().find(|(name, ..)| &**name == "pod-0");
+        let version = [Some("11"), None, Some("1"), Some("1")][step];
+        assert_eq!(first.map(|(.., version)| version.as_str()), version);
+        run.gone(PersistentVolumeClaims, &held("late"));
+    }
+}
+
+/// The pods on which a task rests.
+fn pods_of(task: &Task) -> Arc<[(Arc<str>, Uid, ResourceVersion)]> {
+    let Work::Act(planned) = &task.work else {
+        panic!("calls")
+    };
+    match &planned.rests_on[..] {
+        [Basis::PodsAre { pods, .. }] => Arc::clone(pods),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_read_again_in_a_forecast() {
+    let cluster = Cluster::default()
+        .with(PersistentVolumeClaims, [held("data")])
+        .with(Pods, [pod("web", &[])]);
+    let controller = cluster.told(only(Mechanism::Protection)).still();
+    let mut run = Run {
+        controller,
+        now: BEGAN,
+    };
+    let tasks = run.tasks();
+    let Work::Act(planned) = &tasks[0].work else {
+        panic!("calls")
+    };
+    assert_eq!(planned.rests_on, []);
 }
 
 #[test]

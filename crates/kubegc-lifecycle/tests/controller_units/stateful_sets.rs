@@ -2,9 +2,12 @@
 
 use kubegc_core::Timestamp;
 use kubegc_lifecycle::{
-    controller::Mechanism,
+    controller::{Basis, Mechanism, Work},
     fields::{self, Fields, Record},
-    object::Resource::{PersistentVolumeClaims, Pods, StatefulSets},
+    object::{
+        Object,
+        Resource::{PersistentVolumeClaims, Pods, StatefulSets},
+    },
     statefulset::Retention,
 };
 
@@ -69,6 +72,21 @@ fn l7_9_each_claim_is_one_task_and_what_is_scaled_away_comes_first() {
         "data-web-0 owned by [StatefulSet web]",
     ];
     assert_eq!(run.outcome(), (expected.map(Into::into).to_vec(), vec![]));
+}
+
+#[test]
+fn a_claim_is_written_if_its_set_and_its_pod_are_still_these() {
+    let (set, pod) = (set("web", 0, &["data"]), pod("web-0", "web"));
+    let tasks = run([set.clone()], [pod.clone()], &["data-web-0"]).tasks();
+    let Work::Act(planned) = &tasks[0].work else {
+        panic!("calls")
+    };
+    // Whatever else becomes of the pod, it is the same one.
+    let there = Basis::Same {
+        object: Object::new(Pods, &pod.meta),
+        resource_version: "".into(),
+    };
+    assert_eq!(planned.rests_on, [Basis::same(StatefulSets, &set.meta), there]);
 }
 
 #[test]

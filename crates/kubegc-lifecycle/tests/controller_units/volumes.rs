@@ -1,5 +1,7 @@
 //! Volumes and the claims that they name.
 
+use std::time::Duration;
+
 use kubegc_lifecycle::{
     controller::{Mechanism, Settings},
     fields::{self, Fields, Record},
@@ -209,6 +211,48 @@ fn pods_count_for_what_is_to_be_emptied() {
 }
 
 #[test]
+fn l5_5_nothing_brings_a_plugin_that_failed_forward_before_its_wait_is_over() {
+    use kubegc_core::StoreError;
+    use kubegc_lifecycle::controller::{Ended, Input, Output};
+    let disk = volume("disk", "data", Some(IN_TREE));
+    let mut run = run([disk.clone()], []);
+    let fail = |run: &mut Run, seen: &Record| {
+        let Output::Perform(task) = run.controller.poll_output(run.now) else {
+            panic!("something is to be done")
+        };
+        // The driver's own write is a change, and comes before the end.
+        run.apply(PersistentVolumes, seen);
+        let message = "disk is on fire".to_owned();
+        let ended = Ended::Failed(StoreError::Unknown { message });
+        run.controller
+            .handle(run.now, Input::Ended { task: task.id, ended });
+    };
+    let after = |run: &Run, millis| run.now.saturating_add(Duration::from_millis(millis));
+    let marked = changed(&disk);
+    fail(&mut run, &marked);
+    assert_eq!(run.controller.next_at(), Some(after(&run, 15_000)));
+    run.now = after(&run, 500);
+    run.apply(PersistentVolumes, &disk);
+    assert_eq!(run.controller.next_at(), Some(after(&run, 14_500)));
+    run.now = after(&run, 1);
+    run.apply(PersistentVolumes, &marked);
+    assert_eq!(run.controller.next_at(), Some(run.now), "the wait is over");
+    // It is longer each time: after six failures the first resync is still within it.
+    for _ in 0..4 {
+        fail(&mut run, &disk);
+        run.now = after(&run, 15_000);
+    }
+    fail(&mut run, &marked);
+    assert_eq!(run.controller.next_at(), Some(after(&run, 30_000)));
+    // What failed is no matter of another volume of the name.
+    run.gone(PersistentVolumes, &marked);
+    let mut new = disk;
+    new.meta.uid = "uid-of-another".into();
+    run.apply(PersistentVolumes, &new);
+    assert_eq!(run.works(), ["look at disk"]);
+}
+
+#[test]
 fn a_pass_that_failed_comes_again_after_the_resync() {
     use kubegc_core::StoreError;
     use kubegc_lifecycle::controller::{Ended, Input, Output};
@@ -217,7 +261,7 @@ fn a_pass_that_failed_comes_again_after_the_resync() {
         panic!("something is to be done")
     };
     let ended = Ended::Failed(StoreError::NotFound);
-    let resync = run.now.saturating_add(std::time::Duration::from_secs(15));
+    let resync = run.now.saturating_add(Duration::from_secs(15));
     run.controller
         .handle(run.now, Input::Ended { task: task.id, ended });
     assert_eq!(run.controller.next_at(), Some(resync));

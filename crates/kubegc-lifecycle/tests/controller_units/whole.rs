@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use kubegc_core::{Kept, PlanOf, Planner, Timestamp};
+use kubegc_core::{Kept, ObjectMeta, PlanOf, Planner, Timestamp};
 use kubegc_lifecycle::{
     controller::{Mechanism, Planned, Reason, Settings, Work},
     fields::{self, Fields, Record},
@@ -76,6 +76,13 @@ pub(crate) struct Whole {
     pub(crate) undecided: BTreeMap<(Mechanism, Object), Reason>,
 }
 
+/// The name of who controls an object.
+fn controller(meta: &ObjectMeta) -> Option<&Arc<str>> {
+    let mut owners = meta.owner_references.iter();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    controller.map(|owner| &owner.name)
+}
+
 impl Whole {
     fn act(&mut self, mechanism: Mechanism, action: &(impl Act + Debug), reason: Reason) {
         let planned = Planned::of(action, reason, Wire::Strict, Vec::new());
@@ -116,6 +123,18 @@ impl Whole {
     }
 
     fn histories(&mut self, model: &Model, settings: &history::Settings, now: Timestamp) {
+        // A job that was not read and names no controller may be of any cron job of its namespace: nothing is known of the jobs of those.
+        let mut of_anybody = BTreeMap::new();
+        for record in model.of(Resource::Jobs) {
+            let has_controller = controller(&record.meta).is_some();
+            if record.fields == Fields::Unread && !has_controller {
+                let object = Object::new(Resource::Jobs, &record.meta);
+                self.undecided
+                    .insert((Mechanism::Histories, object), Reason::Unread);
+                let (namespace, name) = (record.meta.namespace, record.meta.name);
+                of_anybody.entry(namespace).or_insert(name);
+            }
+        }
         let jobs = model.of(Resource::Jobs).into_iter().map(|record| history::Job {
             meta: record.meta,
             status: match record.fields {
@@ -125,7 +144,27 @@ impl Whole {
         });
         // What has not finished stays, whatever is known of its cron job.
         let jobs = jobs.filter(|job| job.status.as_ref().is_none_or(|status| status.class().is_some()));
-        let cron_jobs = model.of(Resource::CronJobs).into_iter().map(|record| {
+        let jobs: Vec<history::Job> = jobs.collect();
+        let (unsure, sure): (Vec<Record>, Vec<Record>) = model
+            .of(Resource::CronJobs)
+            .into_iter()
+            .partition(|cron_job| of_anybody.contains_key(&cron_job.meta.namespace));
+        for cron_job in unsure {
+            let meta = &cron_job.meta;
+            let reason = Reason::NotListed {
+                resource: "jobs",
+                message: format!("who controls {} was not read", of_anybody[&meta.namespace]).into(),
+            };
+            let its = jobs.iter().filter(|job| {
+                job.meta.namespace == meta.namespace && controller(&job.meta) == Some(&meta.name)
+            });
+            let objects = its.map(|job| Object::new(Resource::Jobs, &job.meta));
+            for object in objects.chain([Object::new(Resource::CronJobs, meta)]) {
+                self.undecided
+                    .insert((Mechanism::Histories, object), reason.clone());
+            }
+        }
+        let cron_jobs = sure.into_iter().map(|record| {
             let fields = match record.fields {
                 Fields::CronJob(fields) => fields,
                 _ => fields::CronJob::default(),
@@ -137,7 +176,7 @@ impl Whole {
                 template_labels: fields.template_labels,
             }
         });
-        let facts = history::Facts::new(cron_jobs.collect(), jobs.collect());
+        let facts = history::Facts::new(cron_jobs.collect(), jobs);
         let plan = settings.plan(&facts, now);
         for action in &plan.actions {
             self.works.insert(format!("{action:?}"));

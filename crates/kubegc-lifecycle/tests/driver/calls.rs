@@ -259,7 +259,7 @@ fn what_fails_is_told_where_upstream_tells_it() {
     assert_eq!(
         told,
         [
-            // Tried again soon.
+            // That the other one is gone is a change, after which it is tried again.
             "Normal CronJob shop/hourly: SuccessfulDelete: Deleted job hourly-1",
             "Normal CronJob shop/hourly: SuccessfulDelete: Deleted job hourly-2",
             "Normal Node gone: DeletingNode: Deleting node gone because it does not exist in the cloud provider",
@@ -267,6 +267,78 @@ fn what_fails_is_told_where_upstream_tells_it() {
             "Warning Node gone: DeletingNodeFailed: Failed deleting node gone: not today",
         ]
     );
+}
+
+/// A cron job that keeps no finished jobs, and two of these.
+fn history() -> [serde_json::Value; 3] {
+    let cron_job = json!({
+        "spec": { "schedule": "@hourly", "successfulJobsHistoryLimit": 0, "jobTemplate": { "spec": {} } },
+        "status": { "active": [{ "kind": "Job", "name": "hourly-1", "uid": "uid-of-hourly-1" }] },
+    });
+    let owned = json!({ "metadata": { "ownerReferences": [{
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": "hourly", "uid": "uid-of-hourly", "controller": true,
+    }] } });
+    [
+        object("batch/v1", "CronJob", "shop", "hourly", cron_job),
+        with(job("hourly-1", -500, None), owned.clone()),
+        with(job("hourly-2", -400, None), owned),
+    ]
+}
+
+fn failing(bench: &Bench, call: Call, resource: &str, error: StoreError) -> Arc<Faulty<SharedApiServer>> {
+    let rule = Rule {
+        call: Some(call),
+        resource: Some(resource.into()),
+        name: None,
+        skip: 0,
+        times: u32::MAX,
+        fault: Fault::Refuse(error),
+    };
+    let plan = FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    };
+    Arc::new(Faulty::new(bench.shared.clone(), plan))
+}
+
+#[test]
+fn l3_9_jobs_that_cannot_be_deleted_wait_until_something_changes() {
+    let bench = Bench::new(&history());
+    let error = StoreError::Refused {
+        code: 403,
+        message: "not today".to_owned(),
+        retry_after: None,
+    };
+    let store = failing(&bench, Call::Delete, "jobs", error);
+    let driver = bench.driver(store, only([Mechanism::Histories]));
+    let mut told = 0;
+    bench.run_beside(driver, 3_600, async {
+        bench.until(1_800).await;
+        told = bench.reports.events().len();
+        let patch = json!({ "metadata": { "labels": { "new": "yes" } } });
+        bench.patch("CronJob", "shop", "hourly", &patch);
+    });
+    assert_eq!((told, bench.reports.events()), (2, vec!["FailedDelete"; 4]));
+}
+
+#[test]
+fn a_cron_job_without_a_status_to_write_ends_its_pass() {
+    let bench = Bench::new(&history());
+    let store = failing(&bench, Call::Patch, "cronjobs", StoreError::NotFound);
+    let summary = bench.run_beside(bench.driver(store, only([Mechanism::Histories])), 3_600, async {});
+    let writes = bench
+        .reports
+        .calls()
+        .into_iter()
+        .filter(|call| call.1.contains("status"));
+    assert_eq!(writes.count(), 1);
+    assert_eq!(summary.of(Mechanism::Histories).failed, 0);
+    // Another failure is one.
+    let bench = Bench::new(&history());
+    let message = "down".to_owned();
+    let store = failing(&bench, Call::Patch, "cronjobs", StoreError::Unknown { message });
+    let summary = bench.run_beside(bench.driver(store, only([Mechanism::Histories])), 1, async {});
+    assert!(summary.of(Mechanism::Histories).failed > 0);
 }
 
 #[test]

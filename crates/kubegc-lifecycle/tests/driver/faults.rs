@@ -191,12 +191,15 @@ fn run(rules: Vec<Rule>) -> Outcome {
     let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
     let driver = bench.driver(store.clone(), settings()).outside(Arc::new(someone));
     let summary = bench.run_beside(driver, SECONDS, async {
-        // A bootstrap token whose deletion has failed waits for its next change (L12.3).
+        // A bootstrap token whose deletion has failed waits for its next change (L12.3), and a job of a cron job for one of that (L3.9).
         bench.until(SECONDS / 2).await;
+        let touched = json!({ "metadata": { "labels": { "touched": "yes" } } });
         let token = "bootstrap-token-aaaaaa";
         if bench.there("Secret", "kube-system", token) {
-            let patch = json!({ "metadata": { "labels": { "touched": "yes" } } });
-            bench.patch("Secret", "kube-system", token, &patch);
+            bench.patch("Secret", "kube-system", token, &touched);
+        }
+        if bench.there("Job", "shop", "hourly-1") {
+            bench.patch("CronJob", "shop", "hourly", &touched);
         }
     });
     Outcome {

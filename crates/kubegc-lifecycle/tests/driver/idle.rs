@@ -17,7 +17,8 @@ use serde_json::json;
 
 use crate::{
     outside::Someone,
-    support::{Bench, at, block_on, job, latest, only, pod, volume, with},
+    stores::{Odd, Oddity},
+    support::{Bench, at, block_on, job, latest, node, object, only, pod, text, volume, with},
 };
 
 #[test]
@@ -107,6 +108,78 @@ fn a_run_that_ends_idle_does_not_wait_for_what_fails() {
         let passed = kubegc_core::Clock::now(&bench.clock).since(at(0));
         assert_eq!(passed, Duration::ZERO, "{call:?}");
     }
+}
+
+#[test]
+fn what_looks_in_passes_looks_as_soon_as_all_is_listed() {
+    let condition = json!([{ "type": "Denied", "status": "True", "lastUpdateTime": text(-10_000) }]);
+    let request = object(
+        "certificates.k8s.io/v1",
+        "CertificateSigningRequest",
+        "",
+        "denied",
+        json!({ "spec": { "request": "", "signerName": "x/y" }, "status": { "conditions": condition } }),
+    );
+    let leaving = json!({ "metadata": { "deletionTimestamp": text(-5), "deletionGracePeriodSeconds": 0 } });
+    let objects = [
+        request,
+        node("n1", "Unknown"),
+        with(pod("nowhere", "", "Pending"), leaving),
+        pod("lost", "n0", "Running"),
+    ];
+    let settings = || only([Mechanism::Pods, Mechanism::Certificates, Mechanism::Nodes]);
+    for is_idle in [true, false] {
+        let bench = Bench::new(&objects);
+        let oddity = Oddity {
+            lists_take: Some((bench.clock.clone(), Duration::from_millis(100))),
+            ..Oddity::default()
+        };
+        let someone = Arc::new(Someone::new(&bench.clock));
+        let store = Odd::shared(&bench.shared, oddity);
+        let driver = bench.driver(store, settings()).outside(someone);
+        let summary = if is_idle {
+            bench.run_until_idle(driver)
+        } else {
+            bench.run_beside(driver, 1, async {})
+        };
+        let mut deleted = bench.reports.deletions();
+        deleted.sort();
+        assert_eq!(
+            deleted,
+            ["CertificateSigningRequest denied", "Node n1", "Pod shop/nowhere"]
+        );
+        let calls = bench.reports.calls();
+        // The metadata were listed, and then the whole objects.
+        assert!(
+            calls.iter().all(|call| call.0 == Duration::from_millis(200)),
+            "{calls:?}"
+        );
+        // The next passes count from then on. Nodes have the shortest period.
+        let next_at = at(5).saturating_add(Duration::from_millis(200));
+        assert_eq!(summary.next_at, Some(next_at));
+    }
+
+    // What could not be listed is told.
+    let bench = Bench::new(&objects);
+    let rule = Rule {
+        call: Some(Call::List),
+        resource: Some("nodes".into()),
+        name: None,
+        skip: 0,
+        times: u32::MAX,
+        fault: Fault::of_code(500).expect("a refusal"),
+    };
+    let plan = FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    };
+    let oddity = Oddity {
+        lists_take: Some((bench.clock.clone(), Duration::from_millis(100))),
+        ..Oddity::default()
+    };
+    let store = Arc::new(Faulty::new(Odd::new(&bench.shared, oddity), plan));
+    let summary = bench.run_until_idle(bench.driver(store, only([Mechanism::Pods])));
+    assert_eq!((bench.reports.calls().len(), summary.undecided.len()), (0, 2));
 }
 
 #[test]

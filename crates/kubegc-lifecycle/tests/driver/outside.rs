@@ -19,7 +19,8 @@ use kubegc_sim::SimClock;
 /// What somebody says, and what was asked.
 pub(crate) struct Someone {
     pub(crate) clock: SimClock,
-    pub(crate) plugin: Plugin,
+    /// What plugins are found, one after another, and the last whenever it is asked again.
+    pub(crate) plugins: Mutex<Vec<Plugin>>,
     /// What operations come to, one after another, and the last for all that follow.
     pub(crate) operated: Mutex<Vec<Operated>>,
     /// How long an operation takes.
@@ -38,7 +39,7 @@ impl Someone {
     pub(crate) fn new(clock: &SimClock) -> Self {
         Self {
             clock: clock.clone(),
-            plugin: Plugin::Known,
+            plugins: Mutex::new(vec![Plugin::Known]),
             operated: Mutex::new(vec![Operated::Done]),
             takes: Duration::ZERO,
             guard: Mutex::new(Guard::Allows),
@@ -68,7 +69,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Outside for Someone {
     async fn find_plugin(&self, _volume: &Object, document: &[u8], _operation: Operation) -> Plugin {
         assert!(!document.is_empty(), "a plugin needs the volume");
-        self.plugin.clone()
+        let mut plugins = lock(&self.plugins);
+        if plugins.len() > 1 {
+            plugins.remove(0)
+        } else {
+            plugins[0].clone()
+        }
     }
 
     async fn operate(&self, volume: &Object, document: &[u8], operation: Operation) -> Operated {

@@ -257,6 +257,32 @@ fn a_history_keeps_a_job_that_has_changed() {
 }
 
 #[test]
+fn a_history_is_kept_whose_limit_was_raised() {
+    let spec = |limit: i32| json!({ "spec": { "schedule": "@hourly", "successfulJobsHistoryLimit": limit, "jobTemplate": { "spec": {} } } });
+    let owned = json!({ "metadata": { "ownerReferences": [{
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": "hourly", "uid": "uid-of-hourly", "controller": true,
+    }] } });
+    let running = json!({ "status": { "conditions": null } });
+    let bench = Bench::new(&[
+        crate::support::object("batch/v1", "CronJob", "shop", "hourly", spec(1)),
+        with(job("hourly-1", -500, None), owned.clone()),
+        with(with(job("hourly-2", -400, None), owned), running),
+    ]);
+    let store = deaf(&bench, &["cronjobs"]);
+    let driver = bench.driver(store, only([Mechanism::Histories]));
+    let summary = bench.run_beside(driver, 60, async {
+        bench.until(5).await;
+        bench.patch("CronJob", "shop", "hourly", &spec(2));
+        bench.until(10).await;
+        let complete = json!([{ "type": "Complete", "status": "True", "lastTransitionTime": text(10) }]);
+        let status = json!({ "status": { "conditions": complete } });
+        bench.patch_status("Job", "shop", "hourly-2", &status);
+    });
+    assert!(bench.there("Job", "shop", "hourly-1") && bench.reports.calls().is_empty());
+    assert!(summary.of(Mechanism::Histories).stale > 0);
+}
+
+#[test]
 fn a_namespace_keeps_its_finalizer_while_a_kind_that_came_later_has_objects_in_it() {
     let bench = Bench::new(&[namespace("team")]);
     let driver = bench.driver(bench.store(), only([Mechanism::Namespaces]));

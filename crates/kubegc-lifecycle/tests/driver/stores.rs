@@ -3,14 +3,16 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError, WatchStream,
+    ApiResource, Clock as _, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError,
+    WatchStream,
     store::{Address, Deleted, Discovered, MetaList, WatchItem},
 };
-use kubegc_sim::SharedApiServer;
+use kubegc_sim::{SharedApiServer, SimClock};
 
 /// What is odd about a store.
 #[derive(Default)]
@@ -23,6 +25,8 @@ pub(crate) struct Oddity {
     pub(crate) garbled: Option<&'static str>,
     /// Group versions that discovery does not answer for: what they serve is missing.
     pub(crate) undiscovered: Vec<&'static str>,
+    /// How long each list takes.
+    pub(crate) lists_take: Option<(SimClock, Duration)>,
 }
 
 /// An odd store, which counts its calls.
@@ -62,6 +66,12 @@ impl Odd {
 
     fn odd<T>(&self, ask: impl FnOnce(&Oddity) -> T) -> T {
         ask(&self.oddity.lock().expect("no test panics while it holds this"))
+    }
+
+    async fn wait_for_list(&self) {
+        if let Some((clock, takes)) = self.odd(|oddity| oddity.lists_take.clone()) {
+            clock.sleep_until(clock.now().saturating_add(takes)).await;
+        }
     }
 
     fn garbled(&self, document: Vec<u8>) -> Vec<u8> {
@@ -125,6 +135,7 @@ impl ObjectStore for Odd {
 
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
         self.note("list", resource);
+        self.wait_for_list().await;
         self.server.list(resource, namespace).await
     }
 
@@ -173,6 +184,7 @@ impl ObjectStore for Odd {
         namespace: Option<&str>,
     ) -> Result<Vec<Vec<u8>>, StoreError> {
         self.note("list_objects", resource);
+        self.wait_for_list().await;
         let documents = self.server.list_objects(resource, namespace).await?;
         Ok(documents
             .into_iter()

@@ -1,6 +1,9 @@
 //! Volumes: what is behind them goes first, plugins and provisioners may refuse, and what was decided is read again.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use kubegc_lifecycle::{
     controller::{Mechanism, Settings},
@@ -103,7 +106,7 @@ fn a_volume_stays_whose_policy_says_so_or_whose_plugin_is_not_known() {
 }
 
 #[test]
-fn a_plugin_that_fails_is_asked_again_after_the_resync() {
+fn l5_5_a_plugin_that_fails_is_asked_again_after_the_resync() {
     let bench = Bench::new(&[disk("Released")]);
     let message = "disk is on fire".to_owned();
     let in_use = "attached to n1".to_owned();
@@ -124,9 +127,12 @@ fn a_plugin_that_fails_is_asked_again_after_the_resync() {
             disk["status"],
             json!({ "phase": "Failed", "message": "disk is on fire" })
         );
-        // That it has failed is a change, after which it is looked at again.
+        // That it has failed is a change, which does not bring the next attempt forward.
+        assert_eq!(someone.asked().len(), 1);
+        bench.until(16).await;
+        assert_eq!(someone.asked().len(), 2);
         found = bench
-            .around(15, |bench| bench.there("PersistentVolume", "", "disk"))
+            .around(30, |bench| bench.there("PersistentVolume", "", "disk"))
             .await;
     });
     assert_eq!(found, [true, false]);
@@ -137,15 +143,40 @@ fn a_plugin_that_fails_is_asked_again_after_the_resync() {
 }
 
 #[test]
+fn l5_5_a_volume_of_which_something_is_not_known_is_tried_again_after_the_resync() {
+    let bench = Bench::new(&[disk("Released")]);
+    let mut someone = Someone::new(&bench.clock);
+    someone.plugins = Mutex::new(vec![Plugin::Unknown, Plugin::Known]);
+    let someone = Arc::new(someone);
+    let driver = bench.driver(bench.store(), in_tree()).outside(someone.clone());
+    let mut found = [false; 2];
+    let summary = bench.run_beside(driver, 60, async {
+        found = bench
+            .around(15, |bench| bench.there("PersistentVolume", "", "disk"))
+            .await;
+    });
+    assert_eq!(found, [true, false]);
+    let tally = summary.of(Mechanism::Volumes);
+    assert_eq!((tally.again, tally.done), (1, 1));
+}
+
+#[test]
 fn a_volume_is_emptied_once_no_pod_uses_it() {
     let recycled = volume("disk", "data", "Released", "Recycle");
     let bench = Bench::new(&[recycled, pod_with_claim("web", "n1", "data")]);
     let someone = Arc::new(Someone::new(&bench.clock));
     let driver = bench.driver(bench.store(), in_tree()).outside(someone.clone());
-    bench.run_beside(driver, 60, async {
-        bench.until(20).await;
+    let minutes = 20 * 60;
+    bench.run_beside(driver, minutes + 30, async {
+        bench.until(minutes + 10).await;
         assert!(someone.asked().is_empty());
         bench.delete("Pod", "shop", "web");
+        bench.until(minutes + 11).await;
+        assert_eq!(
+            someone.asked(),
+            ["RecycleVolume disk"],
+            "however often it was not to be"
+        );
     });
     assert_eq!(someone.asked(), ["RecycleVolume disk"]);
     let disk = bench.object("PersistentVolume", "", "disk").expect("it stays");
@@ -206,10 +237,12 @@ fn an_external_provisioner_that_fails_keeps_the_volume_and_its_finalizer() {
     let bench = Bench::new(&[external_disk()]);
     let message = "quota".to_owned();
     let someone = Someone::answering(&bench.clock, &[Operated::Failed { message }]);
-    bench.run_with(someone.clone(), external(), 1);
+    bench.run_with(someone.clone(), external(), 50);
     let disk = bench.object("PersistentVolume", "", "disk").expect("it stays");
     assert_eq!(disk["metadata"]["finalizers"].as_array().map(Vec::len), Some(1));
-    assert!(someone.asked().len() > 1, "it is tried again");
+    let deleted = "DeleteVolume disk".to_owned();
+    let asked = someone.asked().into_iter().filter(|asked| *asked == deleted);
+    assert_eq!(asked.count(), 3, "at 0, 15 and 45");
 
     // Nobody is there to guard or to delete.
     let bench = Bench::new(&[external_disk()]);

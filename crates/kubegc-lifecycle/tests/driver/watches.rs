@@ -484,3 +484,95 @@ fn a_resource_that_goes_is_asked_for_soon_and_listed_anew() {
     // At 0, at 0.8, and five minutes after that.
     assert_eq!(counts[1..], [2, 2, 2, 3]);
 }
+
+#[test]
+fn a_list_that_comes_between_a_failed_read_and_its_repetition_loses_nothing() {
+    // One object is read by itself, many are by one list.
+    for (changes, call, skip) in [(1, Call::Get, 0), (60, Call::List, 2)] {
+        let mut jobs: Vec<_> = (0..60)
+            .map(|number| job(&format!("job-{number:02}"), -50, Some(10_000)))
+            .collect();
+        jobs.push(job("touched", -50, Some(10_000)));
+        let bench = Bench::new(&jobs);
+        let rule = Rule {
+            call: Some(call),
+            resource: Some("jobs".into()),
+            name: None,
+            skip,
+            times: 1,
+            fault: Fault::of_code(500).expect("a refusal"),
+        };
+        let plan = FaultPlan {
+            rules: vec![rule],
+            ..FaultPlan::default()
+        };
+        let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
+        let driver = bench.driver(store, only([Mechanism::Jobs]));
+        let instant = |millis| at(5).saturating_add(Duration::from_millis(millis));
+        bench.run_beside(driver, 60, async {
+            bench.until(5).await;
+            bench.shared.with(|server| {
+                let kind = server.catalog().mapping("batch/v1", "Job").expect("it is served");
+                for number in 0..changes {
+                    let body = br#"{"metadata":{"labels":{"new":"yes"}}}"#;
+                    let name = format!("job-{number:02}");
+                    let answer = server.patch(kind, "shop", &name, "application/merge-patch+json", body);
+                    assert!(answer.is_success());
+                }
+            });
+            // It would be read again at 5.8.
+            kubegc_core::Clock::sleep_until(&bench.clock, instant(100)).await;
+            expire(&bench);
+            kubegc_core::Clock::sleep_until(&bench.clock, instant(200)).await;
+            let patch = json!({ "spec": { "ttlSecondsAfterFinished": 70 } });
+            bench.patch("Job", "shop", "job-00", &patch);
+        });
+        let failed = bench
+            .reports
+            .all()
+            .iter()
+            .any(|(_, report)| matches!(report, Report::ReadFailed { .. }));
+        assert!(failed, "{changes} changes");
+        let calls = bench.reports.calls();
+        assert_eq!(calls.len(), 1, "{calls:?}");
+        assert_eq!(calls[0].0, Duration::from_secs(20), "{calls:?}");
+    }
+}
+
+#[test]
+fn an_object_that_cannot_be_read_holds_up_no_other_one() {
+    let bench = Bench::new(&[job("a", -50, Some(1_000)), job("b", -50, Some(1_000))]);
+    let rule = Rule {
+        call: Some(Call::Get),
+        resource: Some("jobs".into()),
+        name: Some("a".into()),
+        skip: 0,
+        times: u32::MAX,
+        fault: Fault::of_code(500).expect("a refusal"),
+    };
+    let plan = FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    };
+    let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
+    let driver = bench.driver(store, only([Mechanism::Jobs]));
+    bench.run_beside(driver, 60, async {
+        for (seconds, name, ttl) in [(5, "a", 20), (6, "b", 10)] {
+            bench.until(seconds).await;
+            let patch = json!({ "spec": { "ttlSecondsAfterFinished": ttl } });
+            bench.patch("Job", "shop", name, &patch);
+        }
+    });
+    let calls = bench.reports.calls();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert!(
+        calls[0].1.contains("shop/b") && calls[0].0 == Duration::from_secs(6),
+        "{calls:?}"
+    );
+    // In vain at 5, 5.8, 7.4, 10.6, 17 and 29.8, and then at 55.4.
+    let reads = bench.reports.all();
+    let failed = reads
+        .iter()
+        .filter(|(_, report)| matches!(report, Report::ReadFailed { .. }));
+    assert_eq!(failed.count(), 7);
+}

@@ -91,16 +91,100 @@ fn t_1_4_equal_times_go_by_name() {
 }
 
 #[test]
-fn names_come_before_namespaces_and_missing_times_before_all() {
+fn names_come_before_namespaces() {
     let mut other = pod("a", "Failed", "", 1);
     other.meta.namespace = "z".into();
-    let mut timeless = pod("z", "Failed", "", 1);
-    timeless.meta.creation_timestamp = None;
-    let pods = vec![pod("b", "Failed", "", 1), other, timeless];
-    let mut settings = with_threshold(1);
-    settings.terminated_threshold = 1;
-    let plan = settings.plan(&Facts::new(pods, Vec::new()), at(0));
-    assert_eq!(gone(&plan), ["z", "a"]);
+    let pods = vec![pod("b", "Failed", "", 1), other];
+    let plan = with_threshold(1).plan(&Facts::new(pods, Vec::new()), at(0));
+    assert_eq!(gone(&plan), ["a"]);
+}
+
+#[test]
+fn a_pod_of_unknown_age_leaves_open_who_goes_where_that_hangs_on_it() {
+    let timeless = || {
+        let mut timeless = pod("timeless", "Succeeded", "", 0);
+        timeless.meta.creation_timestamp = None;
+        timeless
+    };
+    let pods = vec![
+        pod("old", "Succeeded", "", 3),
+        pod("middle", "Succeeded", "", 2),
+        pod("young", "Succeeded", "", 1),
+        timeless(),
+    ];
+    let open = |name, unread, threshold| {
+        let known = format!("4 pods are terminated, {threshold} may stay");
+        format!("{name}: {known}, and which ones go hangs on {unread} that were not read in full")
+    };
+    let others =
+        |name, threshold| format!("{name}: 4 pods are terminated, {threshold} may stay, and others go first");
+    let facts = Facts::new(pods.clone(), Vec::new());
+    // Two go: the oldest in any case, then the next one or the one of unknown age.
+    let plan = with_threshold(2).plan(&facts, at(0));
+    assert_eq!(gone(&plan), ["old"]);
+    assert_eq!(
+        kept(&plan),
+        [open("middle", 1, 2), open("timeless", 1, 2), others("young", 2)]
+    );
+    // One goes, and nobody knows which.
+    let plan = with_threshold(3).plan(&facts, at(0));
+    assert_eq!(gone(&plan), [""; 0]);
+    assert_eq!(
+        kept(&plan),
+        [
+            others("middle", 3),
+            open("old", 1, 3),
+            open("timeless", 1, 3),
+            others("young", 3)
+        ]
+    );
+    assert!(
+        kept(&with_threshold(4).plan(&facts, at(0)))
+            .iter()
+            .all(|text| !text.contains("hangs"))
+    );
+    // Those that were evicted go first, whatever the age of the others, and those that were not go last.
+    let mut with_evicted = pods.clone();
+    with_evicted[1] = evicted(pod("middle", "Failed", "", 2));
+    let plan = with_threshold(3).plan(&Facts::new(with_evicted, Vec::new()), at(0));
+    assert_eq!(gone(&plan), ["middle"]);
+    assert_eq!(
+        kept(&plan),
+        [others("old", 3), others("timeless", 3), others("young", 3)]
+    );
+    let mut with_evicted = pods;
+    with_evicted[3] = evicted(timeless());
+    let plan = with_threshold(2).plan(&Facts::new(with_evicted, Vec::new()), at(0));
+    assert_eq!(gone(&plan), ["timeless", "old"]);
+    assert_eq!(kept(&plan), [others("middle", 2), others("young", 2)]);
+}
+
+#[test]
+fn a_pod_of_unknown_phase_leaves_open_whether_one_more_goes() {
+    let mut unread = pod("unread", "", "", 0);
+    unread.status = None;
+    let pods = vec![
+        pod("old", "Succeeded", "", 3),
+        pod("middle", "Succeeded", "", 2),
+        pod("young", "Succeeded", "", 1),
+        unread,
+    ];
+    let facts = Facts::new(pods, Vec::new());
+    let is_open = |reason: &Reason| matches!(reason, Reason::PlaceInLineUnknown { unread: 1, .. });
+    for (threshold, goes, open) in [
+        (1, &["old", "middle"][..], &["young"][..]),
+        (2, &["old"], &["middle"]),
+        (3, &[], &["old"]),
+        (4, &[], &[]),
+    ] {
+        let plan = with_threshold(threshold).plan(&facts, at(0));
+        assert_eq!(gone(&plan), goes, "{threshold}");
+        let found = plan.kept.iter().filter(|kept| is_open(&kept.reason));
+        let found: Vec<&str> = found.map(|kept| &*kept.object.name).collect();
+        assert_eq!(found, open, "{threshold}");
+        let unread = plan.kept.iter().find(|kept| &*kept.object.name == "unread");
+        assert_eq!(unread.map(|kept| &kept.reason), Some(&Reason::StatusUnknown));
+    }
 }
 
 #[test]
@@ -484,7 +568,7 @@ fn what_is_not_known_of_a_pod_keeps_it() {
     let plan = with_threshold(1).plan(&facts, at(0));
     assert_eq!(gone(&plan), ["a"]);
     let unknown = [
-        "b: 2 pods are terminated, 1 may stay, and others go first",
+        "b: 2 pods are terminated, 1 may stay, and which ones go hangs on 2 that were not read in full",
         "loose: its status is not known",
         "no-node: its node is not known",
         "no-status: its status is not known",

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use kubegc_core::{Planner, Timestamp};
 use kubegc_lifecycle::{
     object::{Act, Live, Object, Resource},
-    pod::{Action, Facts, LiveNode, LiveNodes, Node, Pod, Quarantine, Reason, Settings},
+    pod::{Action, Facts, LiveNode, LiveNodes, Node, Pod, Quarantine, Reason, Settings, Status},
 };
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::support::{at, evicted, out_of_service, pod, release, terminating, with_threshold};
+use crate::support::{PodPlan, at, evicted, out_of_service, pod, release, terminating};
 
 fn pods() -> impl Strategy<Value = Vec<Pod>> {
     let phase = select(vec![
@@ -219,20 +219,31 @@ proptest! {
     }
 
     #[test]
-    fn unknown_pods_only_ever_spare_others(facts in facts(), threshold in 1..4) {
-        // What is known of a pod later takes no known pod out of the line that was in it.
-        let settings = with_threshold(threshold);
+    fn what_is_known_later_changes_nothing_that_was_decided(
+        facts in facts(),
+        settings in settings(),
+        later in vec((select(vec!["Running", "Failed", "Evicted"]), -1..5_i64), 14),
+    ) {
         let mut known = facts.clone();
-        if let Ok(pods) = &mut known.pods {
-            for pod in pods.iter_mut().filter(|pod| pod.status.is_none()) {
-                pod.status = Some(kubegc_lifecycle::pod::Status::new("Failed"));
-            }
+        for (pod, (phase, age)) in known.pods.iter_mut().flatten().zip(later) {
+            pod.meta.creation_timestamp.get_or_insert(at(-age));
+            pod.status.get_or_insert_with(|| {
+                let mut status = Status::new(if phase == "Evicted" { "Failed" } else { phase });
+                status.reason = phase.into();
+                status
+            });
         }
-        let line = |facts: &Facts| -> BTreeSet<Object> {
-            let plan = settings.plan(facts, at(0));
+        let (before, after) = (settings.plan(&facts, at(0)), settings.plan(&known, at(0)));
+        let line = |plan: &PodPlan| -> BTreeSet<Object> {
             let line = plan.actions.iter().filter(|action| matches!(action.reason(), Reason::Terminated { .. }));
             line.map(|action| action.object().clone()).collect()
         };
-        prop_assert!(line(&known).is_superset(&line(&facts)));
+        prop_assert!(line(&after).is_superset(&line(&before)));
+        let stays = |reason: &Reason| matches!(reason, Reason::NoThreshold | Reason::UnderThreshold { .. } | Reason::OthersGoFirst { .. });
+        let stay: BTreeSet<Object> = before.kept.iter().filter(|kept| stays(&kept.reason)).map(|kept| kept.object.clone()).collect();
+        prop_assert!(line(&after).is_disjoint(&stay));
+        // Nothing is left open that is all known.
+        let is_open = |plan: &PodPlan| plan.kept.iter().any(|kept| matches!(kept.reason, Reason::PlaceInLineUnknown { .. }));
+        prop_assert!(!is_open(&after));
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
     details
 }
 
+/// The status; one without a phase was not read. An empty phase is one: upstream takes it for that of a pod that has ended.
 fn status_fields(
     reading: &mut Reading<'_>,
     status: Option<&Status<'_>>,
@@ -58,10 +59,11 @@ fn status_fields(
     } else {
         Ok(Vec::new())
     };
-    Ok(Some(pod::Status {
-        phase: phase?.unwrap_or_default(),
-        reason: reason?,
-        conditions: conditions?,
+    let (phase, reason, conditions) = (phase?, reason?, conditions?);
+    Ok(phase.map(|phase| pod::Status {
+        phase,
+        reason,
+        conditions,
     }))
 }
 

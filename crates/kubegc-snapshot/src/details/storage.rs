@@ -22,17 +22,12 @@ use crate::{
 /// `None` where the mode is of no use: there is no word for that.
 pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<PersistentVolume> {
     let mut fields = PersistentVolume {
-        phase: Phase::Unknown,
+        phase: phase(reading, body).unwrap_or(Phase::Unknown),
         policy: Policy::Unknown,
         claim_ref: Holder::Unknown,
         mode: None,
         annotations: annotations(reading, body).ok(),
     };
-    if let Ok(Some(status)) = status_of(reading, body)
-        && let Ok(phase) = reading.value(&status.phase, STATUS.field("phase"))
-    {
-        fields.phase = Phase::from(phase.map_or("", Text::as_str));
-    }
     if let Ok(Some(spec)) = spec_of(reading, body) {
         let path = SPEC.field("persistentVolumeReclaimPolicy");
         let policy = reading.text_unless_empty(&spec.persistent_volume_reclaim_policy, path);
@@ -45,6 +40,20 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<Persi
         fields.mode = mode.ok()?;
     }
     Some(fields)
+}
+
+/// A volume without a phase was not read: the API server says `Pending` where nobody else has said anything.
+fn phase(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<Phase, Unreadable> {
+    let path = STATUS.field("phase");
+    let phase = match status_of(reading, body)? {
+        Some(status) => reading.text_unless_empty(&status.phase, path)?,
+        None => None,
+    };
+    let Some(phase) = phase else {
+        reading.missing(path);
+        return Err(Unreadable);
+    };
+    Ok(Phase::from(&*phase))
 }
 
 fn holder(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Holder, Unreadable> {

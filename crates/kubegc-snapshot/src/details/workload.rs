@@ -49,10 +49,17 @@ pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
 pub(super) fn cron_job(reading: &mut Reading<'_>, body: &Body<'_>) -> CronJob {
     let mut fields = CronJob::default();
     if let Ok(Some(spec)) = spec_of(reading, body) {
-        let mut limit = |value, field| match reading.number(value, SPEC.field(field)) {
-            Ok(Some(jobs)) => Limit::Jobs(jobs),
-            Ok(None) => Limit::Unset,
-            Err(Unreadable) => Limit::Unknown,
+        // The API server never leaves a limit out: it has a default for each.
+        let mut limit = |value, field| {
+            let path = SPEC.field(field);
+            match reading.number(value, path) {
+                Ok(Some(jobs)) => Limit::Jobs(jobs),
+                Ok(None) => {
+                    reading.missing(path);
+                    Limit::Unknown
+                }
+                Err(Unreadable) => Limit::Unknown,
+            }
         };
         fields.successful_limit = limit(&spec.successful_jobs_history_limit, "successfulJobsHistoryLimit");
         fields.failed_limit = limit(&spec.failed_jobs_history_limit, "failedJobsHistoryLimit");

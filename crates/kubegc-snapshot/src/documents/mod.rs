@@ -32,7 +32,7 @@ use crate::{
 
 /// Reads and changes whole objects in their JSON form. Objects of dumps and of a live API server are read by the same code.
 ///
-/// Metadata that cannot be read, or without name or uid, is an error: an object whose deletion time cannot be read must not pass for one that is not
+/// Metadata that cannot be read, or without name or uid, or with an owner that is not wholly named, is an error: an object whose deletion time cannot be read must not pass for one that is not
 /// being deleted. Any other field that cannot be read is unknown. Texts that many objects
 /// share are kept, up to a bound, by all clones together.
 ///
@@ -78,7 +78,8 @@ impl JsonDocuments {
     /// `metadata`.
     ///
     /// [`read`](Documents::read) gives the same fields again. What is unknown is left out where that says as much, and stands there as `false` where it
-    /// does not, which none of these fields can be. Unread fields come back as unknown ones. A certificate gets a stand-in of the same expiry, to the second.
+    /// does not, which none of these fields can be. Unread fields come back as unknown ones, and so does what no document of an API server says: a limit that is
+    /// unset, a volume's phase that is empty, the expiry of a secret that is no bootstrap token. A certificate gets a stand-in of the same expiry, to the second.
     #[must_use]
     pub fn body(record: &Record, resource: Resource) -> Map<String, Value> {
         write::body(&record.fields, resource)

@@ -11,10 +11,10 @@ use kubegc_lifecycle::{
     object::{self, Resource},
     pod,
     statefulset::Retention,
-    token::bootstrap::Expiration,
+    token::bootstrap::{Expiration, SECRET_TYPE},
     volume::{
         self, ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, Holder,
-        Phase, PodVolume, Policy, Source,
+        PodVolume, Policy, Source,
     },
 };
 use serde_json::{Map, Value};
@@ -182,8 +182,8 @@ fn of_cron_job(cron_job: &fields::CronJob) -> Body<'_> {
         return Body::default();
     }
     let limit = |limit| match limit {
-        Limit::Unknown => unknown(),
-        Limit::Unset => Soft::Absent,
+        // The API server never leaves it out, so its absence says nothing either.
+        Limit::Unknown | Limit::Unset => Soft::Absent,
         Limit::Jobs(jobs) => Soft::Is(i64::from(jobs)),
     };
     let labels = cron_job.template_labels.as_ref().map(labels);
@@ -294,9 +294,10 @@ fn of_volume(volume: &fields::PersistentVolume) -> Body<'_> {
             ..Spec::default()
         })
     };
-    if volume.phase != Phase::Unknown {
+    // Without it the phase is not known.
+    if !volume.phase.as_str().is_empty() {
         body.status = Soft::Is(Status {
-            phase: unless_empty(volume.phase.as_str()),
+            phase: text(volume.phase.as_str()),
             ..Status::default()
         });
     }
@@ -370,6 +371,7 @@ fn pod_volume(volume: &PodVolume) -> Soft<Volume<'_>> {
     Soft::Is(written)
 }
 
+/// Of all secrets only bootstrap tokens are said to expire.
 fn of_secret(secret: &fields::Secret) -> Body<'_> {
     let mut annotations = Annotations::default();
     for (key, known) in [
@@ -378,10 +380,18 @@ fn of_secret(secret: &fields::Secret) -> Body<'_> {
     ] {
         annotations.push(key, known.as_deref().map_or_else(unknown, unless_empty));
     }
-    let expiration = match &secret.expiration {
-        Expiration::Unknown => unknown(),
-        Expiration::Absent => Soft::Absent,
-        Expiration::Text(text) => owned(encoding::to_base64(text.as_bytes())),
+    let data = match &secret.expiration {
+        // The data of a token is never empty, so its absence says nothing either.
+        Expiration::Unknown => Soft::Absent,
+        _ if secret.secret_type.as_deref() != Some(SECRET_TYPE) => Soft::Absent,
+        Expiration::Absent => Soft::Is(Data {
+            has_others: true,
+            ..Data::default()
+        }),
+        Expiration::Text(text) => Soft::Is(Data {
+            expiration: owned(encoding::to_base64(text.as_bytes())),
+            ..Data::default()
+        }),
     };
     let metadata = Soft::Is(BodyMeta {
         annotations: Soft::Is(annotations),
@@ -390,10 +400,7 @@ fn of_secret(secret: &fields::Secret) -> Body<'_> {
         metadata,
         // The API server never leaves it out, so its absence says nothing either.
         object_type: or_absent(secret.secret_type.as_deref()),
-        data: Soft::Is(Data {
-            expiration,
-            ..Data::default()
-        }),
+        data,
         ..Body::default()
     }
 }

@@ -6,7 +6,7 @@ use kubegc_lifecycle::{
     fields::Fields,
     object::{Condition, Resource},
 };
-use kubegc_snapshot::{JsonDocuments, Problem, Reader, Snapshot};
+use kubegc_snapshot::{Details, JsonDocuments, Problem, Reader, Snapshot};
 use serde_json::{Map, Value, json};
 
 /// A date of the tests: so many seconds after noon of the first of March 2026.
@@ -84,7 +84,7 @@ pub(crate) fn read(resource: Resource, body: Value) -> (Fields, Vec<String>) {
     ] {
         assert_eq!(of_snapshot(&text), expected, "{way}: {text}");
     }
-    // What is wrong with the metadata sends the object to the loose path.
+    // What is wrong with the metadata sends the object to the loose path. Its details are read all the same.
     let mut loose = object.clone();
     loose["metadata"]["generation"] = 1.5.into();
     let (loosely, mut more) = of_snapshot(&loose.to_string());
@@ -159,6 +159,13 @@ fn of_snapshot(text: &str) -> (Fields, Vec<String>) {
     let record = snapshot.record_at(0).expect("one object");
     let object = snapshot.object(0).expect("one object");
     assert_eq!(object.record(), record);
+    let details = object.details.as_deref();
+    let fields = details.map_or(Fields::Unread, Details::fields);
+    if object.meta_flawed {
+        assert_eq!(record.fields, Fields::Unread, "{text}");
+    } else {
+        assert_eq!(record.fields, fields, "{text}");
+    }
     let found = snapshot.findings.iter();
     let mut flaws: Vec<String> = found
         .map(|finding| format!("{}: {}", finding.field, finding.detail))
@@ -167,5 +174,5 @@ fn of_snapshot(text: &str) -> (Fields, Vec<String>) {
     let is_flaw = |problem: &Problem| matches!(problem, Problem::BadField | Problem::MissingField);
     assert!(snapshot.finding_counts.keys().all(is_flaw), "{flaws:?}");
     assert_eq!(object.flawed, !flaws.is_empty(), "{flaws:?}");
-    (record.fields, flaws)
+    (fields, flaws)
 }

@@ -17,7 +17,7 @@ use kubegc_lifecycle::{
     object::{Change, Condition, Form, Resource, Taint},
     pod,
     statefulset::Retention,
-    token::bootstrap::Expiration,
+    token::bootstrap::{Expiration, SECRET_TYPE},
     volume::{Annotations, ClaimRef, Holder, Phase, PodVolume, Policy, Source},
 };
 use kubegc_sim::{ApiServer, Manifest};
@@ -115,10 +115,7 @@ fn certificate() -> impl Strategy<Value = Certificate> {
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
-    prop_oneof![
-        select(vec![Limit::Unknown, Limit::Unset]),
-        any::<i32>().prop_map(Limit::Jobs)
-    ]
+    prop_oneof![Just(Limit::Unknown), any::<i32>().prop_map(Limit::Jobs)]
 }
 
 fn retention() -> impl Strategy<Value = Retention> {
@@ -166,9 +163,10 @@ fn volumes() -> impl Strategy<Value = PersistentVolume> {
         select(vec!["Retain", "Delete", "Recycle"]).prop_map(Policy::from),
         other.prop_map(|text| Policy::from(&*text))
     ];
+    let phase = text().prop_filter("an empty text is not there", |text| !text.is_empty());
     let phase = prop_oneof![
         Just(Phase::Unknown),
-        text().prop_map(|text| Phase::from(&*text)),
+        phase.prop_map(|text| Phase::from(&*text)),
         Just(Phase::Released)
     ];
     let annotations = (option::of(text()), any::<bool>(), option::of(text())).prop_map(
@@ -242,9 +240,14 @@ fn fields() -> impl Strategy<Value = (Resource, Fields)> {
         select(vec![Expiration::Unknown, Expiration::Absent]),
         text().prop_map(Expiration::Text)
     ];
-    let secret_type = option::of(text().prop_filter("an empty text is not there", |text| !text.is_empty()));
-    let secret = (secret_type, option::of(text()), option::of(text()), expiration).prop_map(
-        |(secret_type, account_name, account_uid, expiration)| {
+    // Of all secrets only bootstrap tokens are said to expire.
+    let other = text().prop_filter("an empty text is not there", |text| !text.is_empty());
+    let typed = prop_oneof![
+        option::of(other).prop_map(|of_type| (of_type, Expiration::Unknown)),
+        expiration.prop_map(|expiration| (Some(SECRET_TYPE.into()), expiration)),
+    ];
+    let secret = (typed, option::of(text()), option::of(text())).prop_map(
+        |((secret_type, expiration), account_name, account_uid)| {
             Fields::Secret(Secret {
                 secret_type,
                 account_name,

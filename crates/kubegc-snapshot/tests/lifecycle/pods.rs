@@ -110,12 +110,37 @@ fn what_was_not_read_is_unknown_and_what_is_absent_is_unset() {
             vec![],
         ),
         (
-            json!({ "spec": {}, "status": {} }),
+            json!({ "spec": {}, "status": { "reason": "Evicted" } }),
+            Pod {
+                status: None,
+                ..bare.clone()
+            },
+            vec![no_phase.clone()],
+        ),
+        (
+            json!({ "spec": {}, "status": { "phase": null } }),
+            Pod {
+                status: None,
+                ..bare.clone()
+            },
+            vec![no_phase],
+        ),
+        (
+            json!({ "spec": {}, "status": { "phase": 7 } }),
+            Pod {
+                status: None,
+                ..bare.clone()
+            },
+            vec!["status.phase: expected a string, found a number".to_owned()],
+        ),
+        // Upstream takes an empty phase for that of a pod that has ended.
+        (
+            json!({ "spec": {}, "status": { "phase": "" } }),
             Pod {
                 status: Some(Status::new("")),
                 ..bare.clone()
             },
-            vec![no_phase],
+            vec![],
         ),
     ] {
         assert_eq!(pod(body), (expected, flaws));
@@ -336,6 +361,23 @@ fn names_with_escaped_letters_are_names() {
     };
     assert_eq!(pod.secrets, names(&["x"]));
     assert_eq!(pod.status.map(|status| status.conditions.len()), Some(1));
+    // In YAML in more ways, and a line may end within a name.
+    for key in [
+        r"s\x65cretKeyRef",
+        r"s\u0065cretKeyRef",
+        r"s\U00000065cretKeyRef",
+        "sec\\\n      retKeyRef",
+        "sec\\\r\n      retKeyRef",
+    ] {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: shop, uid: '1'}}\nspec:\n  containers:\n  - env:\n    - valueFrom: {{\"{key}\": {{name: x}}}}\n"
+        );
+        let record = snapshot(&text).record_at(0).expect("a pod");
+        let Fields::Pod(pod) = record.fields else {
+            panic!("it is a pod");
+        };
+        assert_eq!(pod.secrets, names(&["x"]), "{text}");
+    }
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! Which objects have fields at all, and that what is none of theirs does no harm.
 
 use kubegc_core::KubernetesVersion;
-use kubegc_lifecycle::fields::{Fields, Record};
-use kubegc_snapshot::{Details, Reader};
+use kubegc_lifecycle::{
+    driver::Documents,
+    fields::{Fields, Record},
+    object::Resource,
+};
+use kubegc_snapshot::{Details, JsonDocuments, Reader};
 use serde_json::json;
 
-use crate::common::snapshot;
+use crate::common::{object, snapshot};
 
 /// One of each way to say what an object is: before or behind what stands in it, or in its list.
 fn ways(api_version: &str, kind: &str, body: &str) -> Vec<String> {
@@ -48,6 +52,92 @@ fn objects_of_other_kinds_are_healthy_whatever_their_fields_hold() {
         let snapshot = snapshot(&text);
         assert!(snapshot.object(0).expect("one object").flawed, "{text}");
     }
+}
+
+#[test]
+fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
+    let cases = [
+        ("deletionTimestamp", json!("garbage")),
+        ("deletionTimestamp", json!(5)),
+        ("deletionTimestamp", json!("")),
+        ("creationTimestamp", json!("yesterday")),
+        ("deletionGracePeriodSeconds", json!("soon")),
+        ("finalizers", json!("x")),
+        ("finalizers", json!(["x", 7])),
+        ("labels", json!("hidden")),
+        (
+            "labels",
+            json!({ "kubernetes.io/legacy-token-last-used": 20260101, "a": "b" }),
+        ),
+        ("ownerReferences", json!("garbage")),
+        ("ownerReferences", json!([7])),
+        (
+            "ownerReferences",
+            json!([{ "apiVersion": "batch/v1", "kind": "CronJob", "name": 7, "uid": "u-c" }]),
+        ),
+        (
+            "ownerReferences",
+            json!([{ "apiVersion": "batch/v1", "kind": "CronJob", "name": "c" }]),
+        ),
+        ("resourceVersion", json!(7)),
+        ("generation", json!(1.5)),
+        ("uid", json!(7)),
+        ("uid", json!("")),
+    ];
+    let body = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": { "startTime": "2026-03-01T12:00:00Z" } });
+    for resource in [
+        Resource::Jobs,
+        Resource::Secrets,
+        Resource::Pods,
+        Resource::PersistentVolumes,
+    ] {
+        for (field, value) in &cases {
+            let mut document = object(resource, body.clone());
+            document["metadata"][*field] = value.clone();
+            let text = document.to_string();
+            for text in [
+                text.clone(),
+                format!(r#"{{"items":[{text}],"kind":"List","apiVersion":"v1"}}"#),
+            ] {
+                let snapshot = snapshot(&text);
+                let record = snapshot.record_at(0).expect("one object");
+                let found = snapshot.object(0).expect("one object");
+                assert!(found.flawed && found.meta_flawed, "{text}");
+                assert_eq!(found.record(), record, "{text}");
+                assert_eq!(record, Record::unread(found.meta), "{text}");
+                assert_eq!(
+                    (&*record.meta.name, &*record.meta.namespace == "shop"),
+                    ("a", resource != Resource::PersistentVolumes)
+                );
+            }
+            let documents = JsonDocuments::default();
+            let refused = documents.read(resource, text.as_bytes());
+            let error = refused.expect_err("its metadata cannot be read").to_string();
+            assert!(error.starts_with(&format!("metadata.{field}")), "{error}");
+        }
+        let document = object(resource, body.clone()).to_string();
+        let snapshot = snapshot(&document);
+        let found = snapshot.object(0).expect("one object");
+        assert!(!found.meta_flawed, "{document}");
+        assert_ne!(found.record().fields, Fields::Unread, "{document}");
+    }
+}
+
+#[test]
+fn labels_that_can_be_read_stay_beside_one_that_cannot() {
+    let text = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": "a", "namespace": "shop", "uid": "1", "labels": { "a": "b", "c": 7, "d": "e" } },
+    });
+    let snapshot = snapshot(&text.to_string());
+    let labels = snapshot.object(0).expect("one object").meta.labels;
+    let labels: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
+    assert_eq!(labels, [("a", "b"), ("d", "e")]);
+    let findings: Vec<String> = snapshot.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        findings,
+        ["BadField: f, document 1: Secret shop/a: metadata.labels[c]: expected a string, found a number"]
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn secrets() {
     let token = "bootstrap.kubernetes.io/token";
     let text = |text: &str| Expiration::Text(text.into());
     type Known<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Expiration);
-    let cases: [(Value, Known<'_>, &[&str]); 14] = [
+    let cases: [(Value, Known<'_>, &[&str]); 18] = [
         (
             json!({ "type": token, "data": { "expiration": "MjAyNi0wMy0wMVQxMjowMDowMFo=", "token-secret": 7 } }),
             (Some(token), Some(""), Some(""), text("2026-03-01T12:00:00Z")),
@@ -132,7 +132,7 @@ fn secrets() {
                 Some("kubernetes.io/service-account-token"),
                 Some("builder"),
                 Some("u-1"),
-                Expiration::Absent,
+                Expiration::Unknown,
             ),
             &[],
         ),
@@ -143,13 +143,35 @@ fn secrets() {
             &[],
         ),
         (
-            json!({ "data": {} }),
-            (None, Some(""), Some(""), Expiration::Absent),
+            json!({ "data": { "expiration": "MjAy" } }),
+            (None, Some(""), Some(""), Expiration::Unknown),
+            &[],
+        ),
+        // A token has data: what has none was read without them.
+        (
+            json!({ "type": token, "data": null }),
+            (Some(token), Some(""), Some(""), Expiration::Unknown),
             &[],
         ),
         (
-            json!({ "type": token, "data": null }),
+            json!({ "type": token, "data": {}, "stringData": {} }),
+            (Some(token), Some(""), Some(""), Expiration::Unknown),
+            &[],
+        ),
+        (
+            json!({ "type": token, "data": { "token-id": "YWJjZGVm" } }),
             (Some(token), Some(""), Some(""), Expiration::Absent),
+            &[],
+        ),
+        (
+            json!({ "type": token, "stringData": { "token-id": "abcdef" } }),
+            (Some(token), Some(""), Some(""), Expiration::Absent),
+            &[],
+        ),
+        // No other secret is looked into.
+        (
+            json!({ "type": "Opaque", "data": { "expiration": "MjAy" }, "stringData": 7 }),
+            (Some("Opaque"), Some(""), Some(""), Expiration::Unknown),
             &[],
         ),
         (
@@ -186,14 +208,13 @@ fn secrets() {
             json!({ "type": 7, "data": "x", "metadata": { "annotations": [] } }),
             (None, None, None, Expiration::Unknown),
             &[
-                "data: expected a map, found a string",
                 "metadata.annotations: expected a map, found a list",
                 "type: expected a string, found a number",
             ],
         ),
         (
             json!({ "type": token, "metadata": { "annotations": { (name): 7, (uid): "u" } } }),
-            (Some(token), None, Some("u"), Expiration::Absent),
+            (Some(token), None, Some("u"), Expiration::Unknown),
             &["metadata.annotations[kubernetes.io/service-account.name]: expected a string, found a number"],
         ),
         (
@@ -218,7 +239,9 @@ fn secrets() {
 #[test]
 fn no_secret_data_is_kept() {
     let text = r#"{"kind":"List","apiVersion":"v1","items":[
-        {"data":{"password":"aHVudGVyMg==","expiration":"MjAy"},"metadata":{"name":"a","namespace":"b","uid":"c"},"apiVersion":"v1","kind":"Secret"},
+        {"data":{"password":"aHVudGVyMg==","expiration":"MjAy"},"metadata":{"name":"a","namespace":"b","uid":"c"},"apiVersion":"v1","kind":"Secret","type":"bootstrap.kubernetes.io/token"},
+        {"data":{"expiration":"aHVudGVyMg=="},"metadata":{"name":"f","namespace":"b","uid":"g"},"apiVersion":"v1","kind":"Secret","type":"Opaque"},
+        {"apiVersion":"v1","kind":"Secret","stringData":{"expiration":"hunter2"},"metadata":{"name":"h","namespace":"b","uid":"i"}},
         {"stringData":{"password":"hunter2"},"metadata":{"name":"d","namespace":"b","uid":"e"},"apiVersion":"v1","kind":"Secret"}]}"#;
     let snapshot = snapshot(text);
     let kept = format!("{:?}", snapshot.objects().collect::<Vec<_>>());

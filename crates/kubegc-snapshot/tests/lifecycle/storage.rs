@@ -19,9 +19,19 @@ fn unread() -> PersistentVolume {
     }
 }
 
+fn available() -> PersistentVolume {
+    PersistentVolume {
+        phase: Phase::Available,
+        ..unread()
+    }
+}
+
+/// The API server says `Pending` where nobody else has said anything.
+const NO_PHASE: &str = "status.phase: not there";
+
 #[test]
 fn volumes() {
-    let annotations = |annotations: Value| json!({ "metadata": { "annotations": annotations } });
+    let annotations = |annotations: Value| json!({ "metadata": { "annotations": annotations }, "status": { "phase": "Available" } });
     let known = PersistentVolume {
         phase: Phase::Released,
         policy: Policy::Delete,
@@ -33,7 +43,7 @@ fn volumes() {
             migrated_to: None,
         }),
     };
-    let cases: [(Value, PersistentVolume, &[&str]); 14] = [
+    let cases: [(Value, PersistentVolume, &[&str]); 16] = [
         (
             json!({
                 "metadata": { "annotations": {
@@ -48,29 +58,37 @@ fn volumes() {
             known.clone(),
             &[],
         ),
-        (json!({}), unread(), &[]),
+        (json!({}), unread(), &[NO_PHASE]),
         (
             json!({ "spec": {}, "status": {} }),
             PersistentVolume {
-                phase: Phase::Other("".into()),
                 claim_ref: Holder::Nobody,
                 ..unread()
             },
-            &[],
+            &[NO_PHASE],
         ),
         (
             json!({ "spec": { "claimRef": null, "persistentVolumeReclaimPolicy": "" }, "status": { "phase": null } }),
             PersistentVolume {
-                phase: Phase::Other("".into()),
                 claim_ref: Holder::Nobody,
+                ..unread()
+            },
+            &[NO_PHASE],
+        ),
+        (json!({ "status": { "phase": "" } }), unread(), &[NO_PHASE]),
+        (
+            json!({ "status": { "phase": "Lost" } }),
+            PersistentVolume {
+                phase: Phase::Other("Lost".into()),
                 ..unread()
             },
             &[],
         ),
         (
-            json!({ "spec": { "claimRef": { "name": "data" }, "persistentVolumeReclaimPolicy": "Burn", "volumeMode": "Block" } }),
+            json!({ "spec": { "claimRef": { "name": "data" }, "persistentVolumeReclaimPolicy": "Burn", "volumeMode": "Block" }, "status": { "phase": "Pending" } }),
             PersistentVolume {
                 claim_ref: Holder::Claim(ClaimRef::new("", "data", "")),
+                phase: Phase::Pending,
                 policy: Policy::Other("Burn".into()),
                 mode: Some("Block".into()),
                 ..unread()
@@ -96,6 +114,7 @@ fn volumes() {
                 "spec.claimRef.name: expected a string, found a number",
                 "spec.claimRef.namespace: expected a string, found a number",
                 "spec.claimRef.uid: expected a string, found a number",
+                NO_PHASE,
             ],
         ),
         (
@@ -110,7 +129,7 @@ fn volumes() {
             annotations(json!(7)),
             PersistentVolume {
                 annotations: None,
-                ..unread()
+                ..available()
             },
             &["metadata.annotations: expected a map, found a number"],
         ),
@@ -118,7 +137,7 @@ fn volumes() {
             annotations(json!({ "pv.kubernetes.io/migrated-to": 7, "pv.kubernetes.io/provisioned-by": "x" })),
             PersistentVolume {
                 annotations: None,
-                ..unread()
+                ..available()
             },
             &["metadata.annotations[pv.kubernetes.io/migrated-to]: expected a string, found a number"],
         ),
@@ -129,12 +148,12 @@ fn volumes() {
                     migrated_to: Some("".into()),
                     ..Annotations::default()
                 }),
-                ..unread()
+                ..available()
             },
             &[],
         ),
-        (annotations(Value::Null), unread(), &[]),
-        (annotations(json!({})), unread(), &[]),
+        (annotations(Value::Null), available(), &[]),
+        (annotations(json!({})), available(), &[]),
         (
             json!({ "status": { "phase": "Bound" } }),
             PersistentVolume {
@@ -158,7 +177,10 @@ fn volumes() {
         Fields::Unread,
         "there is no word for a mode that is unknown"
     );
-    assert_eq!(named, ["spec.volumeMode: expected a string, found a number"]);
+    assert_eq!(
+        named,
+        ["spec.volumeMode: expected a string, found a number", NO_PHASE]
+    );
 }
 
 #[test]

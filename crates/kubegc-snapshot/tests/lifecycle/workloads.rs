@@ -117,6 +117,12 @@ fn jobs() {
     );
 }
 
+/// The API server has a default for each.
+const NO_LIMITS: [&str; 2] = [
+    "spec.failedJobsHistoryLimit: not there",
+    "spec.successfulJobsHistoryLimit: not there",
+];
+
 #[test]
 fn cron_jobs() {
     let cron_job = |successful_limit, failed_limit, labels: Option<&[(&str, &str)]>| {
@@ -149,13 +155,13 @@ fn cron_jobs() {
             ),
             (
                 json!({ "spec": {} }),
-                cron_job(Limit::Unset, Limit::Unset, Some(&[])),
-                &[],
+                cron_job(Limit::Unknown, Limit::Unknown, Some(&[])),
+                &NO_LIMITS,
             ),
             (
-                json!({ "spec": { "jobTemplate": { "metadata": {} } } }),
-                cron_job(Limit::Unset, Limit::Unset, Some(&[])),
-                &[],
+                json!({ "spec": { "successfulJobsHistoryLimit": null, "failedJobsHistoryLimit": 1, "jobTemplate": { "metadata": {} } } }),
+                cron_job(Limit::Unknown, Limit::Jobs(1), Some(&[])),
+                &NO_LIMITS[1..],
             ),
             (json!({}), cron_job(Limit::Unknown, Limit::Unknown, None), &[]),
             (
@@ -168,13 +174,13 @@ fn cron_jobs() {
                 ],
             ),
             (
-                json!({ "spec": { "jobTemplate": { "metadata": { "labels": { "app": 7, "tier": "b" } } } } }),
-                cron_job(Limit::Unset, Limit::Unset, None),
+                json!({ "spec": { "successfulJobsHistoryLimit": 2, "failedJobsHistoryLimit": 1, "jobTemplate": { "metadata": { "labels": { "app": 7, "tier": "b" } } } } }),
+                cron_job(Limit::Jobs(2), Limit::Jobs(1), None),
                 &["spec.jobTemplate.metadata.labels[app]: expected a string, found a number"],
             ),
             (
-                json!({ "spec": { "jobTemplate": { "metadata": { "labels": "app" } } } }),
-                cron_job(Limit::Unset, Limit::Unset, None),
+                json!({ "spec": { "successfulJobsHistoryLimit": 2, "failedJobsHistoryLimit": 1, "jobTemplate": { "metadata": { "labels": "app" } } } }),
+                cron_job(Limit::Jobs(2), Limit::Jobs(1), None),
                 &["spec.jobTemplate.metadata.labels: expected a map, found a string"],
             ),
         ],

@@ -13,7 +13,7 @@ use kubegc_core::{StoreError, Timestamp};
 use super::{
     Input, Mechanism, Output, Reason, Settings, TaskId, Work,
     agenda::{Agenda, Back},
-    cadence::{has_passes, look_at},
+    cadence::{Passes, has_passes},
     table::{Key, key_of, sorted},
     tables::{Change, CloudAnswer, Tables},
     unit::{self, Look, OnFailure, Unit},
@@ -38,7 +38,8 @@ use crate::{
 /// - The same inputs at the same times give the same outputs; the order of inputs at one time changes nothing of what is to be done, as long as each object has
 ///   one change among them.
 /// - When a task has failed, upstream's controller says when its unit is looked at again: at once and then later each time (5 ms, doubled up to 1000 s; up to a
-///   minute for namespaces), in the next pass, or not before something changes.
+///   minute for namespaces; from 15 s on for external volumes), in the next pass or resync, or not before something changes. A change brings that forward, but
+///   not to a time at which the plugin of a volume may not be asked (500 ms, doubled up to 122 s).
 ///
 /// # Upstream
 /// The workqueues and periods of the controllers. Left out: their numbers of workers, and the bucket of retries that all items of a queue share.
@@ -83,14 +84,13 @@ use crate::{
 pub struct Controller {
     settings: Settings,
     wire: Wire,
-    began: Timestamp,
     now: Timestamp,
     tables: Tables,
     /// The mechanisms that run and were told of all that they look at.
     ready: BTreeSet<Mechanism>,
     agenda: Agenda,
-    /// When each mechanism that looks in passes last looked at a unit.
-    looked_at: BTreeMap<Mechanism, Timestamp>,
+    /// The passes of each mechanism that is ready and looks in such.
+    passes: BTreeMap<Mechanism, Passes>,
     undecided: BTreeMap<Unit, Vec<(Object, Reason)>>,
     /// What is to be handed out now. All of it is of one look.
     left: Left,
@@ -118,18 +118,17 @@ struct Out {
 }
 
 impl Controller {
-    /// Nothing is listed yet. Mechanisms that look once a period look at `began` and every period after it, the others from `began` on.
+    /// Nothing is listed yet. Time begins at `began`. Mechanisms that look once a period first look when all was told of that they look at.
     #[must_use]
     pub fn new(settings: Settings, wire: Wire, began: Timestamp) -> Self {
         Self {
             tables: Tables::new(&settings),
             settings,
             wire,
-            began,
             now: began,
             ready: BTreeSet::new(),
             agenda: Agenda::default(),
-            looked_at: BTreeMap::new(),
+            passes: BTreeMap::new(),
             undecided: BTreeMap::new(),
             left: Left::default(),
             out: BTreeMap::new(),
@@ -206,10 +205,11 @@ impl Controller {
             if let Some(task) = self.hand_out() {
                 return Output::Perform(Box::new(task));
             }
-            let Some((_, unit)) = self.agenda.pop(self.now) else {
+            let Some((due, unit)) = self.agenda.pop(self.now) else {
                 let until = self.agenda.next_at();
                 return Output::Wait { until };
             };
+            self.begin_pass(unit.0, due);
             let look = self.look(&unit);
             if let Some(question) = self.follow(unit, look) {
                 return question;
@@ -318,6 +318,15 @@ impl Controller {
                 continue;
             }
             self.ready.insert(mechanism);
+            // Before all was listed once, every news of a list is a beginning.
+            let is_complete = self
+                .passes
+                .get(&mechanism)
+                .is_some_and(|passes| passes.is_complete);
+            if has_passes(mechanism) && !is_complete {
+                let is_complete = self.tables.any_not_listed(needs).is_none();
+                self.passes.insert(mechanism, Passes::new(self.now, is_complete));
+            }
             let mut keys = Vec::new();
             unit::all(mechanism, &self.settings, &self.tables, &mut keys);
             for key in keys {
@@ -332,6 +341,13 @@ impl Controller {
             return;
         }
         let old = self.tables.put(resource, key, new.map(Cow::into_owned));
+        let uid = |record: &Record| record.meta.uid.clone();
+        if resource == Resource::PersistentVolumes
+            && old.as_ref().map(uid) != self.tables.get(resource, key).map(uid)
+        {
+            // What failed of the volume that had the name does not hold up the next one.
+            self.agenda.release(&(Mechanism::Volumes, key.clone()));
+        }
         let change = Change {
             resource,
             key,
@@ -366,14 +382,18 @@ impl Controller {
         self.agenda.touch(unit, at);
     }
 
+    /// When a mechanism looks at what is due then.
     fn look_at(&self, mechanism: Mechanism, due: Timestamp) -> Timestamp {
-        let next = self.looked_at.get(&mechanism).map(|last| after(*last));
-        look_at(
-            &self.settings,
-            mechanism,
-            self.began,
-            next.map_or(due, |next| due.max(next)),
-        )
+        let passes = self.passes.get(&mechanism);
+        passes.map_or(due, |passes| passes.pass_at(&self.settings, mechanism, due))
+    }
+
+    /// A unit that was due then is looked at now: the first one of a pass begins it. Others are of the last pass, such as a node with the answer of the cloud.
+    fn begin_pass(&mut self, mechanism: Mechanism, due: Timestamp) {
+        let is_next = self.look_at(mechanism, due) == due;
+        if let Some(passes) = self.passes.get_mut(&mechanism).filter(|_| is_next) {
+            passes.begin(self.now);
+        }
     }
 
     fn look(&self, (mechanism, key): &Unit) -> Look {
@@ -390,9 +410,6 @@ impl Controller {
             ask,
             quarantine,
         } = look;
-        if has_passes(mechanism) {
-            self.looked_at.insert(mechanism, self.now);
-        }
         if let Some(quarantine) = quarantine {
             self.tables.quarantine = quarantine;
         }

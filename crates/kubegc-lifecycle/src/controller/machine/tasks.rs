@@ -98,9 +98,9 @@ impl Controller {
             Ended::Failed(error) => match on_failure(&error) {
                 Failure::Ignored => Back::Done,
                 Failure::Told => {
-                    let resync = self.settings.volumes.as_ref().map(|settings| settings.resync);
-                    let resync = resync.filter(|_| mechanism == Mechanism::Volumes);
-                    let wait = resync.or(has_passes(mechanism).then_some(Duration::ZERO));
+                    let wait = self
+                        .resync(mechanism)
+                        .or(has_passes(mechanism).then_some(Duration::ZERO));
                     if let Some(wait) = wait {
                         self.touch(&unit, self.now.saturating_add(wait));
                     }
@@ -114,12 +114,25 @@ impl Controller {
 
     /// Something that kept a unit busy is over. Where all is and any of it has failed, it is tried again.
     fn back(&mut self, unit: &Unit, back: Back) {
-        if let Some(failures) = self.agenda.end(unit, back) {
-            let wait = match &self.settings.namespaces {
-                Some(settings) if unit.0 == Mechanism::Namespaces => settings.retry_after(failures),
-                _ => retry::wait(failures),
-            };
-            self.touch(unit, self.now.saturating_add(wait));
+        let Some(failures) = self.agenda.end(unit, back) else {
+            return;
+        };
+        if let Some(resync) = self.resync(unit.0) {
+            let (until, again_at) = retry::blocked(self.now, failures, resync);
+            return self.agenda.hold(unit, until, again_at);
         }
+        let wait = match &self.settings.namespaces {
+            Some(settings) if unit.0 == Mechanism::Namespaces => settings.retry_after(failures),
+            _ => retry::wait(unit.0, failures),
+        };
+        self.touch(unit, self.now.saturating_add(wait));
+    }
+
+    /// How often a mechanism goes through all its units again, where it does.
+    fn resync(&self, mechanism: Mechanism) -> Option<Duration> {
+        let volumes = self.settings.volumes.as_ref();
+        volumes
+            .filter(|_| mechanism == Mechanism::Volumes)
+            .map(|settings| settings.resync)
     }
 }

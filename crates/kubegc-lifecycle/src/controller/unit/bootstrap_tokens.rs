@@ -1,8 +1,8 @@
-//! Looks at one bootstrap token at a time: at secrets of one namespace only.
+//! Looks at one bootstrap token at a time: at secrets of one namespace only. Its own fields decide, whether the others are known or not.
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure, subject};
+use super::{Look, OnFailure};
 use crate::{
     controller::{
         Reason, Work,
@@ -37,9 +37,8 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::Secrets], key) {
-        Ok(record) => record,
-        Err(look) => return *look,
+    let Some(record) = tables.get(Resource::Secrets, key) else {
+        return Look::default();
     };
     let secrets = vec![secret(record)];
     let plan = settings.plan(&Facts { secrets }, now);
@@ -48,6 +47,7 @@ pub(in crate::controller) fn look(
         wire,
         Reason::BootstrapToken,
         |Action::Delete { reason, .. }| reason,
+        // Upstream tries nothing again here: a read that fails first would leave the token for good.
         |_| Vec::new(),
     )
 }

@@ -1,5 +1,7 @@
 //! Looks at one cron job at a time, with the jobs that it controls.
 
+use std::sync::Arc;
+
 use kubegc_core::{Planner, StoreError, Timestamp};
 
 use super::{Look, OnFailure};
@@ -7,7 +9,7 @@ use crate::{
     controller::{
         Reason, Work,
         index::{Kind, touched},
-        table::Key,
+        table::{Key, key_of},
         tables::{Change, Tables},
     },
     fields::{self, Fields, Record},
@@ -20,18 +22,26 @@ const JOBS: [Kind; 3] = [Kind::JobSucceeded, Kind::JobFailed, Kind::JobUnknown];
 
 pub(in crate::controller) fn concerned(
     _settings: &Settings,
-    _tables: &Tables,
+    tables: &Tables,
     change: &Change<'_>,
     keys: &mut Vec<Key>,
 ) {
     match change.resource {
         Resource::CronJobs => keys.push(change.key.clone()),
-        Resource::Jobs => keys.extend(JOBS.into_iter().flat_map(|kind| touched(kind, change))),
+        Resource::Jobs => {
+            for key in JOBS.into_iter().flat_map(|kind| touched(kind, change)) {
+                if key.1.is_empty() {
+                    let cron_jobs = tables.of(Resource::CronJobs).of_namespace(&key.0);
+                    keys.extend(cron_jobs.map(|cron_job| key_of(&cron_job.meta)));
+                }
+                keys.push(key);
+            }
+        }
         _ => {}
     }
 }
 
-/// Also what controls jobs and is not known: it may be a cron job that was not listed.
+/// Also what controls jobs and is not known: it may be a cron job that was not listed. And nobody, where it was not read who controls a job.
 pub(in crate::controller) fn all(_settings: &Settings, tables: &Tables, keys: &mut Vec<Key>) {
     keys.extend(tables.of(Resource::CronJobs).keys());
     for kind in JOBS {
@@ -54,7 +64,12 @@ pub(in crate::controller) fn look(
     _wire: Wire,
 ) -> Look {
     let record = tables.get(Resource::CronJobs, key);
-    if let Some(reason) = tables.any_not_listed(&[Resource::CronJobs, Resource::Jobs]) {
+    let unlisted = tables.any_not_listed(&[Resource::CronJobs, Resource::Jobs]);
+    let unknown = unlisted.or_else(|| match record {
+        Some(_) => of_anybody(tables, &key.0),
+        None => key.1.is_empty().then_some(Reason::Unread),
+    });
+    if let Some(reason) = unknown {
         let jobs = jobs(tables, key).map(|job| Object::new(Resource::Jobs, &job.meta));
         let cron_job = record.map(|record| Object::new(Resource::CronJobs, &record.meta));
         return Look {
@@ -82,7 +97,7 @@ pub(in crate::controller) fn look(
     look
 }
 
-/// A failed deletion is no more than told in the pass itself: what fails is the status of the cron job, and upstream then looks at it again.
+/// A failed deletion is no more than told in the pass itself. What fails is a read or a write of the cron job, and upstream then looks at it again.
 pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {
     const fn failure(_error: &StoreError) -> Failure {
         Failure::Retried
@@ -106,6 +121,16 @@ fn is_settled(settings: &Settings, tables: &Tables, key: &Key, cron_job: &CronJo
         && tables.names(Kind::JobUnknown).of(key).next().is_none()
         && !is_over(Kind::JobSucceeded, cron_job.successful_limit)
         && !is_over(Kind::JobFailed, cron_job.failed_limit)
+}
+
+/// Why the jobs of a cron job are not all known: one of its namespace was not read, not even who controls it.
+fn of_anybody(tables: &Tables, namespace: &Arc<str>) -> Option<Reason> {
+    let key = (Arc::clone(namespace), Arc::from(""));
+    let job = tables.names(Kind::JobUnknown).of(&key).next()?;
+    Some(Reason::NotListed {
+        resource: Resource::Jobs.plural(),
+        message: format!("who controls {job} was not read").into(),
+    })
 }
 
 /// The jobs that have finished, or may have.

@@ -1,8 +1,8 @@
-//! Looks at one job at a time.
+//! Looks at one job at a time. Its own fields decide, whether the others are known or not.
 
 use kubegc_core::{Planner, StoreError, Timestamp};
 
-use super::{Look, OnFailure, subject};
+use super::{Look, OnFailure};
 use crate::{
     controller::{
         Basis, Reason, Work,
@@ -36,9 +36,8 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::Jobs], key) {
-        Ok(record) => record,
-        Err(look) => return *look,
+    let Some(record) = tables.get(Resource::Jobs, key) else {
+        return Look::default();
     };
     let facts = Facts {
         jobs: vec![job(record)],

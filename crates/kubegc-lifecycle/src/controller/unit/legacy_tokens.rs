@@ -7,7 +7,7 @@ use kubegc_core::{Planner, StoreError, Timestamp};
 use super::{Look, OnFailure};
 use crate::{
     controller::{
-        Reason, Work,
+        Basis, Reason, Work,
         index::{Kind, is_token, moved},
         table::Key,
         tables::{Change, Tables},
@@ -96,7 +96,14 @@ pub(in crate::controller) fn look(
     look.keep(plan.kept, Reason::LegacyToken);
     for action in &plan.actions {
         let (Action::Mark { reason, .. } | Action::Delete { reason, .. }) = action;
-        look.act(action, Reason::LegacyToken(reason.clone()), wire, Vec::new());
+        let accounts = facts.accounts.iter().flatten();
+        let rests_on = accounts.map(|account| Basis::same(Resource::ServiceAccounts, &account.meta));
+        look.act(
+            action,
+            Reason::LegacyToken(reason.clone()),
+            wire,
+            rests_on.collect(),
+        );
     }
     look
 }

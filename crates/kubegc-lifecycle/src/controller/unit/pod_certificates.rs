@@ -1,12 +1,12 @@
-//! Looks at one certificate request of a pod at a time.
+//! Looks at one certificate request of a pod at a time. Its own fields decide, whether the others are known or not.
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure, subject};
+use super::{Look, OnFailure};
 use crate::{
     certificate::pod_request::{Action, Facts, Settings},
     controller::{
-        Reason, Work,
+        Basis, Reason, Work,
         table::Key,
         tables::{Change, Tables},
     },
@@ -37,9 +37,8 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[RESOURCE], key) {
-        Ok(record) => record,
-        Err(look) => return *look,
+    let Some(record) = tables.get(RESOURCE, key) else {
+        return Look::default();
     };
     let requests = vec![record.meta.clone()];
     let plan = settings.plan(&Facts { requests }, now);
@@ -48,7 +47,7 @@ pub(in crate::controller) fn look(
         wire,
         Reason::PodCertificate,
         |Action::Delete { reason, .. }| reason,
-        |_| Vec::new(),
+        |_| vec![Basis::same(RESOURCE, &record.meta)],
     )
 }
 

@@ -84,9 +84,11 @@ pub(in crate::controller) fn look(
         live_nodes: LiveNodes::AsListed,
     };
     let plan = settings.plan(&facts, now);
+    let quarantine = plan.summary.quarantine;
     let mut look = Look {
-        next_at: plan.next_at,
-        quarantine: Some(plan.summary.quarantine),
+        // A quarantine also ends where no pods are left: or else it would be over at once for those that come later.
+        next_at: plan.next_at.into_iter().chain(quarantine.next_after(now)).min(),
+        quarantine: Some(quarantine),
         ..Look::default()
     };
     for action in plan.actions {
@@ -96,6 +98,12 @@ pub(in crate::controller) fn look(
                 namespace: "".into(),
                 name: Arc::clone(node),
             }],
+            pod::Reason::OutOfService { node } => {
+                let node = by_name
+                    .get(node)
+                    .map(|node| Basis::same(Resource::Nodes, &node.meta));
+                node.into_iter().collect()
+            }
             _ => Vec::new(),
         };
         let reason = Reason::Pod(action.reason().clone());
@@ -146,7 +154,7 @@ fn may_go<'t>(
         return true;
     };
     let threshold = usize::try_from(settings.terminated_threshold).unwrap_or(0);
-    if threshold > 0 && tables.terminated_pods > threshold && is_terminated(pod) {
+    if threshold > 0 && tables.terminated_pods_max > threshold && is_terminated(pod) {
         return true;
     }
     if node_name.is_empty() {

@@ -93,7 +93,7 @@ pub(in crate::controller) fn look(
     for action in &plan.actions {
         let (reason, rests_on) = match action {
             Action::RemoveFinalizer { reason, .. } if resource == Resource::PersistentVolumeClaims => {
-                (reason, vec![pods_are(tables, key)])
+                (reason, pods_are(tables, key))
             }
             Action::RemoveFinalizer { reason, .. } | Action::AddFinalizer { reason, .. } => {
                 (reason, Vec::new())
@@ -140,21 +140,14 @@ fn pods(claim: &Record, tables: &Tables, key: &Key) -> Result<Vec<Pod>, StoreErr
     Ok(records.map(pod).collect())
 }
 
-/// All pods of the namespace, as they were listed.
-///
-/// # Complexity
-/// O(n), for `n` pods of the namespace.
-fn pods_are(tables: &Tables, (namespace, claim): &Key) -> Basis {
-    let pods = tables.of(Resource::Pods).of_namespace(namespace);
-    let identity = |record: &Record| {
-        let meta = &record.meta;
-        (meta.name.clone(), meta.uid.clone(), meta.resource_version.clone())
-    };
-    Basis::PodsAre {
+/// All pods of the namespace are as they were listed. In a forecast they are so in any case.
+fn pods_are(tables: &Tables, (namespace, claim): &Key) -> Vec<Basis> {
+    let basis = || Basis::PodsAre {
         namespace: namespace.clone(),
         claim: claim.clone(),
-        pods: pods.map(identity).collect(),
-    }
+        pods: tables.versions_of_pods(namespace),
+    };
+    (!tables.is_still).then(basis).into_iter().collect()
 }
 
 /// Of a claim only the metadata decides here.

@@ -10,7 +10,7 @@ use kubegc_core::{ObjectMeta, Planner, StoreError, Timestamp};
 use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
-        Reason, Work,
+        Basis, Reason, Work,
         table::{Key, key_of},
         tables::{Change, Tables},
     },
@@ -121,14 +121,24 @@ pub(in crate::controller) fn look(
         .iter()
         .filter(|action| set_of(action) == Some(&object));
     for action in ours {
-        look.act(
-            action,
-            Reason::StatefulSet(action.reason().clone()),
-            wire,
-            Vec::new(),
-        );
+        let reason = Reason::StatefulSet(action.reason().clone());
+        look.act(action, reason, wire, rests_on(action, record, tables));
     }
     look
+}
+
+/// The set as it was listed, and the pod of the claim, which may change in all that does not matter here.
+fn rests_on(action: &Action, set: &Record, tables: &Tables) -> Vec<Basis> {
+    let Action::SetOwners { object: claim, .. } = action else {
+        return Vec::new();
+    };
+    let pod = split(&claim.name).and_then(|(_, ordinal)| {
+        let name = format!("{}-{ordinal}", set.meta.name);
+        tables.get(Resource::Pods, &(claim.namespace.clone(), name.into()))
+    });
+    let pod = pod.map(|pod| Basis::there(Resource::Pods, &pod.meta));
+    let set = Basis::same(Resource::StatefulSets, &set.meta);
+    [set].into_iter().chain(pod).collect()
 }
 
 /// A failed write is tried again, later each time.

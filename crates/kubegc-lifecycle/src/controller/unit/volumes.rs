@@ -103,10 +103,14 @@ pub(in crate::controller) fn look(
     look
 }
 
-/// What failed is tried again after a resync, whatever it was.
+/// What failed is tried again after a resync. Where nobody knows how far something came, such as a plugin that failed, nothing brings that forward before a
+/// wait of its own is over. Emptying a volume has no such wait, as upstream.
 pub(in crate::controller) fn on_failure(_work: &Work) -> OnFailure {
-    const fn failure(_error: &StoreError) -> Failure {
-        Failure::Told
+    const fn failure(error: &StoreError) -> Failure {
+        match error {
+            StoreError::Unknown { .. } => Failure::Retried,
+            _ => Failure::Told,
+        }
     }
     failure
 }

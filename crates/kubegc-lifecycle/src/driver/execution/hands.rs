@@ -31,8 +31,8 @@ pub struct Hands<'a> {
     pub discovered: &'a Discovered,
     /// How much of what is expected goes over the wire.
     pub wire: Wire,
-    /// Whether what tasks rest on is read again first, and what is served is asked for at every visit of a namespace. Off only where nothing can have
-    /// changed since it was listed, as in a forecast.
+    /// Whether what tasks rest on is read again first, what is served is asked for at every visit of a namespace, and what was not known may be known later.
+    /// Off only where nothing can have changed since it was listed, as in a forecast.
     pub verifies: bool,
 }
 
@@ -252,7 +252,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Whether no pod mentions a claim that was not known to be harmless.
+    /// Whether no pod mentions a claim that was not known to be harmless. Each claim takes a list of its own: upstream's is shared by the claims of one batch.
     async fn verify_pods(
         &self,
         namespace: &Arc<str>,

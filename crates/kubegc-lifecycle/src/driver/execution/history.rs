@@ -1,17 +1,21 @@
-//! Carries the pruning of one cron job's history out: a deletion that failed is told, and the next one tried.
+//! Carries the pruning of one cron job's history out: a deletion that failed is told, and the next one tried (L3.6).
 //!
 //! # Upstream
-//! A job that could not be deleted waits for the next time at which its cron job is due. That time is not known here, so the task counts as failed and is
-//! tried again soon.
+//! A job that could not be deleted waits until its cron job is looked at for another reason (L3.9); only a status that could not be written is written again
+//! soon. A cron job that is gone has none. Beyond upstream, the cron job is read first: its limits may be others by now.
 
 use std::collections::VecDeque;
 
 use kubegc_core::StoreError;
 
-use super::{Hands, Progress, hands::Attempt, own_words};
+use super::{
+    Hands, Progress,
+    hands::{Attempt, Verdict},
+    own_words,
+};
 use crate::{
-    controller::{Ended, Reason},
-    history::{self, Pass, Step},
+    controller::{Basis, Ended, Reason},
+    history::{self, Action, Pass, Step},
     object::{Act, Call},
 };
 
@@ -19,20 +23,24 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Pruning {
     pass: Pass,
+    /// The cron job, while it is still to be read.
+    rests_on: Option<Basis>,
     /// The calls that are left of the present step.
     calls: VecDeque<Call>,
     /// Why the present step is taken.
     reason: Reason,
     /// The answer to the present step.
     answer: Option<Result<(), String>>,
-    /// What went wrong first.
+    /// Why the status could not be written.
     failed: Option<StoreError>,
 }
 
 impl Pruning {
-    pub(super) const fn new(pass: Pass) -> Self {
+    pub(super) fn new(pass: Pass) -> Self {
+        let rests_on = pass.actions().find_map(cron_job);
         Self {
             pass,
+            rests_on,
             calls: VecDeque::new(),
             reason: Reason::History(history::Reason::NothingToPrune),
             answer: None,
@@ -42,6 +50,14 @@ impl Pruning {
 
     /// Each turn makes one call, or takes the next step.
     pub(super) async fn step(&mut self, hands: &Hands<'_>) -> Progress {
+        let basis = self.rests_on.take().filter(|_| hands.verifies);
+        if let Some(basis) = basis {
+            match hands.verify(&basis).await {
+                Verdict::Holds => {}
+                Verdict::Changed => return Progress::over(Ended::Stale),
+                Verdict::Failed(error) => return Progress::over(Ended::Failed(error)),
+            }
+        }
         loop {
             let Some(call) = self.calls.pop_front() else {
                 if let Some(ended) = self.advance(hands) {
@@ -62,7 +78,9 @@ impl Pruning {
             {
                 self.calls.clear();
                 self.answer = Some(Err(own_words(error)));
-                self.failed.get_or_insert_with(|| error.clone());
+                if matches!(call, Call::Change { .. }) && *error != StoreError::NotFound {
+                    self.failed.get_or_insert_with(|| error.clone());
+                }
             }
             if is_made {
                 return Progress::made(call, &self.reason, result);
@@ -83,4 +101,15 @@ impl Pruning {
         self.answer = Some(Ok(()));
         None
     }
+}
+
+/// The cron job whose status an action writes, as it was listed.
+fn cron_job(action: &Action) -> Option<Basis> {
+    let Action::UpdateStatus { object, expect, .. } = action else {
+        return None;
+    };
+    Some(Basis::Same {
+        object: object.clone(),
+        resource_version: expect.resource_version.clone().unwrap_or_default(),
+    })
 }

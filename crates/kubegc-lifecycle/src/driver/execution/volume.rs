@@ -8,7 +8,7 @@ use super::{super::Operated, Hands, Progress, hands::Attempt};
 use crate::{
     controller::{Ended, Reason},
     fields::{Fields, PersistentVolume, PersistentVolumeClaim, Record},
-    object::{Act, Call, Object, Resource},
+    object::{Act, Call, Object, Operation, Resource},
     volume::{
         Claim, ClaimRef, Holder, Migration, Phase, Policy, Volume,
         reclaim::{self, Answer, Ending, Pass, Step},
@@ -31,6 +31,8 @@ pub(super) struct Reclaiming {
     answer: Option<Answer>,
     /// The last error.
     failed: Option<StoreError>,
+    /// Whether a plugin did not delete what is behind the volume.
+    has_operation_failed: bool,
 }
 
 impl Reclaiming {
@@ -43,6 +45,7 @@ impl Reclaiming {
             has_written: false,
             answer: None,
             failed: None,
+            has_operation_failed: false,
         }
     }
 
@@ -59,7 +62,9 @@ impl Reclaiming {
                 continue;
             };
             self.has_written |= matches!(call, Call::Change { .. });
-            let result = match hands.make(&call, false).await {
+            let attempt = hands.make(&call, false).await;
+            self.has_operation_failed |= has_deletion_failed(&call, &attempt);
+            let result = match attempt {
                 Attempt::Unneeded => continue,
                 Attempt::NotMade(error) => {
                     self.fail(Answer::Failed(error));
@@ -114,7 +119,7 @@ impl Reclaiming {
                 self.calls = action.calls(hands.wire).into();
                 Answer::Done
             }
-            Step::Done(ending) => return Some(self.over(ending)),
+            Step::Done(ending) => return Some(self.over(ending, hands)),
         };
         self.answer = Some(answer);
         None
@@ -156,15 +161,24 @@ impl Reclaiming {
         Answer::Failed(error)
     }
 
-    fn over(&mut self, ending: Ending) -> Progress {
+    /// What was left because something was not known comes again with the next resync; unless nothing can become known.
+    fn over(&mut self, ending: Ending, hands: &Hands<'_>) -> Progress {
+        let resync = self.pass.settings.resync;
         let (ended, reason) = match ending {
             Ending::Deleted => (Ended::Done, None),
             Ending::Kept(reason @ reclaim::Reason::Changed) => (Ended::Stale, Some(reason)),
+            Ending::Kept(reason) if hands.verifies && Reason::Volume(reason.clone()).is_undecided() => {
+                (Ended::Again(resync), Some(reason))
+            }
             Ending::Kept(reason) => (Ended::Done, Some(reason)),
             Ending::Failed(reason) => {
-                let error = self.failed.take().unwrap_or_else(|| StoreError::Unknown {
-                    message: reason.to_string(),
-                });
+                let message = reason.to_string();
+                let error = match self.failed.take() {
+                    // Nobody knows what has become of it.
+                    _ if self.has_operation_failed => StoreError::Unknown { message },
+                    Some(error) => error,
+                    None => StoreError::Conflict { message },
+                };
                 (Ended::Failed(error), Some(reason))
             }
         };
@@ -173,6 +187,22 @@ impl Reclaiming {
             kept: reason.map(Reason::Volume),
         }
     }
+}
+
+/// Whether a plugin was to delete what is behind a volume, and did not.
+const fn has_deletion_failed(call: &Call, attempt: &Attempt) -> bool {
+    let is_failure = matches!(
+        attempt,
+        Attempt::Operated(Operated::InUse { .. } | Operated::Failed { .. })
+    );
+    is_failure
+        && matches!(
+            call,
+            Call::Outside {
+                operation: Operation::DeleteVolume,
+                ..
+            }
+        )
 }
 
 /// The volume that a record is of. What was not read is unknown.

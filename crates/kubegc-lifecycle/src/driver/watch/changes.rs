@@ -1,4 +1,6 @@
 //! What has changed of a resource, and how it is read: one by one, or all by one list.
+//!
+//! An object that cannot be read is read again later, and holds up no other one; a list that fails holds up all reads of its resource.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,15 +28,25 @@ pub(super) struct Changes {
     resource: Resource,
     /// Those that are to be read, as the watch told them.
     waiting: BTreeMap<Key, ObjectMeta>,
+    /// Those that could not be read, until they are to be read again.
+    held: BTreeMap<Key, Held>,
+    /// How often those could not be read that have not been read since.
+    failed: BTreeMap<Key, Backoff>,
     /// Those that are being read.
     reading: BTreeMap<Key, Reading>,
     /// Whether they are all being read by one list.
     is_listing: bool,
     /// Whether a list has left out what is not readable.
     reads_each: bool,
+    /// Of lists.
     backoff: Backoff,
     /// Nothing is read before.
     not_before: Option<Timestamp>,
+}
+
+struct Held {
+    meta: ObjectMeta,
+    until: Timestamp,
 }
 
 struct Reading {
@@ -57,6 +69,8 @@ impl Changes {
         Self {
             resource,
             waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+            failed: BTreeMap::new(),
             reading: BTreeMap::new(),
             is_listing: false,
             reads_each: false,
@@ -68,9 +82,13 @@ impl Changes {
     /// Forgets all of them: everything is listed anew.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+        self.held.clear();
+        self.failed.clear();
         self.reading.clear();
         self.is_listing = false;
         self.reads_each = false;
+        // Whoever would have gone on then is forgotten, too.
+        self.not_before = None;
     }
 
     /// Whether nothing is being read, and nothing is to be read now.
@@ -84,7 +102,20 @@ impl Changes {
 
     /// An object has changed.
     pub(super) fn applied(&mut self, meta: ObjectMeta) {
-        self.waiting.insert(key(&meta), meta);
+        let key = key(&meta);
+        match self.held.get_mut(&key) {
+            Some(held) => held.meta = meta,
+            None => drop(self.waiting.insert(key, meta)),
+        }
+    }
+
+    /// An object that could not be read is to be read again, if this is the time for it.
+    pub(super) fn resume(&mut self, key: &Key, now: Timestamp) {
+        if self.held.get(key).is_some_and(|held| held.until <= now)
+            && let Some(Held { meta, .. }) = self.held.remove(key)
+        {
+            self.waiting.insert(key.clone(), meta);
+        }
     }
 
     /// An object that a list has left out is to be read by itself, so that it is told what is wrong with it.
@@ -97,6 +128,8 @@ impl Changes {
     pub(super) fn deleted(&mut self, meta: &ObjectMeta) {
         let key = key(meta);
         self.waiting.remove(&key);
+        self.held.remove(&key);
+        self.failed.remove(&key);
         if let Some(reading) = self.reading.get_mut(&key) {
             reading.is_deleted = true;
         }
@@ -154,7 +187,7 @@ impl Changes {
         Some(read.boxed())
     }
 
-    /// Takes what one read found. Gives when to go on, where it failed.
+    /// Takes what one read found. Gives when to read it again, where it failed.
     pub(super) fn take(
         &mut self,
         tools: &Tools,
@@ -170,11 +203,12 @@ impl Changes {
         else {
             return None;
         };
-        match answer.map(|document| tools.documents.read(self.resource, &document)) {
-            Ok(Ok(record)) => {
-                self.backoff.succeeded();
-                self.tell_applied(record, told);
-            }
+        let answer = answer.map(|document| tools.documents.read(self.resource, &document));
+        if matches!(answer, Ok(_) | Err(StoreError::NotFound)) {
+            self.failed.remove(key);
+        }
+        match answer {
+            Ok(Ok(record)) => self.tell_applied(record, told),
             Ok(Err(error)) => {
                 told.reports.push(Report::Unreadable {
                     resource: self.resource,
@@ -186,8 +220,12 @@ impl Changes {
             }
             Err(StoreError::NotFound) => self.tell_gone(meta, told),
             Err(error) => {
-                self.failed(meta, error, told);
-                return self.later(now);
+                let meta = self.tell_failed(meta, error, told);
+                let until = self.failed.entry(key.clone()).or_default().failed(now);
+                // What the watch has told since is newer.
+                let meta = self.waiting.remove(key).unwrap_or(meta);
+                self.held.insert(key.clone(), Held { meta, until });
+                return Some(until);
             }
         }
         None
@@ -207,10 +245,12 @@ impl Changes {
         let documents = match answer {
             Ok(documents) => documents,
             Err(error) => {
-                for (_, Reading { meta, .. }) in reading {
-                    self.failed(meta, error.clone(), told);
+                for (key, Reading { meta, .. }) in reading {
+                    let meta = self.tell_failed(meta, error.clone(), told);
+                    self.waiting.entry(key).or_insert(meta);
                 }
-                return self.later(now);
+                self.not_before = Some(self.backoff.failed(now));
+                return self.not_before;
             }
         };
         self.backoff.succeeded();
@@ -219,11 +259,14 @@ impl Changes {
         let records = records.into_iter().map(|record| (key(&record.meta), record));
         let mut records: BTreeMap<Key, Record> = records.collect();
         for (key, Reading { meta, .. }) in reading {
-            match records.remove(&key) {
+            let record = records.remove(&key);
+            if record.is_none() && has_unreadable {
+                self.waiting.entry(key).or_insert(meta);
+                continue;
+            }
+            self.failed.remove(&key);
+            match record {
                 Some(record) => self.tell_applied(record, told),
-                None if has_unreadable => {
-                    self.waiting.entry(key).or_insert(meta);
-                }
                 None => self.tell_gone(meta, told),
             }
         }
@@ -241,7 +284,7 @@ impl Changes {
     }
 
     /// An object has changed, and how is not known.
-    fn failed(&mut self, meta: ObjectMeta, error: StoreError, told: &mut Told) {
+    fn tell_failed(&self, meta: ObjectMeta, error: StoreError, told: &mut Told) -> ObjectMeta {
         told.reports.push(Report::ReadFailed {
             resource: self.resource,
             namespace: Arc::clone(&meta.namespace),
@@ -249,15 +292,7 @@ impl Changes {
             error,
         });
         self.tell_applied(Record::unread(meta.clone()), told);
-        self.waiting.entry(key(&meta)).or_insert(meta);
-    }
-
-    fn later(&mut self, now: Timestamp) -> Option<Timestamp> {
-        if self.waits(now) {
-            return None;
-        }
-        self.not_before = Some(self.backoff.failed(now));
-        self.not_before
+        meta
     }
 
     pub(super) fn tell_applied(&self, record: Record, told: &mut Told) {

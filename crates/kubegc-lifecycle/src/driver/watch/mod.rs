@@ -166,7 +166,7 @@ impl Watched {
         if step.epoch != self.epoch {
             return;
         }
-        let again_at = match step.kind {
+        let again = match step.kind {
             Kind::Opened(Ok(opened)) => {
                 self.listed(tools, *opened, told);
                 None
@@ -198,15 +198,26 @@ impl Watched {
                 }
                 None
             }
-            Kind::Read(key, answer) => self.changes.take(tools, now, &key, answer, told),
-            Kind::Refreshed(answer) => self.changes.take_list(tools, now, answer, told),
-            Kind::Retry => None,
+            Kind::Read(key, answer) => {
+                let at = self.changes.take(tools, now, &key, answer, told);
+                at.map(|at| (at, Some(key)))
+            }
+            Kind::Refreshed(answer) => {
+                let at = self.changes.take_list(tools, now, answer, told);
+                at.map(|at| (at, None))
+            }
+            Kind::Retry(key) => {
+                if let Some(key) = key {
+                    self.changes.resume(&key, now);
+                }
+                None
+            }
         };
-        if again_at.is_some() {
+        if let Some((at, key)) = again {
             let tools = Arc::clone(tools);
             self.begin(told, async move {
-                tools.wait(again_at).await;
-                Kind::Retry
+                tools.wait(Some(at)).await;
+                Kind::Retry(key)
             });
         }
         if let Some(api) = &self.api {

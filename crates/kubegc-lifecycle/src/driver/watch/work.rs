@@ -56,7 +56,8 @@ pub(super) enum Kind {
     },
     Read(Key, Result<Vec<u8>, StoreError>),
     Refreshed(Result<Vec<Vec<u8>>, StoreError>),
-    Retry,
+    /// It is time to go on, for an object that could not be read or for all.
+    Retry(Option<Key>),
 }
 
 /// A resource that was listed and is watched.

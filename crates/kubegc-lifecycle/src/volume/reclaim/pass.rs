@@ -50,7 +50,7 @@ pub struct Known {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pass {
-    settings: Settings,
+    pub(crate) settings: Settings,
     volume: Volume,
     claim: Live<Claim>,
     users: Result<Vec<Arc<str>>, StoreError>,

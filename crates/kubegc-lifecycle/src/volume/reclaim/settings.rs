@@ -27,7 +27,7 @@ pub struct Settings {
     pub honors_reclaim_policy: bool,
     /// How often a driver goes through all volumes again. Default: 15 s.
     ///
-    /// What failed is tried again then. Too low costs calls, too high delays the next attempt. Upstream: `--pvclaimbinder-sync-period`.
+    /// What failed is tried again then, and so is what was left because something was not known. Too low costs calls, too high delays the next attempt. Upstream: `--pvclaimbinder-sync-period`.
     pub resync: Duration,
 }
 
