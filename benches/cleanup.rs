@@ -1,14 +1,15 @@
-//! How long it takes to foresee what a large cluster cleans up in a day: each mechanism, each planner alone, all together; and to read its dump.
+//! How long it takes to foresee what a large cluster cleans up in a day: each mechanism with all that follows from it, each mechanism by itself, each planner,
+//! all together; and to read its dump.
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 use kubegc::{
-    core::Planner,
+    core::{Planner, Timestamp},
     lifecycle::{
-        controller::{Mechanism, Settings},
+        controller::{Controller, Ended, Input, Mechanism, Output, Settings, Work},
         fields::{Fields, Record},
         history, job,
-        object::{Reads, Resource},
+        object::{Call, Reads, Resource, Wire},
         pod, statefulset,
         volume::{self, protection},
     },
@@ -73,6 +74,74 @@ fn records(cluster: &Cluster, resource: Resource) -> impl Iterator<Item = Record
     let snapshot = cluster.snapshot();
     let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
     positions.filter_map(|position| snapshot.record_at(position))
+}
+
+/// What each mechanism does in a day, and when: by itself, without a server on which anything follows from it.
+fn controllers(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cleanup/controller");
+    group.sample_size(10);
+    for pods in sizes(&PODS) {
+        let town = Town::new(pods);
+        let cluster = Town::cluster(&town.documents());
+        group.throughput(Throughput::Elements((town.pods + town.jobs) as u64));
+        for mechanism in MECHANISMS {
+            let frame = only(town, mechanism);
+            let until = NOW.saturating_add(frame.horizon);
+            let lists: Vec<(Resource, Vec<Record>)> = frame
+                .settings
+                .resources()
+                .into_iter()
+                .map(|resource| (resource, records(&cluster, resource).collect()))
+                .collect();
+            group.bench_function(BenchmarkId::new(mechanism.name(), pods), |bencher| {
+                let begin = || {
+                    let controller = Controller::new(frame.settings.clone(), Wire::AsUpstream, NOW);
+                    (controller.still(), lists.clone())
+                };
+                let run = |(mut controller, lists): (Controller, Vec<(Resource, Vec<Record>)>)| {
+                    for (resource, records) in lists {
+                        let records = Ok(records);
+                        controller.handle(NOW, Input::Listed { resource, records });
+                    }
+                    let tasks = tasks(&mut controller, until);
+                    (controller, tasks)
+                };
+                bencher.iter_batched(begin, run, BatchSize::PerIteration);
+            });
+        }
+    }
+    group.finish();
+}
+
+/// How much there is to do until a time, if all of it succeeds.
+fn tasks(controller: &mut Controller, until: Timestamp) -> usize {
+    let (mut now, mut tasks) = (NOW, 0);
+    loop {
+        match controller.poll_output(now) {
+            Output::Perform(task) => {
+                tasks += 1;
+                if let Work::Act(planned) = &task.work
+                    && planned
+                        .calls
+                        .iter()
+                        .any(|call| matches!(call, Call::Delete { .. }))
+                {
+                    let gone = planned.object.clone();
+                    let gone = Input::Gone {
+                        resource: gone.resource,
+                        namespace: gone.namespace,
+                        name: gone.name,
+                        uid: gone.uid,
+                    };
+                    controller.handle(now, gone);
+                }
+                let (task, ended) = (task.id, Ended::Done);
+                controller.handle(now, Input::Ended { task, ended });
+            }
+            Output::Wait { until: Some(at) } if at > now && at <= until => now = at,
+            _ => return tasks,
+        }
+    }
 }
 
 fn planners(criterion: &mut Criterion) {
@@ -240,5 +309,5 @@ fn reading(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, forecasts, planners, reading);
+criterion_group!(benches, forecasts, controllers, planners, reading);
 criterion_main!(benches);

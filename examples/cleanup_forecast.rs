@@ -9,7 +9,7 @@
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 
 use kubegc::{
     core::Timestamp,
@@ -17,7 +17,7 @@ use kubegc::{
         controller::{Mechanism, Settings},
         node::Cloud,
     },
-    predict::{CleanupDetail, CleanupForecast, CleanupFrame, Fate, Instance, cleanup_forecast},
+    predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Instance, cleanup_forecast},
 };
 use kubegc_examples::{
     SHOP_DUMP_TAKEN_AT,
@@ -53,7 +53,7 @@ struct Arguments {
     /// How many pods that have ended may stay, as kube-controller-manager takes it; zero or less: all.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     terminated_pod_gc_threshold: Option<i32>,
-    /// A node that no longer exists in the cloud.
+    /// A node of the dump that no longer exists in the cloud.
     #[arg(long, value_name = "NAME")]
     gone_node: Vec<String>,
     /// Name every object, and tell of every instant.
@@ -128,7 +128,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         complete: [shop_complete(), shop_cleanup_complete()].concat(),
     };
     let cluster = arguments.dump.cluster(bundled)?;
-    let forecast = cleanup_forecast(&cluster, &frame(arguments)?);
+    let frame = frame(arguments)?;
+    refuse_unknown_nodes(&cluster, &frame);
+    let forecast = cleanup_forecast(&cluster, &frame);
     match arguments.output {
         Output::Json => println!("{:#}", forecast.to_json()),
         Output::Text if arguments.all => print!("{}", forecast.to_text(CleanupDetail::everything())),
@@ -139,6 +141,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Ends with wrong usage where the cloud is asked about a node that is not there. Where the dump may lack nodes, the forecast says so.
+fn refuse_unknown_nodes(cluster: &Cluster, frame: &CleanupFrame) {
+    let nodes = cluster.snapshot().completeness.of("", "Node");
+    let finding = frame.findings(cluster).into_iter().next();
+    if let Some(finding) = finding.filter(|_| nodes.is_complete()) {
+        let mut command = Arguments::command().bin_name("cleanup_forecast");
+        command.error(ErrorKind::ValueValidation, finding).exit();
+    }
 }
 
 fn is_open(forecast: &CleanupForecast) -> bool {

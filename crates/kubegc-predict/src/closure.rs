@@ -5,7 +5,7 @@
 
 use crate::{
     Cluster, PredictError, Target,
-    cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_FINALIZERS, Owner},
+    cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
 };
 
 /// What goes in the end, by position in the dump ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
@@ -20,7 +20,8 @@ pub struct Closure {
     pub released: Vec<u32>,
     /// What goes if owners that are not in the dump do not exist.
     pub undecided: Vec<u32>,
-    /// What carries the collector's own finalizers: only a simulation tells what becomes of it and below.
+    /// What carries the collector's own finalizers, and namespaces and definitions, with which other objects go: only a simulation tells what becomes of
+    /// them and below.
     pub to_simulate: Vec<u32>,
 }
 
@@ -120,7 +121,7 @@ impl Cluster {
         let facts = self.edges.facts[position as usize];
         if facts & FLAWED != 0 {
             closure.undecided.push(position);
-        } else if facts & HAS_COLLECTOR_FINALIZER != 0 {
+        } else if facts & (HAS_COLLECTOR_FINALIZER | HAS_CONTENT) != 0 {
             closure.to_simulate.push(position);
         } else if facts & HAS_FINALIZERS != 0 {
             closure.held.push(position);

@@ -1,6 +1,7 @@
 //! What would decide the fates that are in doubt: unknown owners, and objects of which a part could not be read.
 //!
 //! An owner that is not in the dump puts its dependent in doubt where the worlds differ, and an object that could not be read is in doubt itself.
+//! So is one about which a cleaner cannot decide, unless it goes anyway.
 //! Doubt spreads: down to the dependents of what is in doubt, and up to an owner that waits for a dependent in doubt.
 
 use std::{
@@ -28,9 +29,14 @@ pub(crate) struct Stance {
     pub(crate) waits: bool,
     /// Whether it is deleted by the intent, whatever its owners do.
     pub(crate) is_target: bool,
+    /// Whether it goes in every world.
+    pub(crate) goes: bool,
 }
 
-/// Finds what each object in doubt hangs on, the first [`MISSING_LISTED_MAX`] in order.
+/// What is missing, and the objects that it puts in doubt first.
+pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
+
+/// Finds what each object in doubt hangs on, the first [`MISSING_LISTED_MAX`] in order. What goes anyway is not put in doubt by what is `undecided`.
 ///
 /// # Complexity
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted once a fact.
@@ -38,8 +44,9 @@ pub(crate) fn spread(
     cluster: &Cluster,
     scope: &Scope,
     stances: &BTreeMap<u32, Stance>,
+    undecided: Sources,
 ) -> BTreeMap<u32, Vec<Missing>> {
-    let mut sources: BTreeMap<Missing, Vec<u32>> = BTreeMap::new();
+    let mut sources = undecided;
     for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
@@ -66,10 +73,11 @@ pub(crate) fn spread(
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // What could not be read is the same in all worlds, of several owners that claim one name only one is in any, and
         // what no lookup follows is in neither.
-        let everywhere = apart.contains(missing) || contested.contains(&place(missing));
+        let unless_gone = matches!(missing, Missing::Cleaner { .. });
+        let everywhere = unless_gone || apart.contains(missing) || contested.contains(&place(missing));
         let mut pending = starts.clone();
         while let Some(position) = pending.pop() {
-            let in_doubt = |stance: &Stance| everywhere || stance.differs;
+            let in_doubt = |stance: &Stance| (everywhere && !(unless_gone && stance.goes)) || stance.differs;
             if !stances.get(&position).is_some_and(in_doubt) {
                 continue;
             }
@@ -133,7 +141,7 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
         // Nobody knows whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
-        Missing::Flawed { .. } => None,
+        Missing::Flawed { .. } | Missing::Cleaner { .. } => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What becomes of each object, and what would have to be known where that is not certain.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, OwnerReference};
 
@@ -73,6 +73,13 @@ pub enum Missing {
         /// The object.
         object: ObjectRef,
     },
+    /// What a cleaner would have to know to decide about the object, or about one that it hangs on.
+    Cleaner {
+        /// The object about which the cleaner cannot decide.
+        object: ObjectRef,
+        /// What it does not know, in words.
+        reason: String,
+    },
 }
 
 impl fmt::Display for Missing {
@@ -97,6 +104,9 @@ impl fmt::Display for Missing {
                 "what {} looks like: a part of it could not be read",
                 object.short()
             ),
+            Self::Cleaner { object, reason } => {
+                write!(f, "whether {} is cleaned up: {reason}", object.short())
+            }
         }
     }
 }
@@ -129,6 +139,15 @@ pub enum Finding {
         /// The apiVersion and kind that the reference names.
         kind: String,
     },
+    /// An object goes in any case, but when and by whom hangs on owners that are not in the dump.
+    GoesAnotherTime {
+        /// The object.
+        object: ObjectRef,
+        /// When it goes first, since the beginning, and by whom.
+        earliest: (Duration, Actor),
+        /// When it goes last, and by whom.
+        latest: (Duration, Actor),
+    },
     /// The API server refused the delete.
     Refused {
         /// The object.
@@ -137,6 +156,11 @@ pub enum Finding {
         code: u16,
         /// The server's message.
         message: String,
+    },
+    /// The cloud was asked about a node that is not in the dump: its answer changes nothing.
+    NodeNotDumped {
+        /// The name of the node.
+        node: Arc<str>,
     },
     /// The simulation met its bound before it came to rest.
     DidNotSettle,
@@ -177,6 +201,19 @@ impl fmt::Display for Finding {
                     object.short()
                 )
             }
+            Self::GoesAnotherTime {
+                object,
+                earliest,
+                latest,
+            } => write!(
+                f,
+                "{} goes in any case; whether after {:?} ({}) or after {:?} ({}) hangs on owners that are not in the dump",
+                object.short(),
+                earliest.0,
+                earliest.1,
+                latest.0,
+                latest.1
+            ),
             Self::Refused {
                 object,
                 code,
@@ -188,6 +225,10 @@ impl fmt::Display for Finding {
                     object.short()
                 )
             }
+            Self::NodeNotDumped { node } => write!(
+                f,
+                "the cloud was asked about node {node}, which is not in the dump: its answer changes nothing"
+            ),
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }
     }

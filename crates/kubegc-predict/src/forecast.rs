@@ -8,17 +8,18 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
-use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version, metadata};
+use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
+use kubegc_lifecycle::{controller::Reason, history, pod};
 use kubegc_objects::effect::InvalidNamespace;
-use kubegc_snapshot::{Details, SnapshotObject};
+use kubegc_snapshot::SnapshotObject;
 
 use crate::{
     Assumptions, Cluster, Intent,
     cluster::{Owner, Scope},
-    doubt::{self, Stance},
+    doubt::{self, Sources, Stance},
     fate::{Fate, Finding},
     simulation::{Unlisted, build, simulate},
-    timeline::{Actor, Outcome, Step},
+    timeline::{Actor, Outcome, Step, Why},
     world::World,
 };
 
@@ -138,42 +139,17 @@ pub(crate) fn pending(cluster: &Cluster) -> Pending {
     }
 }
 
-/// Where something begins without any intent: odd owners, deletions under way, and what goes with a namespace or a definition that is being deleted.
+/// Where something begins without any intent: odd owners and deletions under way.
 pub(crate) fn pending_seeds(cluster: &Cluster) -> Vec<u32> {
     let facts = &cluster.edges.facts;
-    let mut seeds = Vec::new();
-    for at in (0..facts.len() as u32).filter(|&at| facts[at as usize] & crate::cluster::ODD != 0) {
-        seeds.push(at);
-        if facts[at as usize] & crate::cluster::DELETING != 0 {
-            // As it was dumped: what is pending takes it away.
-            let object = cluster.snapshot.object(at as usize);
-            seeds.extend(object.into_iter().flat_map(|object| content(cluster, &object)));
-        }
-    }
-    seeds
+    let is_odd = |at: &u32| facts[*at as usize] & crate::cluster::ODD != 0;
+    (0..facts.len() as u32).filter(is_odd).collect()
 }
 
 /// Predicts what intents do, whose targets are resolved.
 pub(crate) fn predict(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
-    let scope = Scope::of(cluster, seeds(cluster, targets));
+    let scope = Scope::of(cluster, seeds(targets));
     run(cluster, &scope, targets)
-}
-
-/// What else goes with a Namespace or a CustomResourceDefinition.
-fn content(cluster: &Cluster, object: &SnapshotObject) -> Vec<u32> {
-    let snapshot = &cluster.snapshot;
-    match object.details.as_deref() {
-        _ if *object.kind == *"Namespace" && split_api_version(&object.api_version).0.is_empty() => {
-            let all = snapshot.views().enumerate();
-            let inside = all.filter(|(_, other)| *other.namespace() == object.meta.name);
-            inside.map(|(position, _)| position as u32).collect()
-        }
-        Some(Details::CustomResourceDefinition(definition)) => {
-            let all = snapshot.positions_of_kind(&definition.group, &definition.kind);
-            all.map(|position| position as u32).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// A world that has come to rest before the intents, and what is in it.
@@ -185,7 +161,7 @@ pub(crate) struct Prepared {
 
 /// Prepares the world of some intents, in which owners that are not in the dump exist.
 pub(crate) fn prepare(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Prepared {
-    let scope = Scope::of(cluster, seeds(cluster, targets));
+    let scope = Scope::of(cluster, seeds(targets));
     let objects: BTreeMap<u32, SnapshotObject> = scope
         .members
         .keys()
@@ -218,16 +194,10 @@ pub(crate) fn fates<'a>(
     })
 }
 
-fn seeds(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Vec<u32> {
-    let mut seeds: Vec<u32> = Vec::new();
-    for (positions, _) in targets {
-        for &position in positions {
-            seeds.push(position);
-            let object = cluster.object(position);
-            seeds.extend(object.into_iter().flat_map(|object| content(cluster, &object)));
-        }
-    }
-    seeds
+fn seeds<'a>(targets: &'a [(Vec<u32>, &Intent)]) -> impl Iterator<Item = u32> + 'a {
+    targets
+        .iter()
+        .flat_map(|(positions, _)| positions.iter().copied())
 }
 
 fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
@@ -250,11 +220,16 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
         .filter(|_| !scope.unknown.is_empty())
         .map(|unlisted| simulate(cluster, scope, &objects, targets, unlisted, &mut Vec::new()))
         .collect();
-    let is_target: BTreeSet<u32> = targets
-        .iter()
-        .flat_map(|(positions, _)| positions.iter().copied())
-        .collect();
-    let mut forecast = conclude(cluster, scope, &objects, world, &others, &is_target);
+    let is_target: BTreeSet<u32> = seeds(targets).collect();
+    let mut forecast = conclude(
+        cluster,
+        scope,
+        &objects,
+        world,
+        &others,
+        &is_target,
+        Sources::new(),
+    );
     forecast.findings.extend(findings);
     forecast.findings.sort();
     forecast.findings.dedup();
@@ -269,10 +244,12 @@ pub(crate) fn conclude(
     world: World,
     others: &[World],
     is_target: &BTreeSet<u32>,
+    undecided: Sources,
 ) -> Forecast {
     let mut forecast = Forecast::empty(cluster.assumptions.clone());
     let makers = makers(&world.plane.steps);
     let terminating = terminating(&world.plane.steps);
+    let by_count = chosen_by_count(scope, objects, &world.plane.steps);
     let mut stances = BTreeMap::new();
     for position in scope.affected() {
         let object = &objects[&position];
@@ -283,11 +260,12 @@ pub(crate) fn conclude(
             .any(|other| !alike(end.as_deref(), other.as_deref()));
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
         let stance = Stance {
-            differs,
+            differs: differs || by_count.contains(&object.meta.uid),
             waits: terminating.contains(&object.meta.uid)
                 || waited(end.as_deref())
                 || other_ends.iter().any(|other| waited(other.as_deref())),
             is_target: is_target.contains(&position),
+            goes: end.is_none() && other_ends.iter().all(Option::is_none),
         };
         stances.insert(position, stance);
         let fate = fate(&world, object, end.as_deref(), &makers);
@@ -298,8 +276,8 @@ pub(crate) fn conclude(
             after: end,
         });
     }
-    drop((makers, terminating));
-    let mut doubts = doubt::spread(cluster, scope, &stances);
+    drop((makers, terminating, by_count));
+    let mut doubts = doubt::spread(cluster, scope, &stances, undecided);
     for (position, fate) in scope.affected().zip(&mut forecast.fates) {
         if let Some(missing) = doubts.remove(&position) {
             fate.fate = Fate::Undecided { missing };
@@ -345,6 +323,34 @@ fn terminating(steps: &[Step]) -> HashSet<&Uid, FixedState> {
         .filter(|change| change.outcome == Outcome::Terminating)
         .map(|change| &change.object.uid)
         .collect()
+}
+
+/// What goes because there are too many like it, while owners are unknown of it and of others like it.
+///
+/// That all unknown owners exist, or none, says nothing of it: where some do not, their dependents go and are counted no more, and it may stay.
+fn chosen_by_count<'a>(
+    scope: &Scope,
+    objects: &'a BTreeMap<u32, SnapshotObject>,
+    steps: &[Step],
+) -> HashSet<&'a Uid, FixedState> {
+    let unknown: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
+    let mut alike = BTreeMap::<&str, usize>::new();
+    for object in unknown.iter().filter_map(|position| objects.get(position)) {
+        *alike.entry(&object.kind).or_default() += 1;
+    }
+    let chosen = steps.iter().filter(|step| match &step.why {
+        Why::Cleaner(reason) => matches!(
+            **reason,
+            Reason::Pod(pod::Reason::Terminated { .. }) | Reason::History(history::Reason::OverLimit { .. })
+        ),
+        _ => false,
+    });
+    let chosen: HashSet<&Uid, FixedState> = chosen.map(|step| &step.object.uid).collect();
+    let objects = unknown.iter().filter_map(|position| objects.get(position));
+    let in_doubt = objects.filter(|object| {
+        chosen.contains(&object.meta.uid) && alike.get(&*object.kind).is_some_and(|count| *count > 1)
+    });
+    in_doubt.map(|object| &object.meta.uid).collect()
 }
 
 /// Who made each object go, by kind and name.

@@ -143,7 +143,8 @@ impl std::fmt::Display for ObjectName {
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Assumptions {
-    /// Whether pods that are being deleted end after their grace period. Default: they do.
+    /// Whether pods that are being deleted end after their grace period. Default: they do. In a cleanup forecast only those that have a kubelet, as
+    /// [`ControlPlane::with_kubelets`](crate::ControlPlane::with_kubelets) says.
     pub pods_end: bool,
     /// Finalizers that somebody removes from objects that are being deleted. All others are held. Default: none.
     pub finalizers_released: Vec<Arc<str>>,

@@ -252,7 +252,8 @@ pub mod cleaning_up {
     //! - **Who else is asked?** The cloud about nodes, plugins and provisioners about storage. The frame says what they answer. A node of which nothing is
     //!   said stays, and is undecided unless it is ready.
     //! - **What was not dumped is unknown.** A mechanism that would have to know it decides nothing, and
-    //!   [`undecided`](crate::predict::CleanupForecast) says what it does not know.
+    //!   [`undecided`](crate::predict::CleanupForecast) says what it does not know. An object whose fate hangs on that is not
+    //!   [`collected`](crate::predict::CleanupForecast::collected); reports tell of it apart from what is certain.
     //!
     //! # One mechanism alone
     //!

@@ -1,6 +1,6 @@
 //! Says in a few words why something is done, with times as seen from the instant at which it is done.
 
-use kubegc_core::Timestamp;
+use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_lifecycle::{
     certificate::{self, pod_request},
     controller::Reason,
@@ -17,20 +17,30 @@ use kubegc_objects::{
 use super::words::{clock, span};
 use crate::timeline::Why;
 
-/// Why a write is made at a time.
-pub(super) fn because(why: &Why, at: Timestamp) -> String {
+/// Why a write is made at a time, as told of an object that it changes.
+pub(super) fn because(why: &Why, object: &ObjectRef, at: Timestamp) -> String {
     match why {
         Why::Intent(_) => "asked for".to_owned(),
         Why::Collector(CollectorReason::NoOwnerLeft(owners)) if !owners.iter().any(waits) => {
             "no owner is left".to_owned()
         }
         Why::Collector(reason) => reason.to_string(),
+        Why::NamespaceTerminating if is_kind(object, "", "Namespace") => {
+            "deleted before, and emptied".to_owned()
+        }
         Why::NamespaceTerminating => "its namespace is being deleted".to_owned(),
+        Why::DefinitionTerminating if is_kind(object, "apiextensions.k8s.io", "CustomResourceDefinition") => {
+            "deleted before, and goes with its objects".to_owned()
+        }
         Why::DefinitionTerminating => "the definition of its kind is being deleted".to_owned(),
         Why::GraceOver => "it was deleted before, and ends".to_owned(),
         Why::FinalizerReleased(name) => format!("finalizer {name} is assumed to be released"),
         Why::Cleaner(reason) => of_cleaner(reason, at),
     }
+}
+
+fn is_kind(object: &ObjectRef, group: &str, kind: &str) -> bool {
+    *object.kind == *kind && object.group() == group
 }
 
 /// Whether an owner is there, and waits for its dependents to go.

@@ -11,7 +11,7 @@ use kubegc_lifecycle::{
 };
 
 use super::{CleanupFrame, Instance, outside::provisioner};
-use crate::Cluster;
+use crate::{Cluster, fate::Finding};
 
 /// A controller that knows what was dumped: kinds that are complete as lists, the others object by object.
 pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, controller: &mut Controller, now: Timestamp) {
@@ -62,6 +62,18 @@ pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, controller: &mut C
     }
 }
 
+/// The nodes about which the cloud was asked and of which nothing was dumped.
+pub(super) fn nodes_not_in_dump<'a>(
+    cluster: &'a Cluster,
+    frame: &'a CleanupFrame,
+) -> impl Iterator<Item = Finding> + 'a {
+    let is_dumped = |node: &str| by_name(cluster, Resource::Nodes, "", node).is_some();
+    let unknown = frame.cloud.keys().filter(move |node| !is_dumped(node));
+    unknown.map(|node| Finding::NodeNotDumped {
+        node: Arc::clone(node),
+    })
+}
+
 /// The provisioners that volumes of the dump name.
 pub(super) fn provisioners(cluster: &Cluster) -> BTreeSet<Arc<str>> {
     let resource = Resource::PersistentVolumes;
@@ -93,7 +105,8 @@ pub(super) fn position(cluster: &Cluster, object: &Object) -> Option<u32> {
     cluster.edges.positions_of(&object.uid).find(is_it)
 }
 
-fn by_name(cluster: &Cluster, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
+/// Where in the dump the object of a name stands.
+pub(super) fn by_name(cluster: &Cluster, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
     let found = cluster
         .snapshot
         .position(resource.group(), resource.kind(), namespace, name)?;

@@ -3,7 +3,17 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{KubernetesVersion, Timestamp};
-use kubegc_lifecycle::{controller, node::Cloud};
+use kubegc_lifecycle::{
+    controller::{self, Mechanism},
+    node::Cloud,
+    pod,
+};
+
+use super::{
+    facts,
+    words::{number, some_of},
+};
+use crate::{Cluster, fate::Finding};
 
 /// From when to when to look, which mechanisms run, and what those outside of the cluster do. Printed with the forecast.
 ///
@@ -67,20 +77,78 @@ impl CleanupFrame {
         self.now = Some(now);
         self
     }
+
+    /// What in it has no object in the dump: nodes about which the cloud was asked. Such answers change nothing.
+    ///
+    /// # Complexity
+    /// O(c log n) for c answers and n objects.
+    #[must_use]
+    pub fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
+        facts::nodes_not_in_dump(cluster, self).collect()
+    }
+
+    /// Whether a mechanism takes part in the forecast.
+    pub(super) const fn runs(&self, mechanism: Mechanism) -> bool {
+        match mechanism {
+            // They are part of every forecast.
+            Mechanism::Leases | Mechanism::Namespaces => true,
+            // Those that volumes name come with the controller that releases these.
+            Mechanism::ExternalVolumes => {
+                self.settings.runs(mechanism) || self.settings.runs(Mechanism::Volumes)
+            }
+            _ => self.settings.runs(mechanism),
+        }
+    }
+
+    /// How many pods that have ended may stay; `None`: all.
+    pub(super) fn terminated_pods_max(&self) -> Option<usize> {
+        let threshold = self.settings.pods.as_ref()?.terminated_threshold;
+        usize::try_from(threshold).ok().filter(|&threshold| threshold > 0)
+    }
+
+    /// What is taken for granted, each in a sentence of its own. What runs as it does everywhere is not told.
+    pub(super) fn assumptions(&self) -> Vec<String> {
+        let mut told = vec!["all controllers start at the beginning".to_owned()];
+        let off: Vec<&str> = Mechanism::ALL
+            .into_iter()
+            .filter(|&mechanism| !self.runs(mechanism))
+            .map(Mechanism::actor)
+            .collect();
+        if !off.is_empty() {
+            told.push(format!("these do not run: {}", off.join(", ")));
+        }
+        if let Some(pods) = &self.settings.pods
+            && pods.terminated_threshold != pod::Settings::new(KubernetesVersion::LATEST).terminated_threshold
+        {
+            told.push(match self.terminated_pods_max() {
+                Some(max) => format!("no more than {} that have ended may stay", number(max, "pod")),
+                None => "all pods that have ended may stay".to_owned(),
+            });
+        }
+        told.push(if self.storage_is_deleted {
+            "storage is deleted when its volume is to go".to_owned()
+        } else {
+            "nobody deletes storage".to_owned()
+        });
+        let nodes: Vec<String> = self.cloud.keys().map(ToString::to_string).collect();
+        told.push(match &*nodes {
+            [] => "the cloud was not asked about nodes".to_owned(),
+            [node] => format!("the cloud was asked about node {node}"),
+            nodes => format!(
+                "the cloud was asked about {} nodes: {}",
+                nodes.len(),
+                some_of(nodes.to_vec(), NODES_NAMED_MAX).join(", ")
+            ),
+        });
+        told
+    }
 }
 
 impl fmt::Display for CleanupFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("all controllers start at the beginning; ")?;
-        f.write_str(if self.storage_is_deleted {
-            "storage is deleted when its volume is to go; "
-        } else {
-            "nobody deletes storage; "
-        })?;
-        match self.cloud.len() {
-            0 => f.write_str("the cloud was not asked about nodes"),
-            1 => f.write_str("the cloud was asked about one node"),
-            nodes => write!(f, "the cloud was asked about {nodes} nodes"),
-        }
+        f.write_str(&self.assumptions().join("; "))
     }
 }
+
+/// How many nodes a sentence names.
+const NODES_NAMED_MAX: usize = 8;

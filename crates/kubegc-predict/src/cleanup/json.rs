@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubegc_core::ObjectRef;
-use kubegc_lifecycle::node::Cloud;
+use kubegc_lifecycle::{controller::Mechanism, node::Cloud};
 use serde_json::{Value, json};
 
 use super::{
@@ -17,13 +17,16 @@ impl CleanupForecast {
     /// The forecast as a JSON value. Times are RFC 3339.
     ///
     /// - `began`, `until`, `nextAt` (null where nothing is due by itself any more);
-    /// - `summary`: how many objects of each kind go, by `apiVersion/kind`;
-    /// - `events`: what happens, in order of time, each with `at`, `actor`, `mechanism` (null for those that are none), `message`, its `object`, what becomes of it (`end`:
-    ///   `gone`, `held` or `changed`), `goneAt`, and `with`: the objects that go because of it, with the same two. An object that goes is in one
-    ///   event, once;
+    /// - `summary`: how many objects of each kind go for certain, by `apiVersion/kind`;
+    /// - `events`: what happens, in order of time, each with `at`, `actor`, `mechanism` (null for those that are none), `message`, its `object`, what
+    ///   becomes of it (`end`: `gone`, `held` or `changed`), `goneAt`, `goneBetween` (the first and the last time, where that hangs on owners that are not in
+    ///   the dump; null otherwise), and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
+    ///   `certain` is false, the fates of its objects are undecided, and this happens to them if all owners that are not known exist and nothing that was
+    ///   not read matters;
     /// - `undecided`: by mechanism and object, with a `message`; objects whose owners are not known are undecided in `forecast.fates`;
     /// - `forecast`: all fates, every write, warnings and findings, as of any [`Forecast`](crate::Forecast);
-    /// - `frame`: what is taken for granted.
+    /// - `frame`: what is taken for granted: `horizonSeconds`; `mechanisms`, those that run; `terminatedPodsMax`, how many pods that have ended may stay
+    ///   (null: all); `storageIsDeleted`; and `cloud`, by node.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut summary: BTreeMap<String, usize> = BTreeMap::new();
@@ -41,10 +44,14 @@ impl CleanupForecast {
                 Actor::Cleaner(mechanism) => mechanism.name().into(),
                 _ => Value::Null,
             };
-            value["message"] = because(&event.step.why, event.at).into();
+            value["message"] = because(&event.step.why, event.subject.object, event.at).into();
+            value["certain"] = event.is_certain.into();
             value["with"] = event.followers.iter().map(subject_json).collect();
             value
         });
+        let running = Mechanism::ALL
+            .into_iter()
+            .filter(|&mechanism| self.frame.runs(mechanism));
         json!({
             "began": self.began.to_string(),
             "until": self.until.to_string(),
@@ -61,6 +68,9 @@ impl CleanupForecast {
             })).collect::<Vec<_>>(),
             "forecast": self.forecast.to_json(),
             "frame": {
+                "horizonSeconds": self.frame.horizon.as_secs_f64(),
+                "mechanisms": running.map(Mechanism::name).collect::<Vec<_>>(),
+                "terminatedPodsMax": self.frame.terminated_pods_max(),
                 "storageIsDeleted": self.frame.storage_is_deleted,
                 "cloud": self.frame.cloud.iter().map(|(node, instance)| json!({
                     "node": node,
@@ -78,7 +88,9 @@ fn subject_json(subject: &Subject<'_>) -> Value {
         End::Held => ("held", None),
         End::Changed => ("changed", None),
     };
-    json!({ "object": subject.object, "end": end, "goneAt": gone_at })
+    let between = subject.gone_between;
+    let between = between.map(|(first, last)| [first.to_string(), last.to_string()]);
+    json!({ "object": subject.object, "end": end, "goneAt": gone_at, "goneBetween": between })
 }
 
 /// An answer of the cloud; null where there is none.

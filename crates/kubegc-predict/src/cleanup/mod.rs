@@ -5,6 +5,7 @@
 //! that goes for its age takes its pods with it, and a claim that its last pod leaves goes with its volume.
 
 mod because;
+mod doubt;
 mod facts;
 mod frame;
 mod json;
@@ -28,14 +29,14 @@ pub use self::{
     frame::{CleanupFrame, Instance},
     report::CleanupDetail,
 };
-use self::{outside::is_in_tree, world::CleanupWorld};
+use self::{outside::is_in_tree, story::Doubtful, world::CleanupWorld};
 use crate::{
     Cluster, Forecast,
     cluster::Scope,
     forecast::{self, Pending},
     simulation::{self, Unlisted},
     timeline::{Outcome, Step},
-    world::World,
+    world::{World, kubelets::Kubelets},
 };
 
 /// What will be cleaned up until a time, and what cannot be said.
@@ -49,7 +50,7 @@ pub struct CleanupForecast {
     /// What it takes for granted beside [`Forecast::assumptions`].
     pub frame: CleanupFrame,
     /// The fates of all objects that could be affected, the writes with their reasons in order of time, and what is worth knowing.
-    /// What is not in it stays until then.
+    /// What is neither in it nor [undecided](Self::undecided) stays until then.
     pub forecast: Forecast,
     /// Objects about which a mechanism cannot decide, because something was not read or not dumped; by mechanism and object.
     pub undecided: Vec<Undecided>,
@@ -82,18 +83,23 @@ pub struct Collected<'a> {
 }
 
 impl CleanupForecast {
-    /// The objects that go, in order of time.
+    /// The objects that go for certain, in order of time.
+    ///
+    /// An object with an undecided [`Fate`](crate::Fate) is not among them, although [`Forecast::timeline`] may tell how it goes: that is what happens if all
+    /// owners that are not known exist and nothing that was not read matters.
+    ///
+    /// # Complexity
+    /// O((f + c) log f) for f fates and c changes of objects in the timeline.
     pub fn collected(&self) -> impl Iterator<Item = Collected<'_>> {
-        self.forecast.timeline.iter().flat_map(|step| {
-            let gone = step
-                .changes
-                .iter()
-                .filter(|change| change.outcome == Outcome::Gone);
-            gone.map(|change| Collected {
-                at: self.began.saturating_add(step.at),
-                object: &change.object,
-                step,
-            })
+        let doubtful = Doubtful::of(&self.forecast);
+        let steps = self.forecast.timeline.iter();
+        let changes = steps.flat_map(|step| step.changes.iter().map(move |change| (step, change)));
+        let gone = changes
+            .filter(move |(_, change)| change.outcome == Outcome::Gone && !doubtful.has(&change.object));
+        gone.map(|(step, change)| Collected {
+            at: self.began.saturating_add(step.at),
+            object: &change.object,
+            step,
         })
     }
 }
@@ -141,6 +147,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
     let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).into_iter().collect();
     seeds.extend(first_seeds(cluster, controller.clone(), began, until));
     let before = Pending::default();
+    let kubelets = Kubelets::of(cluster);
     loop {
         let scope = Scope::after(cluster, &before, seeds.iter().copied());
         let objects: BTreeMap<u32, SnapshotObject> = scope
@@ -151,26 +158,42 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
         let mut missing = BTreeSet::new();
         let mut run = |unlisted| {
             let server = simulation::server(cluster, &scope, &objects, unlisted);
-            let mut world = CleanupWorld::new(cluster, frame, &scope, server, controller.clone(), began);
+            let mut world = CleanupWorld::new(
+                cluster,
+                frame,
+                &scope,
+                server,
+                controller.clone(),
+                kubelets.clone(),
+                began,
+            );
             world.run(until);
             missing.append(&mut world.missing);
             world
         };
         let world = run(Unlisted::Present);
+        let (undecided, in_doubt) = doubt::of(cluster, &scope, &world);
         let others = [Unlisted::Absent, Unlisted::Waiting];
         let others = others.into_iter().filter(|_| !scope.unknown.is_empty());
         let others: Vec<World> = others.map(|unlisted| run(unlisted).into_world()).collect();
+        missing.extend(in_doubt.out_of_reach);
         missing.retain(|position| !seeds.contains(position));
         if missing.is_empty() {
-            let (undecided, next_at) = (world.undecided(), world.next_at());
-            let forecast = forecast::conclude(
+            let next_at = world.next_at();
+            let world = world.into_world();
+            let findings = doubt::other_times(&world, &others);
+            let mut forecast = forecast::conclude(
                 cluster,
                 &scope,
                 &objects,
-                world.into_world(),
+                world,
                 &others,
                 &BTreeSet::new(),
+                in_doubt.sources,
             );
+            doubt::tell(&mut forecast, findings);
+            forecast.findings.extend(frame.findings(cluster));
+            forecast.findings.sort();
             return CleanupForecast {
                 began,
                 until,
@@ -205,7 +228,7 @@ fn settings(cluster: &Cluster, frame: &CleanupFrame) -> Settings {
     settings
 }
 
-/// The objects on which something will be done if nothing else happens.
+/// The objects on which something will be done if nothing else happens, and those that hang on what cannot be decided.
 fn first_seeds(
     cluster: &Cluster,
     mut controller: Controller,
@@ -239,9 +262,15 @@ fn first_seeds(
                 }
             }
             Output::Wait { until: Some(at) } if at > now && at <= until => now = at,
-            _ => return seeds,
+            _ => break,
         }
     }
+    for (_, object, _) in controller.undecided() {
+        if let Some(position) = facts::position(cluster, object) {
+            seeds.extend(doubt::affected(cluster, position, object));
+        }
+    }
+    seeds
 }
 
 /// When the newest thing in the dump happened.

@@ -1,6 +1,9 @@
 //! Tells the writes of a forecast as events: what begins at an instant, and what follows from it.
+//!
+//! The writes are those of one world that the dump allows. What happens in it to objects that fare otherwise in another one, or of which too little was
+//! read, is not certain, and stands apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::{ObjectRef, Timestamp, Uid};
 use kubegc_lifecycle::{
@@ -9,7 +12,11 @@ use kubegc_lifecycle::{
 };
 
 use super::CleanupForecast;
-use crate::timeline::{Act, Actor, Outcome, Step, Why};
+use crate::{
+    Fate, Forecast,
+    fate::Finding,
+    timeline::{Act, Actor, Outcome, Step, Why},
+};
 
 /// Something that happens to an object of itself.
 #[derive(Clone, Debug)]
@@ -20,8 +27,17 @@ pub(super) struct Event<'a> {
     pub(super) step: &'a Step,
     /// What it happens to.
     pub(super) subject: Subject<'a>,
+    /// Whether the fates of all of these objects are decided; of none of them otherwise.
+    pub(super) is_certain: bool,
     /// What goes, or begins to go, because of that.
     pub(super) followers: Vec<Subject<'a>>,
+}
+
+impl<'a> Event<'a> {
+    /// All objects that it happens to.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'a>> + '_ {
+        std::iter::once(self.subject).chain(self.followers.iter().copied())
+    }
 }
 
 /// An object, and what becomes of it.
@@ -29,6 +45,8 @@ pub(super) struct Event<'a> {
 pub(super) struct Subject<'a> {
     pub(super) object: &'a ObjectRef,
     pub(super) end: End,
+    /// When it is gone first and last, where that hangs on owners that are not in the dump.
+    pub(super) gone_between: Option<(Timestamp, Timestamp)>,
 }
 
 /// How it ends for an object.
@@ -42,30 +60,33 @@ pub(super) enum End {
     Changed,
 }
 
-/// The events of a forecast, in order of time. Every object that goes is in exactly one of them, once.
+/// The events of a forecast, in order of time. Every object that goes is in exactly one of them, once. What is certain follows only from what is.
 ///
 /// # Complexity
-/// O(c log c) for c changes of objects in the timeline.
-pub(super) fn events(forecast: &CleanupForecast) -> Vec<Event<'_>> {
+/// O(n log n) for n fates, findings and changes of objects in the timeline.
+pub(super) fn events<'a>(forecast: &'a CleanupForecast) -> Vec<Event<'a>> {
     let timeline = &forecast.forecast.timeline;
-    let lives = Lives::of(timeline);
+    let lives = Lives::of(timeline, &Doubtful::of(&forecast.forecast));
     let roots = lives.roots(timeline);
     let at = |step: usize| forecast.began.saturating_add(timeline[step].at);
-    let subject = |life: &Life<'_>| match (life.gone, life.began) {
-        (Some(gone), _) => End::Gone(at(gone)),
-        (None, Some(_)) => End::Held,
-        (None, None) => End::Changed,
+    let other_times = other_times(forecast);
+    let subject = |life: &Life<'a>| Subject {
+        object: life.object,
+        end: match (life.gone, life.began) {
+            (Some(gone), _) => End::Gone(at(gone)),
+            (None, Some(_)) => End::Held,
+            (None, None) => End::Changed,
+        },
+        gone_between: other_times.get(&place(life.object)).copied(),
     };
-    let mut events: BTreeMap<usize, (usize, Event<'_>)> = BTreeMap::new();
+    let mut events: BTreeMap<usize, (usize, Event<'a>)> = BTreeMap::new();
     for (root, life) in lives.all.iter().enumerate().filter(|(at, _)| roots[*at] == *at) {
         let Some(cause) = life.cause() else { continue };
         let event = Event {
             at: at(cause),
             step: &timeline[cause],
-            subject: Subject {
-                object: life.object,
-                end: subject(life),
-            },
+            subject: subject(life),
+            is_certain: life.is_certain,
             followers: Vec::new(),
         };
         events.insert(root, (cause, event));
@@ -78,20 +99,54 @@ pub(super) fn events(forecast: &CleanupForecast) -> Vec<Event<'_>> {
             // A namespace goes after what was in it.
             *first = cause.min(*first);
             event.at = event.at.min(at(cause));
-            event.followers.push(Subject {
-                object: life.object,
-                end: subject(life),
-            });
+            event.followers.push(subject(life));
         }
     }
-    let mut events: Vec<(usize, Event<'_>)> = events.into_values().collect();
+    let mut events: Vec<(usize, Event<'a>)> = events.into_values().collect();
     events.sort_by_key(|(first, event)| (event.at, *first));
     events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// When the objects go first and last of which that is not certain.
+fn other_times(forecast: &CleanupForecast) -> BTreeMap<[&str; 4], (Timestamp, Timestamp)> {
+    let at = |length| forecast.began.saturating_add(length);
+    let findings = forecast.forecast.findings.iter();
+    let times = findings.filter_map(|finding| match finding {
+        Finding::GoesAnotherTime {
+            object,
+            earliest,
+            latest,
+        } => Some((place(object), (at(earliest.0), at(latest.0)))),
+        _ => None,
+    });
+    times.collect()
+}
+
+/// The objects of which cannot be said what becomes of them.
+pub(super) struct Doubtful<'a>(BTreeSet<[&'a str; 4]>);
+
+impl<'a> Doubtful<'a> {
+    pub(super) fn of(forecast: &'a Forecast) -> Self {
+        let fates = forecast.fates.iter();
+        let undecided = fates.filter(|fate| matches!(fate.fate, Fate::Undecided { .. }));
+        Self(undecided.map(|fate| place(&fate.object)).collect())
+    }
+
+    pub(super) fn has(&self, object: &ObjectRef) -> bool {
+        self.0.contains(&place(object))
+    }
+}
+
+/// Group, kind, namespace and name of an object. No name is given twice within a forecast, and a dump may do without uids.
+pub(super) fn place(object: &ObjectRef) -> [&str; 4] {
+    [object.group(), &object.kind, &object.namespace, &object.name]
 }
 
 /// What the timeline tells of one object, by positions in it.
 struct Life<'a> {
     object: &'a ObjectRef,
+    /// Its fate is decided.
+    is_certain: bool,
     /// The deletion was asked for.
     began: Option<usize>,
     /// It was gone.
@@ -119,7 +174,7 @@ struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    fn of(timeline: &'a [Step]) -> Self {
+    fn of(timeline: &'a [Step], doubtful: &Doubtful<'_>) -> Self {
         let mut lives = Self {
             all: Vec::new(),
             by_key: BTreeMap::new(),
@@ -127,7 +182,7 @@ impl<'a> Lives<'a> {
         for (at, step) in timeline.iter().enumerate() {
             let deletes = matches!(step.act, Act::Delete { .. } | Act::DeleteCollection);
             for change in &step.changes {
-                let life = lives.of_object(&change.object);
+                let life = lives.of_object(&change.object, doubtful);
                 match change.outcome {
                     Outcome::Gone => {
                         life.gone.get_or_insert(at);
@@ -148,12 +203,13 @@ impl<'a> Lives<'a> {
         lives
     }
 
-    fn of_object(&mut self, object: &'a ObjectRef) -> &mut Life<'a> {
+    fn of_object(&mut self, object: &'a ObjectRef, doubtful: &Doubtful<'_>) -> &mut Life<'a> {
         let key = (&*object.kind, &*object.namespace, &*object.name, &object.uid);
         let at = *self.by_key.entry(key).or_insert(self.all.len());
         if at == self.all.len() {
             self.all.push(Life {
                 object,
+                is_certain: !doubtful.has(object),
                 began: None,
                 gone: None,
                 changed: None,
@@ -198,7 +254,7 @@ impl<'a> Lives<'a> {
             .collect()
     }
 
-    /// The object whose end makes this one go.
+    /// The object whose end makes this one go, where one is as certain as the other.
     fn cause_of(
         &self,
         at: usize,
@@ -227,7 +283,10 @@ impl<'a> Lives<'a> {
             }),
             _ => None,
         };
-        found.filter(|&found| found != at && ends(&self.all[found]))
+        found.filter(|&found| {
+            let cause = &self.all[found];
+            found != at && ends(cause) && cause.is_certain == life.is_certain
+        })
     }
 }
 

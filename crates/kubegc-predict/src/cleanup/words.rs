@@ -1,6 +1,6 @@
-//! Times, lengths of time and numbers of things as people write them.
+//! Times, lengths of time, numbers of things and names as people write and read them.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use kubegc_core::Timestamp;
 
@@ -20,6 +20,14 @@ pub(super) fn span(length: Duration) -> String {
     match small {
         0 => format!("{large}{unit}"),
         small => format!("{large}{unit} {small}{small_unit}"),
+    }
+}
+
+/// So long after the beginning: `+2h 10m`, or `now`.
+pub(super) fn later(length: Duration) -> String {
+    match length.as_secs() {
+        0 => "now".to_owned(),
+        _ => format!("+{}", span(length)),
     }
 }
 
@@ -95,6 +103,29 @@ pub(super) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
     names
 }
 
+/// A text as a report can hold it: what would end a line, or change how a terminal shows what follows, is written as an escape. Names in a dump
+/// may be anything.
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_unprintable(letter) {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown.into()
+}
+
+/// Control characters, other ends of lines, and what turns the direction of writing.
+fn is_unprintable(letter: char) -> bool {
+    let turns = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    letter.is_control() || turns || matches!(letter, '\u{2028}' | '\u{2029}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +173,20 @@ mod tests {
         }
         assert_eq!(number(1, "Pod"), "1 Pod");
         assert_eq!(number(0, "Pod"), "0 Pods");
+    }
+
+    #[test]
+    fn what_ends_lines_or_changes_the_terminal_is_escaped() {
+        for (text, shown) in [
+            ("shop/web", "shop/web"),
+            ("größe\\n", "größe\\n"),
+            ("a\nb\r\tc", "a\\nb\\r\\tc"),
+            ("\u{1b}[31m\u{9b}0m\0", "\\u{1b}[31m\\u{9b}0m\\u{0}"),
+            ("\u{202e}\u{2066}\u{200f}", "\\u{202e}\\u{2066}\\u{200f}"),
+            ("\u{2028}\u{85}", "\\u{2028}\\u{85}"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
     }
 
     #[test]

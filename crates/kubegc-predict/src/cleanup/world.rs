@@ -28,7 +28,7 @@ use crate::{
     Cluster, ControlPlane, Turn,
     cluster::{Member, Scope},
     timeline::{Act, Actor, Why},
-    world::{World, object_ref},
+    world::{World, kubelets::Kubelets, object_ref},
 };
 
 /// A bound on the rounds of one run for each object in reach: far more than any needs, so that no cluster keeps a forecast from ending.
@@ -64,6 +64,7 @@ impl<'a> CleanupWorld<'a> {
         scope: &'a Scope,
         mut server: ApiServer,
         controller: Controller,
+        kubelets: Kubelets,
         now: Timestamp,
     ) -> Self {
         server.set_now(now);
@@ -76,7 +77,7 @@ impl<'a> CleanupWorld<'a> {
                 .filter(|(_, kind)| *kind.group == *resource.group() && *kind.resource == *resource.plural());
             kinds.extend(of_resource.map(|(id, _)| (id, resource)));
         }
-        let plane = ControlPlane::beside_cleaners(&server, cluster.assumptions.clone());
+        let plane = ControlPlane::beside_cleaners(&server, cluster.assumptions.clone(), kubelets);
         let mut bodies = HashMap::default();
         for (&kind, &resource) in &kinds {
             for object in server.objects(kind, None) {

@@ -52,6 +52,8 @@ pub(crate) const HAS_COLLECTOR_FINALIZER: u8 = 4;
 pub(crate) const FLAWED: u8 = 8;
 /// Some reference does not lead to a live object under exactly its name.
 pub(crate) const ODD_OWNER: u8 = 16;
+/// It is a Namespace or a CustomResourceDefinition: other objects go with it.
+pub(crate) const HAS_CONTENT: u8 = 32;
 
 /// Owners and dependents by position.
 #[derive(Clone, Debug, Default)]
@@ -225,6 +227,13 @@ fn facts(object: &ObjectView<'_>) -> u8 {
     }
     if object.is_deleting() {
         facts |= DELETING;
+    }
+    let (group, _) = split_api_version(object.api_version());
+    if matches!(
+        (group, &**object.kind()),
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    ) {
+        facts |= HAS_CONTENT;
     }
     if object.is_flawed() || object.kind_id().is_none() {
         facts |= FLAWED;

@@ -16,7 +16,7 @@ use crate::{
 pub(crate) const ODD: u8 = edges::ODD_OWNER | DELETING;
 
 pub(crate) use self::{
-    edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_FINALIZERS, Owner},
+    edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
     scope::{Member, Scope},
 };
 

@@ -1,15 +1,20 @@
 //! The part of a cluster that a cascade can reach: all that may be touched, and what those look at.
 //!
+//! What is in a namespace, and what a definition defines, goes with it, so it takes part where these do.
+//!
 //! A forecast is simulated on this part alone, so it costs what its cascade costs. What is only looked at keeps no references of
 //! its own here: nothing will ever evaluate it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kubegc_core::{OwnerReference, identity::split_api_version, metadata};
+use kubegc_snapshot::{Details, SnapshotObject};
 
 use super::{
     Cluster, Owner,
-    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER},
+    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT},
 };
 use crate::forecast::Pending;
 
@@ -51,6 +56,7 @@ impl Scope {
     ) -> Self {
         let object_at = |position| cluster.object_after(pending_changes, position);
         let mut scope = Self::default();
+        let mut content = Content::new(cluster);
         let mut pending: VecDeque<u32> = seeds.into_iter().collect();
         while let Some(position) = pending.pop_front() {
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
@@ -64,6 +70,9 @@ impl Scope {
                 scope.flawed.insert(position);
             }
             pending.extend(cluster.edges.dependents(position));
+            if cluster.edges.facts[position as usize] & HAS_CONTENT != 0 {
+                pending.extend(content.of(&object));
+            }
             let owners = cluster.edges.owners(position);
             // The pending changes may have removed references: those that are left are found by uid and name.
             let references: Vec<_> = cluster
@@ -121,6 +130,46 @@ impl Scope {
             .snapshot
             .position(group, &reference.kind, namespace, &reference.name);
         found.map(|at| at as u32)
+    }
+}
+
+/// What goes with namespaces and definitions.
+struct Content<'c> {
+    cluster: &'c Cluster,
+    /// Everything by its namespace, once somebody asks for one.
+    by_namespace: Option<HashMap<&'c str, Vec<u32>, FixedState>>,
+}
+
+impl<'c> Content<'c> {
+    const fn new(cluster: &'c Cluster) -> Self {
+        Self {
+            cluster,
+            by_namespace: None,
+        }
+    }
+
+    /// What goes with this Namespace or CustomResourceDefinition.
+    ///
+    /// # Complexity
+    /// O(1) and what is found; for the first namespace O(n) for n objects in the dump.
+    fn of(&mut self, object: &SnapshotObject) -> Vec<u32> {
+        let snapshot = &self.cluster.snapshot;
+        if let Some(Details::CustomResourceDefinition(definition)) = object.details.as_deref() {
+            let instances = snapshot.positions_of_kind(&definition.group, &definition.kind);
+            return instances.map(|position| position as u32).collect();
+        }
+        if *object.kind != *"Namespace" {
+            return Vec::new();
+        }
+        let by_namespace = self.by_namespace.get_or_insert_with(|| {
+            let mut by_namespace = HashMap::<_, Vec<u32>, _>::default();
+            for (position, view) in snapshot.views().enumerate() {
+                let namespace: &'c str = view.namespace();
+                by_namespace.entry(namespace).or_default().push(position as u32);
+            }
+            by_namespace
+        });
+        by_namespace.get(&*object.meta.name).cloned().unwrap_or_default()
     }
 }
 

@@ -9,7 +9,11 @@ use std::{
 use kubegc_core::{KindId, KubernetesVersion, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_sim::{ApiServer, CrdCleaner, CrdStep, EventType, StoredObject};
 
-use super::{namespaces::NamespaceController, object_ref};
+use super::{
+    kubelets::{Kubelets, are_nodes},
+    namespaces::NamespaceController,
+    object_ref,
+};
 use crate::{
     Assumptions,
     timeline::{Act, Actor, Step, Why},
@@ -19,6 +23,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
     assumptions: Assumptions,
+    /// Which pods have a kubelet that ends them; all, where nothing is said.
+    kubelets: Option<Kubelets>,
     /// Pods that are being deleted, by when their grace period ends.
     ending: BTreeSet<(Timestamp, KindId, Arc<str>, Arc<str>)>,
     /// Objects that are being deleted and carry a finalizer that is released.
@@ -34,6 +40,7 @@ impl Environment {
     pub(super) fn new(version: KubernetesVersion, assumptions: Assumptions) -> Self {
         Self {
             assumptions,
+            kubelets: None,
             ending: BTreeSet::new(),
             releasing: BTreeSet::new(),
             namespaces: NamespaceController::new(version),
@@ -41,6 +48,11 @@ impl Environment {
             definitions_at: None,
             definitions_deleting: BTreeMap::new(),
         }
+    }
+
+    /// Only these kubelets end pods.
+    pub(super) fn have_kubelets(&mut self, kubelets: Kubelets) {
+        self.kubelets = Some(kubelets);
     }
 
     /// Looks at everything that is there at the beginning.
@@ -72,6 +84,11 @@ impl Environment {
     ) {
         let meta = &object.meta;
         let resource = &server.catalog()[kind];
+        if let Some(kubelets) = &mut self.kubelets
+            && are_nodes(server, kind)
+        {
+            kubelets.notice(event_type, object);
+        }
         if event_type == EventType::Deleted {
             if *resource.kind == *"CustomResourceDefinition" {
                 self.definitions_deleting.remove(&meta.name);
@@ -195,6 +212,9 @@ impl Environment {
         }
         // Nothing is left of its grace: only finalizers hold it, and the kubelet is done with it.
         if pod.meta.deletion_grace_period_seconds.unwrap_or(0) == 0 {
+            return true;
+        }
+        if self.kubelets.as_ref().is_some_and(|kubelets| !kubelets.end(&pod)) {
             return true;
         }
         let options = DeleteOptionsSpec {

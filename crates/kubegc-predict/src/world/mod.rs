@@ -4,6 +4,7 @@
 
 mod calls;
 mod environment;
+pub(crate) mod kubelets;
 pub(crate) mod namespaces;
 mod plane;
 

@@ -16,7 +16,7 @@ use kubegc_objects::{
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
 
-use super::{PATIENCE, calls::note_changes, environment::Environment};
+use super::{PATIENCE, calls::note_changes, environment::Environment, kubelets::Kubelets};
 use crate::{
     Assumptions,
     timeline::{Act, Actor, Step, Why},
@@ -134,10 +134,21 @@ impl ControlPlane {
         plane
     }
 
+    /// From here on only kubelets end pods: those of the nodes that are on the server, as long as these report. A pod without a node, or on a node that
+    /// is gone, does not report or is out of service, waits for the collector of pods.
+    ///
+    /// Without this, all pods that are being deleted end after their grace period, as [`Assumptions::pods_end`] says.
+    #[must_use]
+    pub fn with_kubelets(mut self, server: &ApiServer) -> Self {
+        self.environment.have_kubelets(Kubelets::on(server));
+        self
+    }
+
     /// Starts beside cleaners, which see the changes for themselves. The kinds stay as they are.
-    pub(crate) fn beside_cleaners(server: &ApiServer, assumptions: Assumptions) -> Self {
+    pub(crate) fn beside_cleaners(server: &ApiServer, assumptions: Assumptions, kubelets: Kubelets) -> Self {
         let catalog = Arc::new(server.catalog().clone());
         let mut plane = Self::start(server, catalog, assumptions, Company::Cleaners);
+        plane.environment.have_kubelets(kubelets);
         plane.list_all(server);
         plane
     }

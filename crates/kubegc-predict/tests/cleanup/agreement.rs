@@ -84,7 +84,8 @@ fn simulated(town: &Town) -> Vec<Removal> {
     let clock = SimClock::new(noon());
     let until = noon().saturating_add(HORIZON);
     let shared = SharedApiServer::with_clock(town.server(), Arc::new(clock.clone()));
-    let mut plane = shared.with(|server| ControlPlane::new(server, Assumptions::default()));
+    let mut plane =
+        shared.with(|server| ControlPlane::new(server, Assumptions::default()).with_kubelets(server));
     let store = Arc::new(shared.clone());
     let driver = Driver::builder(store, Arc::new(clock.clone()), Arc::new(JsonDocuments::default()))
         .settings(settings())

@@ -1,6 +1,9 @@
 //! Cleanup forecasts: what they say of single mechanisms and of all together, and that running the drivers comes to the same.
 
 mod agreement;
+mod doubts;
 mod forecasts;
+mod kubelets;
 mod report;
+mod told;
 mod town;

@@ -53,8 +53,16 @@ impl Town {
 
     /// Everything that was read is there; nothing else is.
     pub(crate) fn cluster(&self) -> Cluster {
+        self.cluster_with_all(&["all"])
+    }
+
+    /// Of these kinds, nothing else is there.
+    pub(crate) fn cluster_with_all(&self, kinds: &[&str]) -> Cluster {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.objects });
-        let mut reader = Reader::new(VERSION).complete("all");
+        let mut reader = Reader::new(VERSION);
+        for kind in kinds {
+            reader = reader.complete(kind);
+        }
         reader.read("town.json", list.to_string().as_bytes()).unwrap();
         Cluster::new(VERSION, reader.finish().unwrap(), Assumptions::default())
     }

@@ -1,0 +1,232 @@
+//! What a forecast does not claim: what hangs on owners that were not dumped, on objects that could not be read, and on what is in a namespace.
+
+use std::time::Duration;
+
+use kubegc_lifecycle::controller::Mechanism;
+use kubegc_predict::{Actor, CleanupForecast, CleanupFrame, Fate, Finding, Missing, cleanup_forecast};
+use serde_json::{Value, json};
+
+use crate::town::{Town, VERSION, at, condition, noon, owner};
+
+fn frame() -> CleanupFrame {
+    CleanupFrame::new(VERSION).from(noon())
+}
+
+fn fate<'a>(forecast: &'a CleanupForecast, name: &str) -> Option<&'a Fate> {
+    let fates = &forecast.forecast.fates;
+    let found = fates.iter().find(|fate| *fate.object.name == *name);
+    found.map(|found| &found.fate)
+}
+
+fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({ "metadata": { "ownerReferences": owner(api_version, kind, name, true) } })
+}
+
+#[test]
+fn a_namespace_that_goes_takes_its_content_with_it_or_waits_for_it() {
+    for is_held in [false, true] {
+        let mut town = Town::default();
+        let mut tenant = owned_by("rbac.authorization.k8s.io/v1", "ClusterRole", "gone");
+        tenant["spec"] = json!({ "finalizers": ["kubernetes"] });
+        tenant["status"] = json!({ "phase": "Active" });
+        town.add("v1", "Namespace", "", "tenant", tenant);
+        town.add("v1", "ConfigMap", "tenant", "settings", json!({}));
+        let finalizers = if is_held {
+            json!(["example.com/hold"])
+        } else {
+            json!([])
+        };
+        town.add(
+            "v1",
+            "Secret",
+            "tenant",
+            "held",
+            json!({ "metadata": { "finalizers": finalizers }, "type": "Opaque" }),
+        );
+        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        assert!(matches!(fate(&forecast, "settings"), Some(Fate::Deleted { .. })));
+        let words = ["tenant", "held"].map(|name| fate(&forecast, name).map(Fate::word));
+        let word = if is_held { "stuck" } else { "deleted" };
+        assert_eq!(words, [Some(word); 2]);
+    }
+}
+
+#[test]
+fn a_definition_that_goes_takes_its_instances_with_it_or_waits_for_them() {
+    for is_held in [false, true] {
+        let mut town = Town::default();
+        let mut definition = owned_by("rbac.authorization.k8s.io/v1", "ClusterRole", "gone");
+        definition["spec"] = json!({
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": { "plural": "shelves", "kind": "Shelf" },
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+        });
+        definition["status"] = condition("Established", -3_600);
+        definition["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+        town.add(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "",
+            "shelves.example.com",
+            definition,
+        );
+        let finalizers = if is_held {
+            json!(["example.com/hold"])
+        } else {
+            json!([])
+        };
+        town.add(
+            "example.com/v1",
+            "Shelf",
+            "shop",
+            "top",
+            json!({ "metadata": { "finalizers": finalizers } }),
+        );
+        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let words = ["shelves.example.com", "top"].map(|name| fate(&forecast, name).map(Fate::word));
+        let word = if is_held { "stuck" } else { "deleted" };
+        assert_eq!(words, [Some(word); 2]);
+    }
+}
+
+fn ended_pod(town: &mut Town, name: &str, created: i64, rest: Value) {
+    let pod = json!({ "metadata": { "creationTimestamp": at(created) }, "spec": { "containers": [] }, "status": { "phase": "Succeeded" } });
+    town.add("v1", "Pod", "shop", name, pod);
+    town.change_last(rest);
+}
+
+/// Three pods have ended and two may stay. Where `others` have owners that were not dumped, these may be fewer.
+fn three_pods(others: usize) -> CleanupForecast {
+    let mut town = Town::default();
+    ended_pod(
+        &mut town,
+        "first",
+        -9_000,
+        owned_by("apps/v1", "ReplicaSet", "of-first"),
+    );
+    for (at, name) in ["second", "third"].into_iter().enumerate() {
+        let rest = if at < others {
+            owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"))
+        } else {
+            json!({})
+        };
+        ended_pod(&mut town, name, -8_000 + at as i64, rest);
+    }
+    let mut frame = frame();
+    if let Some(pods) = &mut frame.settings.pods {
+        pods.terminated_threshold = 2;
+    }
+    cleanup_forecast(&town.cluster_with_all(&["pods", "nodes"]), &frame)
+}
+
+#[test]
+fn l1_4_what_is_chosen_by_a_count_is_in_doubt_where_others_that_count_may_go_first() {
+    assert!(matches!(
+        fate(&three_pods(0), "first"),
+        Some(Fate::Deleted { .. })
+    ));
+    for others in [1, 2] {
+        let forecast = three_pods(others);
+        let fate = fate(&forecast, "first");
+        let Some(Fate::Undecided { missing }) = fate else {
+            panic!("{others} others: {fate:?}");
+        };
+        assert!(
+            matches!(&missing[..], [Missing::Owner { owner, .. }] if *owner.name == *"of-first"),
+            "{missing:?}"
+        );
+    }
+}
+
+#[test]
+fn what_goes_in_any_case_but_not_at_one_time_is_told() {
+    let mut town = Town::default();
+    let mut job = owned_by("batch/v1", "CronJob", "nightly");
+    job["spec"] = json!({ "ttlSecondsAfterFinished": 36_000 });
+    job["status"] = condition("Complete", -300);
+    town.add("batch/v1", "Job", "shop", "report", job);
+    let forecast = cleanup_forecast(&town.cluster_with_all(&["jobs"]), &frame());
+    assert!(matches!(fate(&forecast, "report"), Some(Fate::Deleted { .. })));
+    let times = forecast
+        .forecast
+        .findings
+        .iter()
+        .find_map(|finding| match finding {
+            Finding::GoesAnotherTime { earliest, latest, .. } => Some((*earliest, *latest)),
+            _ => None,
+        });
+    let collector = Actor::GarbageCollector;
+    let by_age = Actor::Cleaner(Mechanism::Jobs);
+    let (earliest, latest) = times.expect("its owner decides when");
+    assert_eq!(earliest, (Duration::ZERO, collector));
+    assert_eq!(latest.0, Duration::from_secs(35_700));
+    assert!([collector, by_age].contains(&latest.1));
+}
+
+#[test]
+fn what_hangs_on_an_object_that_a_cleaner_cannot_decide_about_is_in_doubt() {
+    let mut town = Town::default();
+    let unread =
+        json!({ "spec": { "ttlSecondsAfterFinished": "600" }, "status": condition("Complete", -300) });
+    town.add("batch/v1", "Job", "shop", "report", unread);
+    ended_pod(
+        &mut town,
+        "report-1",
+        -9_000,
+        owned_by("batch/v1", "Job", "report"),
+    );
+    let forecast = cleanup_forecast(&town.cluster(), &frame());
+    for name in ["report", "report-1"] {
+        let fate = fate(&forecast, name);
+        let Some(Fate::Undecided { missing }) = fate else {
+            panic!("{name}: {fate:?}");
+        };
+        let is_it = |missing: &Missing| matches!(missing, Missing::Cleaner { object, .. } if *object.name == *"report");
+        assert!(missing.iter().any(is_it), "{missing:?}");
+    }
+    assert_eq!(forecast.collected().count(), 0);
+}
+
+#[test]
+fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
+    for claim_goes in [false, true] {
+        let mut town = Town::default();
+        let deleting = json!({
+            "metadata": {
+                "deletionTimestamp": at(-60),
+                "deletionGracePeriodSeconds": 0,
+                "finalizers": ["kubernetes.io/pvc-protection"],
+            },
+            "spec": { "volumeName": "disk" },
+            "status": { "phase": "Bound" },
+        });
+        town.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
+        let disk = json!({
+            "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "disk.csi.example.com" } },
+            "spec": {
+                "persistentVolumeReclaimPolicy": "Delete",
+                "claimRef": { "namespace": "shop", "name": "data", "uid": "persistentvolumeclaim-data" },
+            },
+            "status": { "phase": "Bound" },
+        });
+        town.add("v1", "PersistentVolume", "", "disk", disk);
+        let volumes = if claim_goes { json!([]) } else { json!("unread") };
+        let pod = json!({ "spec": { "nodeName": "a", "containers": [], "volumes": volumes }, "status": { "phase": "Running" } });
+        town.add(
+            "v1",
+            "Node",
+            "",
+            "a",
+            json!({ "status": condition("Ready", -3_600), "spec": {} }),
+        );
+        town.add("v1", "Pod", "shop", "user", pod);
+        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let words = ["data", "disk"].map(|name| fate(&forecast, name).map(Fate::word));
+        let word = if claim_goes { "deleted" } else { "undecided" };
+        assert_eq!(words[0], Some(word));
+        if !claim_goes {
+            assert_eq!(words[1], Some(word));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Who ends pods that were deleted before: their kubelet, where there is one that answers; the collector of pods; or nobody.
+
+use kubegc_predict::{CleanupFrame, Fate, cleanup_forecast};
+use serde_json::{Value, json};
+
+use crate::town::{Town, VERSION, at, noon};
+
+/// A pod whose grace period ended half an hour ago.
+fn overdue(town: &mut Town, name: &str, node: Option<&str>) {
+    let mut pod = json!({
+        "metadata": { "deletionTimestamp": at(-1_800), "deletionGracePeriodSeconds": 30 },
+        "spec": { "containers": [] },
+        "status": { "phase": "Running" },
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    town.add("v1", "Pod", "shop", name, pod);
+}
+
+fn node(town: &mut Town, name: &str, ready: &str, taints: Value) {
+    let conditions = json!([{ "type": "Ready", "status": ready, "lastTransitionTime": at(-3_600) }]);
+    let rest = json!({ "spec": { "providerID": "cloud://1", "taints": taints }, "status": { "conditions": conditions } });
+    town.add("v1", "Node", "", name, rest);
+}
+
+fn town() -> Town {
+    let mut town = Town::default();
+    let out_of_service = json!([{ "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute" }]);
+    node(&mut town, "ready", "True", json!([]));
+    node(&mut town, "unready", "False", json!([]));
+    node(&mut town, "silent", "Unknown", json!([]));
+    node(&mut town, "off", "False", out_of_service);
+    for name in ["ready", "unready", "silent", "off", "lost"] {
+        overdue(&mut town, name, Some(name));
+    }
+    overdue(&mut town, "nowhere", None);
+    town
+}
+
+#[test]
+fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
+    let cluster = town().cluster();
+    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
+    let mut gone: Vec<_> = forecast
+        .collected()
+        .map(|gone| {
+            let seconds = gone.at.since(noon()).as_secs();
+            (gone.object.name.to_string(), seconds, gone.step.actor.to_string())
+        })
+        .collect();
+    gone.sort();
+    let row = |pod: &str, seconds, actor: &str| (pod.to_owned(), seconds, actor.to_owned());
+    assert_eq!(
+        gone,
+        [
+            row("lost", 40, "pod garbage collector"),
+            row("nowhere", 0, "pod garbage collector"),
+            row("off", 0, "pod garbage collector"),
+            row("ready", 0, "kubelet"),
+            row("unready", 0, "kubelet"),
+        ]
+    );
+    let held: Vec<_> = forecast
+        .forecast
+        .fates
+        .iter()
+        .filter(|fate| matches!(fate.fate, Fate::Stuck { .. }))
+        .collect();
+    assert_eq!(held.len(), 1, "{held:?}");
+    assert_eq!(&*held[0].object.name, "silent");
+}
+
+#[test]
+fn a_node_that_was_not_dumped_may_have_a_kubelet() {
+    let mut town = Town::default();
+    overdue(&mut town, "somewhere", Some("unseen"));
+    let cluster = town.cluster_with_all(&["pods"]);
+    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
+    let gone: Vec<_> = forecast
+        .collected()
+        .map(|gone| gone.step.actor.to_string())
+        .collect();
+    assert_eq!(gone, ["kubelet"]);
+}

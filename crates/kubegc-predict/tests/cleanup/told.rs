@@ -1,0 +1,437 @@
+//! What reports say of what is not certain, is held, does not run, or has an odd name.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use kubegc_core::ObjectRef;
+use kubegc_lifecycle::{
+    controller::{Mechanism, Settings},
+    node::Cloud,
+};
+use kubegc_predict::{
+    Assumptions, CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Finding, Instance,
+    cleanup_forecast,
+};
+use kubegc_snapshot::Reader;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{
+    report::{forecast, thing, town},
+    town::{Town, VERSION, at, condition, noon, owner},
+};
+
+/// The cluster of a town of which only these kinds are complete.
+fn incomplete(town: &Town, complete: &[&str], assumptions: Assumptions) -> Cluster {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    let mut reader = complete
+        .iter()
+        .fold(Reader::new(VERSION), |reader, kind| reader.complete(kind));
+    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    Cluster::new(VERSION, reader.finish().unwrap(), assumptions)
+}
+
+fn frame() -> CleanupFrame {
+    CleanupFrame::new(VERSION).from(noon())
+}
+
+fn text(forecast: &CleanupForecast) -> String {
+    forecast.to_text(CleanupDetail::everything())
+}
+
+#[track_caller]
+fn assert_told(text: &str, told: &[&str], not_told: &[&str]) {
+    for expected in told {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+    for other in not_told {
+        assert!(!text.contains(other), "{other:?} in\n{text}");
+    }
+}
+
+fn job(town: &mut Town, name: &str, rest: Value) {
+    let finished =
+        json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", -100) });
+    town.add("batch/v1", "Job", "shop", name, finished);
+    town.change_last(rest);
+}
+
+fn pod(town: &mut Town, name: &str, phase: &str, rest: Value) {
+    let pod = json!({ "spec": { "nodeName": "a", "containers": [] }, "status": { "phase": phase } });
+    town.add("v1", "Pod", "shop", name, pod);
+    town.change_last(rest);
+}
+
+fn node(town: &mut Town, name: &str) {
+    let ready = json!({ "spec": { "providerID": "cloud://1" }, "status": condition("Ready", -3_600) });
+    town.add("v1", "Node", "", name, ready);
+}
+
+fn deleted(seconds: i64, grace: i64) -> Value {
+    json!({ "metadata": { "deletionTimestamp": at(seconds), "deletionGracePeriodSeconds": grace } })
+}
+
+#[test]
+fn what_hangs_on_unknown_owners_stands_below_what_is_undecided() {
+    // Whether the third pod goes for its owner decides whether there are too many.
+    let mut town = Town::default();
+    node(&mut town, "a");
+    let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "ReplicaSet", "web", true) } });
+    pod(&mut town, "with-owner", "Succeeded", owned);
+    for (name, created) in [("old", -100_000), ("young", -60)] {
+        pod(
+            &mut town,
+            name,
+            "Succeeded",
+            json!({ "metadata": { "creationTimestamp": at(created) } }),
+        );
+    }
+    let cluster = incomplete(&town, &["pods", "nodes"], Assumptions::default());
+    let mut frame = frame();
+    if let Some(pods) = &mut frame.settings.pods {
+        pods.terminated_threshold = 2;
+    }
+    let forecast = cleanup_forecast(&cluster, &frame);
+    assert_eq!(forecast.collected().count(), 0);
+    let text = text(&forecast);
+    assert!(
+        text.starts_with("2026-05-01 12:00:00 UTC, and 24h on: nothing goes, "),
+        "{text}"
+    );
+    let (above, below) = text
+        .split_once("What becomes of these if ")
+        .unwrap_or_else(|| panic!("{text}"));
+    assert!(!above.contains("pods have ended"), "{text}");
+    assert_told(below, &["Pod shop/old: 3 pods have ended, and 2 may stay"], &[]);
+    let value = forecast.to_json();
+    assert_eq!(value["summary"], json!({}));
+    let events = value["events"].as_array().unwrap();
+    assert!(
+        !events.is_empty() && events.iter().all(|event| event["certain"] == false),
+        "{events:#?}"
+    );
+}
+
+#[test]
+fn times_that_hang_on_unknown_owners_are_marked() {
+    let mut town = Town::default();
+    let owned = json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } });
+    job(&mut town, "report", owned);
+    let cluster = incomplete(&town, &["jobs", "pods"], Assumptions::default());
+    let forecast = cleanup_forecast(&cluster, &frame());
+    let told = [
+        "Job shop/report: finished 10m ago, and may stay no longer; perhaps earlier\n",
+        "when these go, or by whom, hangs on owners that are not in the dump: Job shop/report (now to +8m 20s)\n",
+    ];
+    assert_told(&text(&forecast), &told, &[]);
+    let event = &forecast.to_json()["events"][0];
+    assert_eq!(event["goneBetween"], json!([at(0), at(500)]));
+}
+
+#[test]
+fn names_cannot_forge_lines() {
+    let odd = "a\n2026-05-01 FAKE\u{1b}[31m\u{202e}";
+    let mut town = Town::default();
+    job(&mut town, &format!("goes-{odd}"), json!({}));
+    job(
+        &mut town,
+        &format!("open-{odd}"),
+        json!({ "spec": { "ttlSecondsAfterFinished": "soon" } }),
+    );
+    let held = json!({ "metadata": { "finalizers": [odd], "deletionTimestamp": at(-60), "deletionGracePeriodSeconds": 0 } });
+    pod(&mut town, &format!("held-{odd}"), "Running", held);
+    let owned = json!({ "metadata": { "ownerReferences": owner("v1", "Pod", odd, true) } });
+    town.add("v1", "ConfigMap", "shop", &format!("owned-{odd}"), owned.clone());
+    town.add(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        "",
+        &format!("role-{odd}"),
+        owned,
+    );
+    let assumptions = Assumptions {
+        finalizers_released: [format!("other-{odd}").into()].into(),
+        ..Assumptions::default()
+    };
+    let cluster = incomplete(&town, &["all"], assumptions);
+    let mut frame = frame();
+    frame
+        .cloud
+        .insert(format!("node-{odd}").into(), Instance::default());
+    let text = text(&cleanup_forecast(&cluster, &frame));
+    let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
+    for name in ["goes", "open", "held", "owned", "role", "other", "node"] {
+        let name = format!("{name}-{}", shown.split(' ').next().unwrap_or_default());
+        assert_told(&text, &[&name], &[]);
+    }
+    let is_control = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
+    assert!(!text.contains(is_control), "{text:?}");
+    assert!(
+        !text.lines().any(|line| line.starts_with("2026-05-01 FAKE")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_grace_period_is_told_as_far_as_it_is_known() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    pod(&mut town, "overdue", "Running", deleted(-2_100, 30));
+    pod(&mut town, "in-grace", "Running", deleted(90_000, 90_100));
+    let unread = json!({ "metadata": { "deletionTimestamp": at(-300) } });
+    pod(&mut town, "unread", "Running", unread);
+    let assumptions = Assumptions {
+        pods_end: false,
+        ..Assumptions::default()
+    };
+    let cluster = incomplete(&town, &["all"], assumptions);
+    let told = [
+        "Pod shop/in-grace: its grace period has not ended\n",
+        "Pod shop/overdue: its grace period is over, and no kubelet has ended it\n",
+        "Pod shop/unread: how long its grace period is was not read\n",
+    ];
+    assert_told(&text(&cleanup_forecast(&cluster, &frame())), &told, &[]);
+    // What the grace period ends after, it does not end in.
+    let longer = frame().up_to(Duration::from_secs(90_000));
+    assert_told(
+        &text(&cleanup_forecast(&cluster, &longer)),
+        &[],
+        &["has not ended"],
+    );
+}
+
+#[test]
+fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
+    let mut town = Town::default();
+    town.add("v1", "Namespace", "", "tenant", deleted(-1, 0));
+    town.change_last(
+        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Terminating" } }),
+    );
+    town.add("v1", "ConfigMap", "tenant", "settings", json!({}));
+    town.add(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "tills.example.com",
+        deleted(-1, 0),
+    );
+    town.change_last(json!({
+        "metadata": { "finalizers": ["customresourcecleanup.apiextensions.k8s.io"] },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": { "plural": "tills", "kind": "Till" },
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+        },
+    }));
+    town.add("example.com/v1", "Till", "shop", "till", json!({}));
+    let text = text(&forecast(&town.cluster()));
+    let told = [
+        "Namespace tenant: deleted before, and emptied",
+        "and with it ConfigMap tenant/settings",
+        "CustomResourceDefinition tills.example.com: deleted before, and goes with its objects",
+        "Till shop/till: the definition of its kind is being deleted",
+    ];
+    assert_told(&text, &told, &["its namespace is being deleted"]);
+}
+
+#[test]
+fn what_does_not_run_is_told() {
+    let cluster = Town::default().cluster();
+    let mut only = frame().up_to(Duration::from_secs(3_600));
+    only.settings = Settings::only(VERSION, [Mechanism::Certificates, Mechanism::Volumes]);
+    let forecast = cleanup_forecast(&cluster, &only);
+    let text = text(&forecast).replace("\n    ", " ");
+    let told = [
+        "  - these do not run: pod garbage collector, TTL controller, cron job controller, pod certificate cleaner",
+    ];
+    let not_told = [
+        "CSR cleaner",
+        "volume controller",
+        "external provisioner",
+        "lease collector",
+        "namespace controller",
+    ];
+    assert_told(&text, &told, &not_told);
+    let frame = &forecast.to_json()["frame"];
+    assert_eq!(frame["horizonSeconds"], 3_600.0);
+    let running = [
+        "certificates",
+        "volumes",
+        "external-volumes",
+        "leases",
+        "namespaces",
+    ];
+    assert_eq!(frame["mechanisms"], json!(running));
+    assert_eq!(frame["terminatedPodsMax"], Value::Null);
+}
+
+#[test]
+fn how_many_pods_may_stay_is_told_where_it_is_not_the_usual_number() {
+    let cluster = Town::default().cluster();
+    let told = |threshold: i32| {
+        let mut frame = frame();
+        if let Some(pods) = &mut frame.settings.pods {
+            pods.terminated_threshold = threshold;
+        }
+        let forecast = cleanup_forecast(&cluster, &frame);
+        (
+            text(&forecast),
+            forecast.to_json()["frame"]["terminatedPodsMax"].clone(),
+        )
+    };
+    let (usual, max) = told(12_500);
+    assert_told(&usual, &[], &["that have ended", "these do not run"]);
+    assert_eq!(max, 12_500);
+    let (few, max) = told(2);
+    assert_told(&few, &["  - no more than 2 pods that have ended may stay\n"], &[]);
+    assert_eq!(max, 2);
+    let (all, max) = told(-1);
+    assert_told(&all, &["  - all pods that have ended may stay\n"], &[]);
+    assert_eq!(max, Value::Null);
+}
+
+#[test]
+fn answers_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    let cluster = town.cluster();
+    let mut frame = frame();
+    for name in ["a", "typo"] {
+        let gone = Instance {
+            exists: Cloud::No,
+            ..Instance::default()
+        };
+        frame.cloud.insert(name.into(), gone);
+    }
+    let node = "typo".into();
+    assert_eq!(frame.findings(&cluster), [Finding::NodeNotDumped { node }]);
+    let text = text(&cleanup_forecast(&cluster, &frame));
+    assert_told(&text, &["  - the cloud was asked about 2 nodes: a, typo\n"], &[]);
+}
+
+fn claim(town: &mut Town, name: &str) {
+    town.add("v1", "PersistentVolumeClaim", "shop", name, deleted(-60, 0));
+    town.change_last(json!({
+        "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
+        "spec": { "volumeName": "pv" },
+        "status": { "phase": "Bound" },
+    }));
+}
+
+#[test]
+fn a_claim_is_in_use_where_that_is_known() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    claim(&mut town, "data");
+    let uses = |name: &str| json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": name } }] } });
+    pod(&mut town, "user", "Running", uses("data"));
+    let used = text(&forecast(&town.cluster()));
+    assert_told(
+        &used,
+        &["PersistentVolumeClaim shop/data: kubernetes.io/pvc-protection holds it while pods use it\n"],
+        &[],
+    );
+    let mut without = frame();
+    without.settings.protection = None;
+    let without = text(&cleanup_forecast(&town.cluster(), &without));
+    assert_told(
+        &without,
+        &["kubernetes.io/pvc-protection holds it, and nobody takes it away\n"],
+        &["while pods use it"],
+    );
+    // What mounts a pod has cannot be read.
+    town.objects.pop();
+    pod(
+        &mut town,
+        "user",
+        "Running",
+        json!({ "spec": { "volumes": "x" } }),
+    );
+    let unread = text(&forecast(&town.cluster()));
+    assert_told(
+        &unread,
+        &["whether pod user uses it is not known"],
+        &["while pods use it"],
+    );
+}
+
+#[test]
+fn controllers_that_stay_are_told_together() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    for name in ["proxy", "shipper"] {
+        town.add("apps/v1", "DaemonSet", "shop", name, json!({}));
+        for number in 1..=2 {
+            let lost = json!({
+                "metadata": { "ownerReferences": owner("apps/v1", "DaemonSet", name, true) },
+                "spec": { "nodeName": "lost" },
+            });
+            pod(&mut town, &format!("{name}-{number}"), "Running", lost);
+        }
+    }
+    let limits = json!({ "spec": { "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "jobTemplate": {} } });
+    town.add("batch/v1", "CronJob", "shop", "nightly", limits);
+    job(
+        &mut town,
+        "nightly-1",
+        json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
+    );
+    let text = text(&forecast(&town.cluster()));
+    let told =
+        ["  ! 2 DaemonSets (shop/proxy, shop/shipper) stay, and may create anew what goes of them: 4 Pods\n"];
+    assert_told(&text, &told, &["nightly stays", "what goes of it"]);
+}
+
+/// Every object that an event of the JSON names, with whether the event is certain, and how it ends.
+fn subjects(value: &Value) -> Vec<(String, bool, String)> {
+    let mut subjects = Vec::new();
+    for event in value["events"].as_array().unwrap() {
+        let certain = event["certain"].as_bool().unwrap();
+        for subject in std::iter::once(event).chain(event["with"].as_array().unwrap()) {
+            let object: ObjectRef = serde_json::from_value(subject["object"].clone()).unwrap();
+            let end = subject["end"].as_str().unwrap().to_owned();
+            subjects.push((object.short(), certain, end));
+        }
+    }
+    subjects
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whichever fates are undecided: those objects are not counted, and not told among what is certain.
+    #[test]
+    fn what_is_undecided_is_nowhere_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
+        let mut forecast = forecast(&town(&things).cluster());
+        let before: BTreeSet<String> = forecast.collected().map(|gone| gone.object.short()).collect();
+        let mut undecided = BTreeSet::new();
+        for (at, fate) in forecast.forecast.fates.iter_mut().enumerate() {
+            if chosen >> (at % 64) & 1 == 1 {
+                fate.fate = Fate::Undecided { missing: Vec::new() };
+                undecided.insert(fate.object.short());
+            }
+        }
+        let collected: BTreeSet<String> = forecast.collected().map(|gone| gone.object.short()).collect();
+        prop_assert_eq!(&collected, &(&before - &undecided));
+        let value = forecast.to_json();
+        let counted: u64 = value["summary"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        prop_assert_eq!(counted, collected.len() as u64);
+        let subjects = subjects(&value);
+        for (name, certain, _) in &subjects {
+            prop_assert_eq!(*certain, !undecided.contains(name), "{}", name);
+        }
+        let gone: Vec<&String> = subjects.iter().filter(|(.., end)| end == "gone").map(|(name, ..)| name).collect();
+        prop_assert_eq!(gone.len(), before.len());
+        prop_assert_eq!(gone.into_iter().cloned().collect::<BTreeSet<_>>(), before);
+        let text = text(&forecast);
+        let timeline = text.split("\nStuck").next().unwrap_or_default();
+        let timeline = timeline.split("\nUndecided").next().unwrap_or_default();
+        let timeline = timeline.split("\nWorth knowing").next().unwrap_or_default();
+        let timeline = timeline.split("\nAssumed").next().unwrap_or_default();
+        for name in &undecided {
+            let name = name.rsplit('/').next().unwrap_or_default();
+            let words = timeline.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+            // The namespace of what goes with it is named all the same.
+            let place = format!("{name}/");
+            prop_assert!(timeline.contains(&place) || !words.into_iter().any(|word| word == name), "{} in\n{}", name, text);
+        }
+    }
+}
