@@ -38,12 +38,23 @@ impl Record {
             fields: Fields::Unread,
         }
     }
+
+    /// An object of which not even all metadata is known.
+    #[must_use]
+    pub const fn unread_metadata(meta: ObjectMeta) -> Self {
+        Self {
+            meta,
+            fields: Fields::MetadataUnread,
+        }
+    }
 }
 
 /// What is known of an object beside its metadata.
 #[expect(clippy::exhaustive_enums, reason = "facts that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fields {
+    /// Nothing, and of the metadata only what it is: what else is there may be missing, owners, finalizers and times among it.
+    MetadataUnread,
     /// Nothing: it was not read, could not be, or is of a kind of which nothing else matters, such as leases.
     #[default]
     Unread,

@@ -36,6 +36,24 @@ pub(crate) struct Stance {
 /// What is missing, and the objects that it puts in doubt first.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
+/// What cleaners cannot decide.
+pub(crate) struct Undecidable<'a> {
+    /// What they do not know, and the objects about which they cannot decide.
+    pub(crate) sources: Sources,
+    /// What hangs on an object beside its dependents.
+    pub(crate) beside: &'a dyn Fn(u32) -> Vec<u32>,
+}
+
+impl Undecidable<'_> {
+    /// Nothing: no cleaners run.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            sources: Sources::new(),
+            beside: &|_| Vec::new(),
+        }
+    }
+}
+
 /// Finds what each object in doubt hangs on, the first [`MISSING_LISTED_MAX`] in order. What goes anyway is not put in doubt by what is `undecided`.
 ///
 /// # Complexity
@@ -44,9 +62,9 @@ pub(crate) fn spread(
     cluster: &Cluster,
     scope: &Scope,
     stances: &BTreeMap<u32, Stance>,
-    undecided: Sources,
+    undecided: Undecidable<'_>,
 ) -> BTreeMap<u32, Vec<Missing>> {
-    let mut sources = undecided;
+    let Undecidable { mut sources, beside } = undecided;
     for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
@@ -86,6 +104,9 @@ pub(crate) fn spread(
                 continue;
             }
             facts.push(number);
+            if unless_gone {
+                pending.extend(beside(position));
+            }
             let dependents = cluster.edges.dependents(position).iter().copied();
             pending.extend(
                 dependents

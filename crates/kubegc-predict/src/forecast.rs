@@ -16,7 +16,7 @@ use kubegc_snapshot::SnapshotObject;
 use crate::{
     Assumptions, Cluster, Intent,
     cluster::{Owner, Scope},
-    doubt::{self, Sources, Stance},
+    doubt::{self, Stance, Undecidable},
     fate::{Fate, Finding},
     simulation::{Unlisted, build, simulate},
     timeline::{Actor, Outcome, Step, Why},
@@ -228,7 +228,7 @@ fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> For
         world,
         &others,
         &is_target,
-        Sources::new(),
+        Undecidable::nothing(),
     );
     forecast.findings.extend(findings);
     forecast.findings.sort();
@@ -244,12 +244,13 @@ pub(crate) fn conclude(
     world: World,
     others: &[World],
     is_target: &BTreeSet<u32>,
-    undecided: Sources,
+    undecided: Undecidable<'_>,
 ) -> Forecast {
     let mut forecast = Forecast::empty(cluster.assumptions.clone());
     let makers = makers(&world.plane.steps);
     let terminating = terminating(&world.plane.steps);
-    let by_count = chosen_by_count(scope, objects, &world.plane.steps);
+    let in_doubt = undecided.sources.values().flatten().copied();
+    let by_count = chosen_by_count(cluster, scope, objects, in_doubt, &world.plane.steps);
     let mut stances = BTreeMap::new();
     for position in scope.affected() {
         let object = &objects[&position];
@@ -325,15 +326,24 @@ fn terminating(steps: &[Step]) -> HashSet<&Uid, FixedState> {
         .collect()
 }
 
-/// What goes because there are too many like it, while owners are unknown of it and of others like it.
+/// What goes because there are too many like it, while it and others like it hang on unknown owners or on what a cleaner cannot decide about.
 ///
 /// That all unknown owners exist, or none, says nothing of it: where some do not, their dependents go and are counted no more, and it may stay.
 fn chosen_by_count<'a>(
+    cluster: &Cluster,
     scope: &Scope,
     objects: &'a BTreeMap<u32, SnapshotObject>,
+    in_doubt: impl Iterator<Item = u32>,
     steps: &[Step],
 ) -> HashSet<&'a Uid, FixedState> {
-    let unknown: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
+    let mut unknown = BTreeSet::new();
+    let mut pending: Vec<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
+    pending.extend(in_doubt);
+    while let Some(position) = pending.pop() {
+        if unknown.insert(position) {
+            pending.extend(cluster.edges.dependents(position));
+        }
+    }
     let mut alike = BTreeMap::<&str, usize>::new();
     for object in unknown.iter().filter_map(|position| objects.get(position)) {
         *alike.entry(&object.kind).or_default() += 1;

@@ -59,7 +59,9 @@ impl SnapshotObject {
 }
 
 fn fields_of(details: Option<&Details>, meta_flawed: bool) -> Fields {
-    let details = details.filter(|_| !meta_flawed);
+    if meta_flawed {
+        return Fields::MetadataUnread;
+    }
     details.map_or(Fields::Unread, Details::fields)
 }
 

@@ -97,7 +97,7 @@ impl Kind {
                 let controller = controller.filter(|owner| !owner.name.is_empty());
                 let key = match controller {
                     Some(owner) => Some(Arc::clone(&owner.name)),
-                    None => (record.fields == Fields::Unread).then(|| Arc::from("")),
+                    None => (record.fields == Fields::MetadataUnread).then(|| Arc::from("")),
                 };
                 let key = key.filter(|_| kind_of_job(record) == Some(self));
                 key.map(here).into_iter().collect()

@@ -3,7 +3,6 @@
 //! A list stays as it came, shared by all copies of the controller, and what has changed since lies over it: a copy costs what has changed.
 
 use std::{
-    cmp::Ordering,
     collections::{BTreeMap, btree_map},
     hash::BuildHasher as _,
     iter::Peekable,
@@ -88,7 +87,11 @@ impl Table {
 
     /// All objects, in order.
     pub(super) fn values(&self) -> Objects<'_> {
-        self.from(&("".into(), "".into()))
+        Objects {
+            base: self.base().iter().peekable(),
+            changed: self.changed.range::<Key, _>(..).peekable(),
+            within: None,
+        }
     }
 
     /// The names of all objects, in order.
@@ -96,22 +99,22 @@ impl Table {
         self.values().map(|record| key_of(&record.meta))
     }
 
-    /// The objects of this name and after it, in order.
-    pub(super) fn from(&self, key: &Key) -> Objects<'_> {
-        let base = self.base();
-        let from = base.partition_point(|record| name_of(&record.meta) < (&key.0, &key.1));
-        let changed = self.changed.range((Bound::Included(key), Bound::Unbounded));
-        Objects {
-            base: base.get(from..).unwrap_or_default().iter().peekable(),
-            changed: changed.peekable(),
-        }
+    /// The objects of a namespace, in order.
+    pub(super) fn of_namespace(&self, namespace: &str) -> Objects<'_> {
+        self.with_prefix(&namespace.into(), "")
     }
 
-    /// The objects of a namespace, in order.
-    pub(super) fn of_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Record> {
-        let from: Key = (Arc::from(namespace), Arc::from(""));
-        let found = self.from(&from);
-        found.take_while(move |record| record.meta.namespace == from.0)
+    /// The objects of a namespace whose names begin like this, in order.
+    pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Objects<'_> {
+        let from: Key = (Arc::clone(namespace), prefix.into());
+        let base = self.base();
+        let at = base.partition_point(|record| name_of(&record.meta) < (&from.0, &from.1));
+        let changed = self.changed.range((Bound::Included(&from), Bound::Unbounded));
+        Objects {
+            base: base.get(at..).unwrap_or_default().iter().peekable(),
+            changed: changed.peekable(),
+            within: Some(from),
+        }
     }
 }
 
@@ -156,26 +159,40 @@ const CHANGES_MIN: usize = 1_000;
 pub(super) struct Objects<'a> {
     base: Peekable<slice::Iter<'a, Record>>,
     changed: Peekable<btree_map::Range<'a, Key, Option<Arc<Record>>>>,
+    /// Only those of this namespace whose names begin like this. They stand together, and first.
+    within: Option<Key>,
 }
 
 impl<'a> Iterator for Objects<'a> {
     type Item = &'a Record;
 
     fn next(&mut self) -> Option<&'a Record> {
+        let Self {
+            base,
+            changed,
+            within,
+        } = self;
+        let is_within = |(namespace, name): (&Arc<str>, &Arc<str>)| {
+            within
+                .as_ref()
+                .is_none_or(|(of, prefix)| namespace == of && name.starts_with(&**prefix))
+        };
         loop {
-            let Some((key, _)) = self.changed.peek() else {
-                return self.base.next();
-            };
-            let order = self
-                .base
-                .peek()
-                .map(|record| name_of(&record.meta).cmp(&(&key.0, &key.1)));
-            match order {
-                Some(Ordering::Less) => return self.base.next(),
-                Some(Ordering::Equal) => self.base.next(),
-                Some(Ordering::Greater) | None => None,
-            };
-            if let Some((_, Some(record))) = self.changed.next() {
+            let listed = base.peek().map(|record| name_of(&record.meta));
+            let listed = listed.filter(|name| is_within(*name));
+            let changed_at = changed.peek().map(|((namespace, name), _)| (namespace, name));
+            let changed_at = changed_at.filter(|name| is_within(*name));
+            match (listed, changed_at) {
+                (None, None) => return None,
+                (Some(listed), Some(changed)) if listed < changed => return base.next(),
+                (Some(_), None) => return base.next(),
+                // What has changed lies over what was listed.
+                (Some(listed), Some(changed)) if listed == changed => {
+                    base.next();
+                }
+                (_, Some(_)) => {}
+            }
+            if let Some((_, Some(record))) = changed.next() {
                 return Some(record);
             }
         }
@@ -191,7 +208,7 @@ pub(super) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
             let is_twice = name_of(&next.meta) == name_of(&kept.meta);
             if is_twice && next != kept {
                 let meta = ObjectMeta::new(&kept.meta.namespace, &kept.meta.name, "");
-                *kept = Record::unread(meta);
+                *kept = Record::unread_metadata(meta);
             }
             is_twice
         });

@@ -93,9 +93,13 @@ fn metas(
         )
 }
 
-/// The fields, or, once in some, that they were not read.
-fn read(fields: impl Strategy<Value = Fields>) -> impl Strategy<Value = Fields> {
-    prop_oneof![1 => Just(Fields::Unread), 9 => fields]
+/// The fields, or, once in some, that they were not read; of a job, perhaps not even its metadata.
+fn read(resource: Resource, fields: impl Strategy<Value = Fields>) -> impl Strategy<Value = Fields> {
+    let unread = match resource {
+        Resource::Jobs => vec![Fields::Unread, Fields::MetadataUnread],
+        _ => vec![Fields::Unread],
+    };
+    prop_oneof![1 => select(unread), 9 => fields]
 }
 
 fn records(
@@ -103,7 +107,7 @@ fn records(
     metas: impl Strategy<Value = ObjectMeta> + 'static,
     fields: impl Strategy<Value = Fields> + 'static,
 ) -> BoxedStrategy<(Resource, Record)> {
-    let record = (metas, read(fields));
+    let record = (metas, read(resource, fields));
     record
         .prop_map(move |(meta, fields)| (resource, Record { meta, fields }))
         .boxed()

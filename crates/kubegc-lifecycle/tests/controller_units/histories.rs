@@ -108,7 +108,7 @@ fn what_was_not_read_is_undecided() {
 fn a_job_of_which_it_was_not_read_who_controls_it_may_be_of_any_cron_job_there() {
     let stray = |mut job: Record| {
         job.meta.owner_references.clear();
-        unread(&job)
+        Record::unread_metadata(job.meta)
     };
     let mut elsewhere = cron_job("c");
     elsewhere.meta.namespace = "depot".into();
@@ -138,7 +138,12 @@ fn a_job_of_which_it_was_not_read_who_controls_it_may_be_of_any_cron_job_there()
     let mut gone = run();
     gone.gone(Jobs, &jobs[0]);
     assert_eq!(gone.works(), ["delete a2; a -uid-a2"]);
-    // One that says that nobody controls it is of no cron job.
+    // One that says that nobody controls it is of no cron job, be it read otherwise or not.
+    let mut alone = run();
+    let mut job = complete("a1", "a");
+    job.meta.owner_references.clear();
+    alone.apply(Jobs, &unread(&job));
+    assert_eq!(alone.works(), ["delete a2; a -uid-a2"]);
     let mut own = run();
     let mut job = complete("a1", "a");
     job.meta.owner_references.clear();

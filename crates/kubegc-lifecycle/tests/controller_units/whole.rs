@@ -123,11 +123,11 @@ impl Whole {
     }
 
     fn histories(&mut self, model: &Model, settings: &history::Settings, now: Timestamp) {
-        // A job that was not read and names no controller may be of any cron job of its namespace: nothing is known of the jobs of those.
+        // A job of which not even the metadata was read may be of any cron job of its namespace: nothing is known of the jobs of those.
         let mut of_anybody = BTreeMap::new();
         for record in model.of(Resource::Jobs) {
             let has_controller = controller(&record.meta).is_some();
-            if record.fields == Fields::Unread && !has_controller {
+            if record.fields == Fields::MetadataUnread && !has_controller {
                 let object = Object::new(Resource::Jobs, &record.meta);
                 self.undecided
                     .insert((Mechanism::Histories, object), Reason::Unread);

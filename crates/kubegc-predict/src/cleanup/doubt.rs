@@ -5,12 +5,8 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, Uid};
-use kubegc_lifecycle::{
-    fields::Fields,
-    object::{Object, Resource},
-};
 
-use super::{Undecided, facts, world::CleanupWorld};
+use super::{Undecided, facts, hanging::Hanging, world::CleanupWorld};
 use crate::{
     Cluster, Fate, Forecast,
     cluster::{Member, Scope},
@@ -20,61 +16,45 @@ use crate::{
     world::World,
 };
 
-/// What hangs on the objects about which mechanisms cannot decide.
+/// What the objects about which the mechanisms of a world cannot decide put in doubt.
 pub(super) struct InDoubt {
-    /// What is not known, with those objects, and the volumes of claims among them.
+    /// What is not known, with those objects.
     pub(super) sources: Sources,
-    /// Of these, the ones that others hang on and that are not in reach.
+    /// Of what hangs on them, and of them where anything does, what is not in reach.
     pub(super) out_of_reach: Vec<u32>,
 }
 
 /// The objects about which the mechanisms of a world cannot decide, and what hangs on them.
-pub(super) fn of(cluster: &Cluster, scope: &Scope, world: &CleanupWorld<'_>) -> (Vec<Undecided>, InDoubt) {
+pub(super) fn of(
+    cluster: &Cluster,
+    hanging: &Hanging<'_>,
+    scope: &Scope,
+    world: &CleanupWorld<'_>,
+) -> (Vec<Undecided>, InDoubt) {
     let undecided = world.undecided();
-    let mut in_doubt = InDoubt {
-        sources: Sources::new(),
-        out_of_reach: Vec::new(),
-    };
+    let is_in_reach = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
+    let mut sources = Sources::new();
+    let mut beginnings = Vec::new();
     for Undecided { object, reason, .. } in &undecided {
         let Some(position) = facts::position(cluster, object) else {
             continue;
         };
-        let is_in_reach = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
-        let affected = affected(cluster, position, object);
-        if is_in_reach(&position) && affected.iter().all(is_in_reach) {
+        beginnings.push(position);
+        if is_in_reach(&position) {
             let missing = Missing::Cleaner {
                 object: cluster.object_ref(position),
                 reason: reason.to_string(),
             };
-            let starts = in_doubt.sources.entry(missing).or_default();
-            starts.push(position);
-            starts.extend(affected.into_iter().filter(|other| *other != position));
-        } else {
-            in_doubt.out_of_reach.extend(affected);
+            sources.entry(missing).or_default().push(position);
         }
     }
-    (undecided, in_doubt)
-}
-
-/// An object about which a mechanism cannot decide, and the volume where it is a claim; nothing where no other object hangs on it.
-pub(super) fn affected(cluster: &Cluster, position: u32, object: &Object) -> Vec<u32> {
-    let volume = volume_of(cluster, position, object);
-    if cluster.edges.dependents(position).is_empty() && volume.is_none() {
-        return Vec::new();
-    }
-    [Some(position), volume].into_iter().flatten().collect()
-}
-
-/// The volume that a claim names.
-fn volume_of(cluster: &Cluster, position: u32, object: &Object) -> Option<u32> {
-    if object.resource != Resource::PersistentVolumeClaims {
-        return None;
-    }
-    let record = cluster.snapshot.record_at(position as usize)?;
-    let Fields::PersistentVolumeClaim(claim) = record.fields else {
-        return None;
+    let mut out_of_reach: Vec<u32> = hanging.all(beginnings).into_iter().collect();
+    out_of_reach.retain(|position| !is_in_reach(position));
+    let in_doubt = InDoubt {
+        sources,
+        out_of_reach,
     };
-    facts::by_name(cluster, Resource::PersistentVolumes, "", &claim.volume_name)
+    (undecided, in_doubt)
 }
 
 /// What goes in several worlds at several times, or by several hands.

@@ -8,6 +8,7 @@ mod because;
 mod doubt;
 mod facts;
 mod frame;
+mod hanging;
 mod json;
 mod outside;
 mod report;
@@ -29,10 +30,11 @@ pub use self::{
     frame::{CleanupFrame, Instance},
     report::CleanupDetail,
 };
-use self::{outside::is_in_tree, story::Doubtful, world::CleanupWorld};
+use self::{hanging::Hanging, outside::is_in_tree, story::Doubtful, world::CleanupWorld};
 use crate::{
     Cluster, Forecast,
     cluster::Scope,
+    doubt::Undecidable,
     forecast::{self, Pending},
     simulation::{self, Unlisted},
     timeline::{Outcome, Step},
@@ -144,8 +146,9 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
     let mut controller = Controller::new(settings(cluster, frame), Wire::AsUpstream, began).still();
     facts::inform(cluster, frame, &mut controller, began);
     controller.look_ahead(began);
+    let hanging = Hanging::new(cluster);
     let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).into_iter().collect();
-    seeds.extend(first_seeds(cluster, controller.clone(), began, until));
+    seeds.extend(first_seeds(cluster, &hanging, controller.clone(), began, until));
     let before = Pending::default();
     let kubelets = Kubelets::of(cluster);
     loop {
@@ -172,7 +175,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
             world
         };
         let world = run(Unlisted::Present);
-        let (undecided, in_doubt) = doubt::of(cluster, &scope, &world);
+        let (undecided, in_doubt) = doubt::of(cluster, &hanging, &scope, &world);
         let others = [Unlisted::Absent, Unlisted::Waiting];
         let others = others.into_iter().filter(|_| !scope.unknown.is_empty());
         let others: Vec<World> = others.map(|unlisted| run(unlisted).into_world()).collect();
@@ -189,7 +192,10 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
                 world,
                 &others,
                 &BTreeSet::new(),
-                in_doubt.sources,
+                Undecidable {
+                    sources: in_doubt.sources,
+                    beside: &|position| hanging.beside(position),
+                },
             );
             doubt::tell(&mut forecast, findings);
             forecast.findings.extend(frame.findings(cluster));
@@ -231,6 +237,7 @@ fn settings(cluster: &Cluster, frame: &CleanupFrame) -> Settings {
 /// The objects on which something will be done if nothing else happens, and those that hang on what cannot be decided.
 fn first_seeds(
     cluster: &Cluster,
+    hanging: &Hanging<'_>,
     mut controller: Controller,
     began: Timestamp,
     until: Timestamp,
@@ -265,11 +272,9 @@ fn first_seeds(
             _ => break,
         }
     }
-    for (_, object, _) in controller.undecided() {
-        if let Some(position) = facts::position(cluster, object) {
-            seeds.extend(doubt::affected(cluster, position, object));
-        }
-    }
+    let undecided = controller.undecided();
+    let undecided = undecided.filter_map(|(_, object, _)| facts::position(cluster, object));
+    seeds.extend(hanging.all(undecided));
     seeds
 }
 

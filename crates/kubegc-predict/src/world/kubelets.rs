@@ -88,8 +88,8 @@ fn answers(node: &StoredObject) -> bool {
     let is_out_of_service = taints.any(|taint| taint["key"] == TAINT_OUT_OF_SERVICE);
     match ready {
         Some("Unknown") => false,
-        Some("True") | None => true,
-        Some(_) => !is_out_of_service,
+        Some("True") => true,
+        Some(_) | None => !is_out_of_service,
     }
 }
 

@@ -135,7 +135,7 @@ impl ControlPlane {
     }
 
     /// From here on only kubelets end pods: those of the nodes that are on the server, as long as these report. A pod without a node, or on a node that
-    /// is gone, does not report or is out of service, waits for the collector of pods.
+    /// is gone, does not report or is out of service, waits for the collector of pods. Whether a node reports counts when the grace period ends.
     ///
     /// Without this, all pods that are being deleted end after their grace period, as [`Assumptions::pods_end`] says.
     #[must_use]

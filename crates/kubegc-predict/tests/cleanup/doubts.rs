@@ -140,6 +140,54 @@ fn l1_4_what_is_chosen_by_a_count_is_in_doubt_where_others_that_count_may_go_fir
 }
 
 #[test]
+fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
+    let mut town = Town::default();
+    for (at, name) in ["first", "second"].into_iter().enumerate() {
+        let set = owned_by("apps/v1", "Deployment", &format!("unseen-{name}"));
+        town.add("apps/v1", "ReplicaSet", "shop", &format!("of-{name}"), set);
+        let owner = owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"));
+        ended_pod(&mut town, name, -9_000 + at as i64, owner);
+    }
+    let mut frame = frame();
+    if let Some(pods) = &mut frame.settings.pods {
+        pods.terminated_threshold = 1;
+    }
+    let forecast = cleanup_forecast(
+        &town.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
+        &frame,
+    );
+    assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undecided"));
+    assert_eq!(forecast.collected().count(), 0);
+}
+
+#[test]
+fn what_hangs_on_a_node_that_nobody_asked_the_cloud_about_is_in_doubt() {
+    let mut town = Town::default();
+    let unready = json!({
+        "spec": { "providerID": "cloud://1" },
+        "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "lastTransitionTime": at(-3_600) }] },
+    });
+    town.add("v1", "Node", "", "silent", unready);
+    let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
+    let pod = json!({ "spec": { "nodeName": "silent", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } });
+    town.add("v1", "Pod", "shop", "user", pod);
+    let deleting = json!({
+        "metadata": {
+            "deletionTimestamp": at(-60),
+            "deletionGracePeriodSeconds": 0,
+            "finalizers": ["kubernetes.io/pvc-protection"],
+        },
+        "spec": { "volumeName": "" },
+        "status": { "phase": "Bound" },
+    });
+    town.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
+    let forecast = cleanup_forecast(&town.cluster(), &frame());
+    for name in ["silent", "user", "data"] {
+        assert_eq!(fate(&forecast, name).map(Fate::word), Some("undecided"), "{name}");
+    }
+}
+
+#[test]
 fn what_goes_in_any_case_but_not_at_one_time_is_told() {
     let mut town = Town::default();
     let mut job = owned_by("batch/v1", "CronJob", "nightly");

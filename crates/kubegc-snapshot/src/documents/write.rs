@@ -34,7 +34,7 @@ use crate::{
 /// The body of an object with these fields. `resource` matters only where they are unread.
 pub(super) fn body(fields: &Fields, resource: Resource) -> Map<String, Value> {
     let body = match fields {
-        Fields::Unread => unread(resource),
+        Fields::MetadataUnread | Fields::Unread => unread(resource),
         Fields::CertificateSigningRequest(request) => certificate_request(request),
         Fields::ConfigMap(config_map) => Body {
             data: match &config_map.since {

@@ -162,7 +162,7 @@ fn of_snapshot(text: &str) -> (Fields, Vec<String>) {
     let details = object.details.as_deref();
     let fields = details.map_or(Fields::Unread, Details::fields);
     if object.meta_flawed {
-        assert_eq!(record.fields, Fields::Unread, "{text}");
+        assert_eq!(record.fields, Fields::MetadataUnread, "{text}");
     } else {
         assert_eq!(record.fields, fields, "{text}");
     }

@@ -104,7 +104,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
                 let found = snapshot.object(0).expect("one object");
                 assert!(found.flawed && found.meta_flawed, "{text}");
                 assert_eq!(found.record(), record, "{text}");
-                assert_eq!(record, Record::unread(found.meta), "{text}");
+                assert_eq!(record, Record::unread_metadata(found.meta), "{text}");
                 assert_eq!(
                     (&*record.meta.name, &*record.meta.namespace == "shop"),
                     ("a", resource != Resource::PersistentVolumes)

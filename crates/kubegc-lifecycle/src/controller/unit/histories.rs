@@ -8,7 +8,7 @@ use super::{Look, OnFailure};
 use crate::{
     controller::{
         Reason, Work,
-        index::{Kind, touched},
+        index::{Kind, moved, touched},
         table::{Key, key_of},
         tables::{Change, Tables},
     },
@@ -29,12 +29,17 @@ pub(in crate::controller) fn concerned(
     match change.resource {
         Resource::CronJobs => keys.push(change.key.clone()),
         Resource::Jobs => {
-            for key in JOBS.into_iter().flat_map(|kind| touched(kind, change)) {
-                if key.1.is_empty() {
+            keys.extend(JOBS.into_iter().flat_map(|kind| touched(kind, change)));
+            // Of the jobs of which it is not known who controls them, the first by name is named.
+            let of_anybody = moved(Kind::JobUnknown, change).into_iter();
+            for key in of_anybody.filter(|key| key.1.is_empty()) {
+                if tables
+                    .names(Kind::JobUnknown)
+                    .has_none_before(&key, &change.key.1)
+                {
                     let cron_jobs = tables.of(Resource::CronJobs).of_namespace(&key.0);
                     keys.extend(cron_jobs.map(|cron_job| key_of(&cron_job.meta)));
                 }
-                keys.push(key);
             }
         }
         _ => {}

@@ -28,7 +28,7 @@ use super::{
     tables::{Change, Tables},
 };
 use crate::{
-    fields::Record,
+    fields::{Fields, Record},
     object::{Act, Failure, Object, Resource, Wire},
     pod::Quarantine,
 };
@@ -104,7 +104,8 @@ pub(super) fn subject<'t>(
         .first()
         .and_then(|resource| Some((*resource, tables.get(*resource, key)?)));
     let (resource, record) = found.ok_or_else(Box::<Look>::default)?;
-    match tables.any_not_listed(needed) {
+    let unread = (record.fields == Fields::MetadataUnread).then_some(Reason::Unread);
+    match tables.any_not_listed(needed).or(unread) {
         None => Ok(record),
         Some(reason) => {
             let object = Object::new(resource, &record.meta);

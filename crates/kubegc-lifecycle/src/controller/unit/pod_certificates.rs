@@ -10,7 +10,8 @@ use crate::{
         table::Key,
         tables::{Change, Tables},
     },
-    object::{Resource, Wire},
+    fields::Fields,
+    object::{Object, Resource, Wire},
 };
 
 const RESOURCE: Resource = Resource::PodCertificateRequests;
@@ -40,6 +41,9 @@ pub(in crate::controller) fn look(
     let Some(record) = tables.get(RESOURCE, key) else {
         return Look::default();
     };
+    if record.fields == Fields::MetadataUnread {
+        return Look::undecided(Object::new(RESOURCE, &record.meta), Reason::Unread);
+    }
     let requests = vec![record.meta.clone()];
     let plan = settings.plan(&Facts { requests }, now);
     Look::of(

@@ -81,6 +81,9 @@ pub(in crate::controller) fn look(
     let mut pods = BTreeSet::new();
     let mut claims = Vec::new();
     for (claim, found) in claims_of(record, tables) {
+        if found.fields == Fields::MetadataUnread {
+            return Look::undecided(object, Reason::Unread);
+        }
         claims.push(found.meta.clone());
         let Some((_, ordinal)) = split(&claim.1) else {
             continue;
@@ -176,13 +179,9 @@ fn claims_of<'a>(set: &'a Record, tables: &'a Tables) -> impl Iterator<Item = (K
     let claims = tables.of(Resource::PersistentVolumeClaims);
     templates.into_iter().flat_map(move |template| {
         let prefix = format!("{template}-{}-", set.meta.name);
-        let from: Key = (Arc::clone(&set.meta.namespace), prefix.as_str().into());
-        let found = claims.from(&from);
+        let found = claims.with_prefix(&set.meta.namespace, &prefix);
         let base = prefix.len().saturating_sub(1);
         found
-            .take_while(move |claim| {
-                claim.meta.namespace == set.meta.namespace && claim.meta.name.starts_with(&prefix)
-            })
             .filter(move |claim| split(&claim.meta.name).is_some_and(|(of, _)| of.len() == base))
             .map(|claim| (key_of(&claim.meta), claim))
     })

@@ -82,16 +82,19 @@ impl Text<'_> {
     }
 }
 
-/// Kind, namespace and name of each object of which something cannot be said.
-pub(super) fn undecided(forecast: &CleanupForecast) -> BTreeSet<[&str; 3]> {
+/// Group, kind, namespace and name of each object of which something cannot be said.
+pub(super) fn undecided(forecast: &CleanupForecast) -> BTreeSet<[&str; 4]> {
     let unknown = fates(forecast, |fate| matches!(fate, Fate::Undecided { .. }));
-    let unknown = unknown.into_iter().map(|fate| {
-        let object = &fate.object;
-        [&*object.kind, &*object.namespace, &*object.name]
-    });
+    let unknown = unknown.into_iter().map(|fate| place(&fate.object));
     let undecided = forecast.undecided.iter().map(|one| {
         let object = &one.object;
-        [object.resource.kind(), &*object.namespace, &*object.name]
+        let resource = object.resource;
+        [
+            resource.group(),
+            resource.kind(),
+            &*object.namespace,
+            &*object.name,
+        ]
     });
     undecided.chain(unknown).collect()
 }
