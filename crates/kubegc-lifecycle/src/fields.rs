@@ -17,7 +17,7 @@ use crate::{
     pod,
     statefulset::Retention,
     token::bootstrap::Expiration,
-    volume::{Annotations, Holder, Phase, PodVolume, Policy, Source},
+    volume::{Annotations, Holder, Phase, PodVolume, Policy},
 };
 
 /// One object, as far as any mechanism reads it.
@@ -182,11 +182,7 @@ impl Pod {
     #[must_use]
     pub fn mentions_claim(&self, pod: &str, claim: &str) -> Option<bool> {
         let mut volumes = self.volumes.as_ref()?.iter();
-        Some(volumes.any(|volume| match &volume.source {
-            Source::Claim(name) => **name == *claim,
-            Source::Ephemeral => format!("{pod}-{}", volume.name) == claim,
-            Source::Other => false,
-        }))
+        Some(volumes.any(|volume| volume.claim(pod).is_some_and(|name| *name == *claim)))
     }
 }
 

@@ -24,8 +24,8 @@ pub(super) enum Kind {
     JobSucceeded,
     /// Jobs that failed, by the name of their controller.
     JobFailed,
-    /// Jobs of which it is not known how they ended, when they started, or which ones they are, by the name of their controller. Those that were not read
-    /// and name no controller may have any: they stand under no name.
+    /// Jobs of which it is not known how they ended, when they started, or which ones they are, by the name of their controller. Those of which
+    /// the metadata was not read and that name no controller may have any: they stand under no name.
     JobUnknown,
     /// Volumes by the claim that they name, in the namespace of that.
     VolumeOfClaim,
@@ -299,11 +299,7 @@ fn is_terminated(pod: &Pod) -> bool {
 fn claims_of(record: &Record) -> impl Iterator<Item = Arc<str>> {
     let volumes = pod(record).and_then(|pod| pod.volumes.as_deref());
     let volumes = volumes.unwrap_or_default().iter();
-    volumes.filter_map(|volume| match &volume.source {
-        Source::Claim(name) => Some(Arc::clone(name)),
-        Source::Ephemeral => Some(format!("{}-{}", record.meta.name, volume.name).into()),
-        Source::Other => None,
-    })
+    volumes.filter_map(|volume| volume.claim(&record.meta.name))
 }
 
 /// Whether enough of a pod was read to tell which claims it protects, as [`protection`](crate::volume::protection) has it.

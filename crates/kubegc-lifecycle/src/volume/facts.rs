@@ -306,14 +306,10 @@ impl Pod {
 
     /// The names of the claims that its volumes stand for, and whether each is one that the pod brings along.
     pub(super) fn claim_names(&self) -> impl Iterator<Item = (Arc<str>, bool)> + '_ {
-        self.volumes
-            .iter()
-            .flatten()
-            .filter_map(|volume| match &volume.source {
-                Source::Claim(name) => Some((Arc::clone(name), false)),
-                Source::Ephemeral => Some((format!("{}-{}", self.meta.name, volume.name).into(), true)),
-                Source::Other => None,
-            })
+        self.volumes.iter().flatten().filter_map(|volume| {
+            let claim = volume.claim(&self.meta.name)?;
+            Some((claim, volume.source == Source::Ephemeral))
+        })
     }
 }
 
@@ -324,6 +320,18 @@ pub struct PodVolume {
     pub name: Arc<str>,
     /// Where it comes from.
     pub source: Source,
+}
+
+impl PodVolume {
+    /// The claim that the volume stands for, in a pod of this name.
+    #[must_use]
+    pub fn claim(&self, pod: &str) -> Option<Arc<str>> {
+        match &self.source {
+            Source::Claim(name) => Some(Arc::clone(name)),
+            Source::Ephemeral => Some(format!("{pod}-{}", self.name).into()),
+            Source::Other => None,
+        }
+    }
 }
 
 /// Where a pod's volume comes from.

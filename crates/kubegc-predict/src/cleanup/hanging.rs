@@ -4,7 +4,7 @@ use std::{cell::OnceCell, collections::VecDeque, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
-use kubegc_lifecycle::{fields::Fields, object::Resource, volume::Source};
+use kubegc_lifecycle::{fields::Fields, object::Resource};
 
 use super::facts::by_name;
 use crate::{Cluster, cluster::DELETING};
@@ -39,11 +39,7 @@ impl<'c> Hanging<'c> {
             }
             Fields::Pod(pod) => {
                 let volumes = pod.volumes.iter().flatten();
-                let claims = volumes.filter_map(|volume| match &volume.source {
-                    Source::Claim(claim) => Some(Arc::clone(claim)),
-                    Source::Ephemeral => Some(format!("{}-{}", record.meta.name, volume.name).into()),
-                    Source::Other => None,
-                });
+                let claims = volumes.filter_map(|volume| volume.claim(&record.meta.name));
                 let namespace = &record.meta.namespace;
                 let resource = Resource::PersistentVolumeClaims;
                 let claims = claims.filter_map(|claim| by_name(cluster, resource, namespace, &claim));
