@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, hash_map::EntryRef};
+use hashbrown::HashMap;
 use kubegc_core::Timestamp;
 
 use super::unit::Unit;
@@ -134,26 +134,13 @@ impl Agenda {
     /// Changes the state of a unit and keeps the order of what is due.
     fn change(&mut self, unit: &Unit, change: impl FnOnce(&mut State)) {
         let when = |state: &State| state.due.filter(|_| state.out == 0);
-        let (before, after) = match self.units.entry_ref(unit) {
-            EntryRef::Occupied(mut entry) => {
-                let before = when(entry.get());
-                change(entry.get_mut());
-                let after = when(entry.get());
-                if *entry.get() == State::default() {
-                    entry.remove();
-                }
-                (before, after)
-            }
-            EntryRef::Vacant(entry) => {
-                let mut state = State::default();
-                change(&mut state);
-                let after = when(&state);
-                if state != State::default() {
-                    entry.insert(state);
-                }
-                (None, after)
-            }
-        };
+        let state = self.units.entry_ref(unit).or_default();
+        let before = when(state);
+        change(state);
+        let after = when(state);
+        if *state == State::default() {
+            self.units.remove(unit);
+        }
         if before != after {
             if let Some(before) = before {
                 self.due.remove(&(before, unit.clone()));

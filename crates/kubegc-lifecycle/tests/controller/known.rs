@@ -111,6 +111,18 @@ fn what_its_own_fields_decide_is_done_also_where_not_all_could_be_listed() {
     }
 }
 
+#[test]
+fn an_object_of_which_not_even_the_metadata_was_read_is_undecided() {
+    for mechanism in ALONE {
+        let resource = mechanism.resources()[0];
+        let mut controller = controller(mechanism);
+        let meta = victim(mechanism).meta;
+        controller.handle(at(0), listed(resource, [Record::unread_metadata(meta)]));
+        assert_eq!(done(&mut controller), [""; 0], "{mechanism}");
+        assert_eq!(undecided(&controller).len(), 1, "{mechanism}");
+    }
+}
+
 /// Another object like the one that would be acted on.
 fn other(mechanism: Mechanism) -> Record {
     let mut other = victim(mechanism);

@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Reason, Work,
@@ -37,8 +37,9 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Secrets, key) else {
-        return Look::default();
+    let record = match subject(tables, Resource::Secrets, key, &[]) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
     let secrets = vec![secret(record)];
     let plan = settings.plan(&Facts { secrets }, now);

@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     certificate::{Action, Facts, Request, Settings},
     controller::{
@@ -38,8 +38,9 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(RESOURCE, key) else {
-        return Look::default();
+    let record = match subject(tables, RESOURCE, key, &[]) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
     let requests = vec![request(record)];
     let plan = settings.plan(&Facts { requests }, now);

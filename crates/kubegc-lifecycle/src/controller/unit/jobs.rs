@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, StoreError, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     controller::{
         Basis, Reason, Work,
@@ -36,8 +36,9 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(Resource::Jobs, key) else {
-        return Look::default();
+    let record = match subject(tables, Resource::Jobs, key, &[]) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
     let facts = Facts {
         jobs: vec![job(record)],

@@ -47,7 +47,12 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::Leases, Resource::Nodes], key) {
+    let record = match subject(
+        tables,
+        Resource::Leases,
+        key,
+        &[Resource::Leases, Resource::Nodes],
+    ) {
         Ok(record) => record,
         Err(look) => return *look,
     };

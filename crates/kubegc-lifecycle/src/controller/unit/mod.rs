@@ -93,17 +93,15 @@ impl Look {
     }
 }
 
-/// The object that a unit is about, which is of the first of these resources; or all that there is to say of it: that it is gone, or that nothing is
-/// decided while not all objects of these resources are known.
+/// The object that a unit is about; or all that there is to say of it: that it is gone, or that nothing is decided while its metadata is not known, or not all
+/// objects of the resources that are needed.
 pub(super) fn subject<'t>(
     tables: &'t Tables,
-    needed: &[Resource],
+    resource: Resource,
     key: &Key,
+    needed: &[Resource],
 ) -> Result<&'t Record, Box<Look>> {
-    let found = needed
-        .first()
-        .and_then(|resource| Some((*resource, tables.get(*resource, key)?)));
-    let (resource, record) = found.ok_or_else(Box::<Look>::default)?;
+    let record = tables.get(resource, key).ok_or_else(Box::<Look>::default)?;
     let unread = (record.fields == Fields::MetadataUnread).then_some(Reason::Unread);
     match tables.any_not_listed(needed).or(unread) {
         None => Ok(record),

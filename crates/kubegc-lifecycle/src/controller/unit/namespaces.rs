@@ -46,7 +46,7 @@ pub(in crate::controller) fn look(
     _now: Timestamp,
     _wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::Namespaces], key) {
+    let record = match subject(tables, Resource::Namespaces, key, &[Resource::Namespaces]) {
         Ok(record) => record,
         Err(look) => return *look,
     };

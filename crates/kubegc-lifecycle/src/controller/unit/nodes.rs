@@ -40,7 +40,7 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::Nodes], key) {
+    let record = match subject(tables, Resource::Nodes, key, &[Resource::Nodes]) {
         Ok(record) => record,
         Err(look) => return *look,
     };

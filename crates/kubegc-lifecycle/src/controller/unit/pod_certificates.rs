@@ -2,7 +2,7 @@
 
 use kubegc_core::{Planner, Timestamp};
 
-use super::{Look, OnFailure};
+use super::{Look, OnFailure, subject};
 use crate::{
     certificate::pod_request::{Action, Facts, Settings},
     controller::{
@@ -10,8 +10,7 @@ use crate::{
         table::Key,
         tables::{Change, Tables},
     },
-    fields::Fields,
-    object::{Object, Resource, Wire},
+    object::{Resource, Wire},
 };
 
 const RESOURCE: Resource = Resource::PodCertificateRequests;
@@ -38,12 +37,10 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let Some(record) = tables.get(RESOURCE, key) else {
-        return Look::default();
+    let record = match subject(tables, RESOURCE, key, &[]) {
+        Ok(record) => record,
+        Err(look) => return *look,
     };
-    if record.fields == Fields::MetadataUnread {
-        return Look::undecided(Object::new(RESOURCE, &record.meta), Reason::Unread);
-    }
     let requests = vec![record.meta.clone()];
     let plan = settings.plan(&Facts { requests }, now);
     Look::of(

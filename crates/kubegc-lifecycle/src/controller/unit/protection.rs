@@ -68,7 +68,7 @@ pub(in crate::controller) fn look(
     wire: Wire,
 ) -> Look {
     let resource = resource(key);
-    let record = match subject(tables, &[resource], key) {
+    let record = match subject(tables, resource, key, &[resource]) {
         Ok(record) => record,
         Err(look) => return *look,
     };

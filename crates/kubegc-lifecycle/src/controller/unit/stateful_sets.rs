@@ -72,7 +72,7 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::StatefulSets], key) {
+    let record = match subject(tables, Resource::StatefulSets, key, &[Resource::StatefulSets]) {
         Ok(record) => record,
         Err(look) => return *look,
     };

@@ -64,7 +64,12 @@ pub(in crate::controller) fn look(
     now: Timestamp,
     _wire: Wire,
 ) -> Look {
-    let record = match subject(tables, &[Resource::PersistentVolumes], key) {
+    let record = match subject(
+        tables,
+        Resource::PersistentVolumes,
+        key,
+        &[Resource::PersistentVolumes],
+    ) {
         Ok(record) => record,
         Err(look) => return *look,
     };
