@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::{
     outside::Someone,
-    support::{Bench, at, job, namespace, node, object, only, pod, text, with},
+    support::{Bench, at, job, namespace, node, object, only, plan_of, pod, text, with},
 };
 
 /// Lists everything once and carries out all that is due, over nothing but the server: whatever waits is a failure.
@@ -197,10 +197,7 @@ fn a_patch_that_changes_nothing_is_not_sent() {
         times: 1,
         fault: Fault::of_code(500).expect("a refusal"),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(store, plan));
     let driver = bench.driver(store, settings).wire(Wire::AsUpstream);
     bench.run_beside(driver, 30, async {});
@@ -294,10 +291,7 @@ fn failing(bench: &Bench, call: Call, resource: &str, error: StoreError) -> Arc<
         times: u32::MAX,
         fault: Fault::Refuse(error),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     Arc::new(Faulty::new(bench.shared.clone(), plan))
 }
 
@@ -360,10 +354,7 @@ fn content_is_deleted_one_by_one_where_collections_are_not_supported() {
         times: u32::MAX,
         fault: Fault::of_code(405).expect("a refusal"),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
     let driver = bench.driver(store, only([Mechanism::Namespaces]));
     bench.run_beside(driver, 10, async {});

@@ -9,7 +9,7 @@ use kubegc_lifecycle::{
     volume::{Migration, reclaim::Plugin},
 };
 use kubegc_sim::{
-    FaultPlan, Faulty,
+    Faulty,
     fault::{Call, Fault, Rule},
 };
 use kubegc_snapshot::JsonDocuments;
@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::{
     outside::Someone,
     stores::{Odd, Oddity},
-    support::{Bench, at, block_on, job, latest, node, object, only, pod, text, volume, with},
+    support::{Bench, at, block_on, job, latest, node, object, only, plan_of, pod, text, volume, with},
 };
 
 #[test]
@@ -92,10 +92,7 @@ fn a_run_that_ends_idle_does_not_wait_for_what_fails() {
             times: u32::MAX,
             fault: Fault::Refuse(error.clone()),
         };
-        let plan = FaultPlan {
-            rules: vec![rule],
-            ..FaultPlan::default()
-        };
+        let plan = plan_of(rule);
         let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
         let driver = bench.driver(store, only([Mechanism::Jobs]));
         let summary = bench.run_until_idle(driver);
@@ -169,10 +166,7 @@ fn what_looks_in_passes_looks_as_soon_as_all_is_listed() {
         times: u32::MAX,
         fault: Fault::of_code(500).expect("a refusal"),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let oddity = Oddity {
         lists_take: Some((bench.clock.clone(), Duration::from_millis(100))),
         ..Oddity::default()

@@ -17,7 +17,7 @@ use kubegc_lifecycle::{
     driver::{Builder, Driver, Made, Outside, Report, Request, Summary},
     object::Call,
 };
-use kubegc_sim::{ApiServer, Manifest, SharedApiServer, SimClock};
+use kubegc_sim::{ApiServer, FaultPlan, Manifest, SharedApiServer, SimClock, fault::Rule};
 use kubegc_snapshot::JsonDocuments;
 use serde_json::{Value, json};
 
@@ -32,6 +32,14 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 /// The same, as the API writes it.
 pub(crate) fn text(seconds: i64) -> String {
     at(seconds).to_string()
+}
+
+/// Nothing goes wrong but what one rule says.
+pub(crate) fn plan_of(rule: Rule) -> FaultPlan {
+    FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    }
 }
 
 pub(crate) fn latest() -> KubernetesVersion {

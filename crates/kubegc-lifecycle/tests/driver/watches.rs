@@ -8,14 +8,14 @@ use kubegc_lifecycle::{
     driver::Report,
 };
 use kubegc_sim::{
-    FaultPlan, Faulty,
+    Faulty,
     fault::{Call, Fault, Rule},
 };
 use serde_json::json;
 
 use crate::{
     stores::{Odd, Oddity},
-    support::{Bench, Reports, at, job, node, object, only, pod},
+    support::{Bench, Reports, at, job, node, object, only, plan_of, pod},
 };
 
 fn faulty(
@@ -33,10 +33,7 @@ fn faulty(
         times,
         fault: Fault::Refuse(error),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     Arc::new(Faulty::new(bench.shared.clone(), plan))
 }
 
@@ -117,10 +114,7 @@ fn what_is_known_stays_known_while_a_new_list_fails() {
         times: u32::MAX,
         fault: Fault::Refuse(forbidden()),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
     let driver = bench.driver(store, only([Mechanism::Jobs]));
     bench.run_beside(driver, 100, async {
@@ -288,10 +282,7 @@ fn discovery_that_fails_is_tried_again() {
         times: 3,
         fault: Fault::of_code(500).expect("a refusal"),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
     let driver = bench.driver(store, only([Mechanism::Jobs]));
     bench.run_beside(driver, 60, async {});
@@ -370,10 +361,7 @@ fn an_object_that_changed_and_cannot_be_read_is_undecided_until_it_can() {
         times: 4,
         fault: Fault::of_code(500).expect("a refusal"),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
     let driver = bench.driver(store, only([Mechanism::Jobs]));
     bench.run_beside(driver, 60, async {
@@ -463,10 +451,7 @@ fn a_resource_that_goes_is_asked_for_soon_and_listed_anew() {
         times: 2,
         fault: Fault::Refuse(StoreError::NotFound),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(Odd::new(&bench.shared, Oddity::default()), plan));
     // Requests of pods are not served: what is served is asked for again after five minutes anyway.
     let settings = Settings::only(version, [Mechanism::PodCertificates, Mechanism::Jobs]);
@@ -502,10 +487,7 @@ fn a_list_that_comes_between_a_failed_read_and_its_repetition_loses_nothing() {
             times: 1,
             fault: Fault::of_code(500).expect("a refusal"),
         };
-        let plan = FaultPlan {
-            rules: vec![rule],
-            ..FaultPlan::default()
-        };
+        let plan = plan_of(rule);
         let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
         let driver = bench.driver(store, only([Mechanism::Jobs]));
         let instant = |millis| at(5).saturating_add(Duration::from_millis(millis));
@@ -550,10 +532,7 @@ fn an_object_that_cannot_be_read_holds_up_no_other_one() {
         times: u32::MAX,
         fault: Fault::of_code(500).expect("a refusal"),
     };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
+    let plan = plan_of(rule);
     let store = Arc::new(Faulty::new(bench.shared.clone(), plan));
     let driver = bench.driver(store, only([Mechanism::Jobs]));
     bench.run_beside(driver, 60, async {
