@@ -155,7 +155,7 @@ fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerRef
 }
 
 /// The facts beside the metadata, as an object's body has them.
-pub(crate) fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
+fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
     let value = match object.details.as_deref()? {
         Details::Pod(pod) => {
             // A pod that was read without its spec has the usual grace.

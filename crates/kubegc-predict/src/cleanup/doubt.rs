@@ -57,32 +57,29 @@ pub(super) fn of(
     (undecided, in_doubt)
 }
 
+/// An object, when it goes first, and when it goes last.
+pub(super) type OtherTimes = (ObjectRef, Removal, Removal);
+
+/// When something goes, and by whom.
+type Removal = (Duration, Actor);
+
 /// What goes in several worlds at several times, or by several hands.
-pub(super) fn other_times(world: &World, others: &[World]) -> Vec<Finding> {
+pub(super) fn other_times(world: &World, others: &[World]) -> Vec<OtherTimes> {
     let others: Vec<_> = others.iter().map(removals).collect();
     if others.is_empty() {
         return Vec::new();
     }
-    let mut findings = Vec::new();
-    for (uid, (object, removal)) in removals(world) {
+    let all = removals(world).into_iter().map(|(uid, (object, removal))| {
         let elsewhere = others.iter().filter_map(|other| other.get(uid));
-        let all = elsewhere.map(|(_, removal)| *removal).chain([removal]);
-        let (earliest, latest) = all.fold((removal, removal), |(earliest, latest), other| {
-            (earliest.min(other), latest.max(other))
-        });
-        if earliest != latest {
-            let object = object.clone();
-            findings.push(Finding::GoesAnotherTime {
-                object,
-                earliest,
-                latest,
-            });
-        }
-    }
-    findings
+        let times = || elsewhere.clone().map(|(_, removal)| *removal).chain([removal]);
+        let earliest = times().min().unwrap_or(removal);
+        let latest = times().max().unwrap_or(removal);
+        (object.clone(), earliest, latest)
+    });
+    all.filter(|(_, earliest, latest)| earliest != latest).collect()
 }
 
-type Removals<'w> = HashMap<&'w Uid, (&'w ObjectRef, (Duration, Actor)), FixedState>;
+type Removals<'w> = HashMap<&'w Uid, (&'w ObjectRef, Removal), FixedState>;
 
 /// What goes in a world, when, and by whom.
 fn removals(world: &World) -> Removals<'_> {
@@ -98,16 +95,17 @@ fn removals(world: &World) -> Removals<'_> {
     removals
 }
 
-/// Adds those of the findings that are about what goes for certain.
-pub(super) fn tell(forecast: &mut Forecast, findings: Vec<Finding>) {
-    let goes = |finding: &Finding| match finding {
-        Finding::GoesAnotherTime { object, .. } => {
-            let found = forecast.fate(object);
-            found.is_some_and(|found| matches!(found.fate, Fate::Deleted { .. }))
-        }
-        _ => true,
+/// The findings about what goes for certain, but not at one time.
+pub(super) fn findings(forecast: &Forecast, other_times: Vec<OtherTimes>) -> Vec<Finding> {
+    let goes = |object: &ObjectRef| {
+        let found = forecast.fate(object);
+        found.is_some_and(|found| matches!(found.fate, Fate::Deleted { .. }))
     };
-    let mut certain: Vec<Finding> = findings.into_iter().filter(goes).collect();
-    forecast.findings.append(&mut certain);
-    forecast.findings.sort();
+    let certain = other_times.into_iter().filter(|(object, ..)| goes(object));
+    let findings = certain.map(|(object, earliest, latest)| Finding::GoesAnotherTime {
+        object,
+        earliest,
+        latest,
+    });
+    findings.collect()
 }

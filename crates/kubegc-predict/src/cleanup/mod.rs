@@ -184,7 +184,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
         if missing.is_empty() {
             let next_at = world.next_at();
             let world = world.into_world();
-            let findings = doubt::other_times(&world, &others);
+            let other_times = doubt::other_times(&world, &others);
             let mut forecast = forecast::conclude(
                 cluster,
                 &scope,
@@ -197,7 +197,8 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
                     beside: &|position| hanging.beside(position),
                 },
             );
-            doubt::tell(&mut forecast, findings);
+            let findings = doubt::findings(&forecast, other_times);
+            forecast.findings.extend(findings);
             forecast.findings.extend(frame.findings(cluster));
             forecast.findings.sort();
             return CleanupForecast {

@@ -9,11 +9,7 @@ use std::{
 use kubegc_core::{KindId, KubernetesVersion, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_sim::{ApiServer, CrdCleaner, CrdStep, EventType, StoredObject};
 
-use super::{
-    kubelets::{Kubelets, are_nodes},
-    namespaces::NamespaceController,
-    object_ref,
-};
+use super::{kubelets::Kubelets, namespaces::NamespaceController, object_ref};
 use crate::{
     Assumptions,
     timeline::{Act, Actor, Step, Why},
@@ -84,10 +80,8 @@ impl Environment {
     ) {
         let meta = &object.meta;
         let resource = &server.catalog()[kind];
-        if let Some(kubelets) = &mut self.kubelets
-            && are_nodes(server, kind)
-        {
-            kubelets.notice(event_type, object);
+        if let Some(kubelets) = &mut self.kubelets {
+            kubelets.notice(server, kind, event_type, object);
         }
         if event_type == EventType::Deleted {
             if *resource.kind == *"CustomResourceDefinition" {

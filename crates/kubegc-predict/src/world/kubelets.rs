@@ -5,11 +5,17 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::KindId;
-use kubegc_lifecycle::{object::Resource, pod::TAINT_OUT_OF_SERVICE};
+use kubegc_lifecycle::{
+    driver::Documents as _,
+    fields::{self, Fields, Record},
+    object::Resource,
+    pod::TAINT_OUT_OF_SERVICE,
+};
 use kubegc_sim::{ApiServer, EventType, StoredObject};
+use kubegc_snapshot::JsonDocuments;
 use serde_json::Value;
 
-use crate::{Cluster, simulation};
+use crate::Cluster;
 
 /// The nodes, and whether their kubelets do anything.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +35,7 @@ impl Kubelets {
         };
         if let Some(nodes) = server.catalog().mapping("v1", "Node") {
             for node in server.objects(nodes, None) {
-                kubelets.notice(EventType::Added, &node);
+                kubelets.notice(server, nodes, EventType::Added, &node);
             }
         }
         kubelets
@@ -39,26 +45,34 @@ impl Kubelets {
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let snapshot = &cluster.snapshot;
         let (group, kind) = (Resource::Nodes.group(), Resource::Nodes.kind());
-        let mut kubelets = Self {
-            are_all: snapshot.completeness.of(group, kind).is_complete(),
-            ..Self::default()
-        };
         let nodes = snapshot.positions_of_kind(group, kind);
-        for node in nodes.filter_map(|position| snapshot.object(position)) {
-            let stored = StoredObject {
-                body: simulation::body(&node),
-                meta: node.meta,
-            };
-            kubelets.notice(EventType::Added, &stored);
+        let nodes = nodes.filter_map(|position| snapshot.record_at(position));
+        Self {
+            answers: nodes
+                .map(|node| (Arc::clone(&node.meta.name), answers(&node)))
+                .collect(),
+            are_all: snapshot.completeness.of(group, kind).is_complete(),
         }
-        kubelets
     }
 
-    /// Follows a change of a node.
-    pub(crate) fn notice(&mut self, event_type: EventType, node: &StoredObject) {
-        let name = &node.meta.name;
-        let answers = event_type != EventType::Deleted && answers(node);
-        self.answers.insert(Arc::clone(name), answers);
+    /// Follows a change of an object on a server. Those that are no nodes are passed over.
+    pub(crate) fn notice(
+        &mut self,
+        server: &ApiServer,
+        kind: KindId,
+        event_type: EventType,
+        object: &StoredObject,
+    ) {
+        let resource = &server.catalog()[kind];
+        if !resource.group.is_empty() || *resource.kind != *Resource::Nodes.kind() {
+            return;
+        }
+        let answers = event_type != EventType::Deleted && {
+            let document = object.to_json(resource).to_string();
+            let read = JsonDocuments::default().read(Resource::Nodes, document.as_bytes());
+            read.map_or(true, |node| answers(&node))
+        };
+        self.answers.insert(Arc::clone(&object.meta.name), answers);
     }
 
     /// Whether a pod that is being deleted is ended by its kubelet. One of which nobody knows where it runs is taken to be.
@@ -77,24 +91,21 @@ impl Kubelets {
     }
 }
 
-/// Whether the kubelet of a node does anything: it reports, and nobody said that the node is out of service.
-fn answers(node: &StoredObject) -> bool {
-    let conditions = node.at(&["status", "conditions"]).and_then(Value::as_array);
-    let mut conditions = conditions.into_iter().flatten();
-    let ready = conditions.find(|condition| condition["type"] == "Ready");
-    let ready = ready.and_then(|ready| ready["status"].as_str());
-    let taints = node.at(&["spec", "taints"]).and_then(Value::as_array);
-    let mut taints = taints.into_iter().flatten();
-    let is_out_of_service = taints.any(|taint| taint["key"] == TAINT_OUT_OF_SERVICE);
-    match ready {
+/// Whether the kubelet of a node does anything: it reports, and nobody said that the node is out of service. Of a node that was not read it is taken to be so.
+fn answers(node: &Record) -> bool {
+    let Fields::Node(fields::Node {
+        conditions, taints, ..
+    }) = &node.fields
+    else {
+        return true;
+    };
+    let mut conditions = conditions.iter().flatten();
+    let ready = conditions.find(|condition| *condition.kind == *"Ready");
+    let mut taints = taints.iter().flatten();
+    let is_out_of_service = taints.any(|taint| *taint.key == *TAINT_OUT_OF_SERVICE);
+    match ready.map(|ready| &*ready.status) {
         Some("Unknown") => false,
         Some("True") => true,
         Some(_) | None => !is_out_of_service,
     }
-}
-
-/// Whether this kind is that of nodes.
-pub(crate) fn are_nodes(server: &ApiServer, kind: KindId) -> bool {
-    let resource = &server.catalog()[kind];
-    resource.group.is_empty() && *resource.kind == *Resource::Nodes.kind()
 }
