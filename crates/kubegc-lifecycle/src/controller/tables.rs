@@ -44,8 +44,8 @@ pub(super) struct Tables {
     pub(super) leases_of: BTreeSet<(Arc<str>, Key)>,
     /// The pods of each namespace that has or had any, in their versions, once somebody asks for them.
     versions_of_pods: BTreeMap<Arc<str>, OnceLock<Versions>>,
-    /// The nodes that were missing when the pods were last looked at.
-    pub(super) quarantine: Quarantine,
+    /// What the last look at the pods found.
+    pub(super) pods_seen: PodsSeen,
     /// What the cloud said of the node of each name.
     pub(super) cloud: BTreeMap<Key, CloudAnswer>,
     /// Whether answers of the cloud stay, and nothing is asked.
@@ -58,6 +58,15 @@ pub(super) struct Tables {
 
 /// Name, uid and version of objects, by name.
 pub(super) type Versions = Arc<[(Arc<str>, Uid, ResourceVersion)]>;
+
+/// What a look at the pods finds, for the next one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodsSeen {
+    /// The nodes that are missing.
+    pub(super) quarantine: Quarantine,
+    /// Whether it hangs on what was not read which of the terminated pods are first in line.
+    pub(super) is_line_open: bool,
+}
 
 /// What the cloud said of one node.
 #[derive(Clone, Debug)]
@@ -219,7 +228,7 @@ fn owners(lease: &Record) -> impl Iterator<Item = (Arc<str>, Key)> {
 }
 
 /// Whether a pod is terminated, or it is not known whether it is.
-fn may_be_terminated(pod: &Record) -> bool {
+pub(super) fn may_be_terminated(pod: &Record) -> bool {
     match &pod.fields {
         Fields::Pod(fields) if fields.status.is_some() => is_terminated(pod),
         _ => true,

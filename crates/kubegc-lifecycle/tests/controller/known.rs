@@ -237,6 +237,60 @@ fn a_node_that_was_not_read_is_not_asked_about() {
     );
 }
 
+/// Two terminated pods, one of which goes anyway, and one that may be the third. Two may stay.
+fn line_with_a_gap() -> Vec<Record> {
+    let leaving = deleting(pod("b", "", "Succeeded"), 0);
+    vec![unread(pod("a", "", "")), leaving, pod("c", "", "Succeeded")]
+}
+
+const C_MAY_GO: &str = "pods: Pod shop/c: 2 pods are terminated, 2 may stay, and which ones go hangs on 3 that were not read in full";
+const A_IS_UNREAD: &str = "pods: Pod shop/a: its node is not known";
+
+fn two_may_stay() -> Controller {
+    let mut settings = settings([Mechanism::Pods]);
+    settings.pods.as_mut().expect("it runs").terminated_threshold = 2;
+    Controller::new(settings, Wire::Strict, at(0))
+}
+
+#[test]
+fn where_one_is_gone_from_the_line_the_others_are_looked_at_in_the_next_pass() {
+    let replaced = || {
+        let mut other = pod("b", "", "Running");
+        other.meta.uid = "uid-of-another".into();
+        applied(Resource::Pods, &other)
+    };
+    for news in [gone(Resource::Pods, &line_with_a_gap()[1]), replaced()] {
+        let mut controller = two_may_stay();
+        controller.handle(at(0), listed(Resource::Pods, line_with_a_gap()));
+        controller.handle(at(0), listed(Resource::Nodes, []));
+        let task = one(&mut controller, at(0));
+        assert_eq!(text(&task), "delete Pod shop/b");
+        assert_eq!(undecided(&controller), [A_IS_UNREAD, C_MAY_GO]);
+        controller.handle(at(1), ended(task.id, Ended::Done));
+        controller.handle(at(1), news);
+        assert_first(&mut controller, at(20), &[]);
+        assert_eq!(undecided(&controller), [A_IS_UNREAD]);
+        // Now that nobody's place is open, it makes no difference who goes.
+        controller.handle(at(21), gone(Resource::Pods, &pod("c", "", "")));
+        assert_eq!(told(&mut controller, at(21)), (vec![], None));
+    }
+}
+
+#[test]
+fn in_forecasts_what_was_undecided_stays_so_while_it_is_there() {
+    let mut forecast = two_may_stay().still();
+    forecast.handle(at(0), listed(Resource::Pods, line_with_a_gap()));
+    forecast.handle(at(0), listed(Resource::Nodes, []));
+    let task = one(&mut forecast, at(0));
+    forecast.handle(at(0), ended(task.id, Ended::Done));
+    forecast.handle(at(0), gone(Resource::Pods, &line_with_a_gap()[1]));
+    assert_first(&mut forecast, at(20), &[]);
+    // The first pass may have deleted it.
+    assert_eq!(undecided(&forecast), [A_IS_UNREAD, C_MAY_GO]);
+    forecast.handle(at(21), gone(Resource::Pods, &pod("c", "", "")));
+    assert_eq!(undecided(&forecast), [A_IS_UNREAD]);
+}
+
 #[test]
 fn the_end_of_another_object_of_the_name_means_nothing() {
     let mut controller = controller(Mechanism::Jobs);

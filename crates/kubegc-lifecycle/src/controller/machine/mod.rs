@@ -138,7 +138,7 @@ impl Controller {
     }
 
     /// The same, for forecasts: the cloud is asked nothing, and what it said of a node stays true of it. A node of which it said nothing is undecided, and not
-    /// looked at again before something changes.
+    /// looked at again before something changes. An object that was undecided at any time stays so: by then it may have gone.
     #[must_use]
     pub fn still(mut self) -> Self {
         self.tables.is_still = true;
@@ -249,7 +249,8 @@ impl Controller {
         }
     }
 
-    /// The objects about which a mechanism could not decide when it last looked, because something was not read or listed, and why. By mechanism and object.
+    /// The objects about which a mechanism could not decide when it last looked, because something was not read or listed, and why; in a
+    /// [forecast](Self::still), whenever it looked. By mechanism and object.
     ///
     /// # Complexity
     /// O(n log n) in the number of these objects.
@@ -408,19 +409,15 @@ impl Controller {
             undecided,
             next_at,
             ask,
-            quarantine,
+            pods_seen,
         } = look;
-        if let Some(quarantine) = quarantine {
-            self.tables.quarantine = quarantine;
+        if let Some(pods_seen) = pods_seen {
+            self.tables.pods_seen = pods_seen;
         }
         if mechanism == Mechanism::Nodes && !self.tables.is_still {
             self.tables.cloud.remove(key);
         }
-        if undecided.is_empty() {
-            self.undecided.remove(&unit);
-        } else {
-            self.undecided.insert(unit.clone(), undecided);
-        }
+        self.note_undecided(&unit, undecided);
         let next_at = next_at.map(|at| self.look_at(mechanism, at));
         if let Some(at) = next_at.filter(|at| *at > self.now) {
             self.agenda.touch(&unit, at);
@@ -441,6 +438,19 @@ impl Controller {
             };
         }
         None
+    }
+
+    /// Takes what a look at a unit could not decide in place of what the look before could not. In a forecast both hold: what is decided by now may
+    /// have been done before.
+    fn note_undecided(&mut self, unit: &Unit, mut undecided: Vec<(Object, Reason)>) {
+        let before = self.undecided.remove(unit).unwrap_or_default();
+        if self.tables.is_still && !before.is_empty() {
+            let now: BTreeSet<Object> = undecided.iter().map(|(object, _)| object.clone()).collect();
+            undecided.extend(before.into_iter().filter(|(object, _)| !now.contains(object)));
+        }
+        if !undecided.is_empty() {
+            self.undecided.insert(unit.clone(), undecided);
+        }
     }
 
     /// Takes what the cloud says of a node.

@@ -25,12 +25,11 @@ use kubegc_core::{Kept, Plan, StoreError, Timestamp};
 use super::{
     Basis, Mechanism, Planned, Reason, Settings, Work,
     table::Key,
-    tables::{Change, Tables},
+    tables::{Change, PodsSeen, Tables},
 };
 use crate::{
     fields::{Fields, Record},
     object::{Act, Failure, Object, Resource, Wire},
-    pod::Quarantine,
 };
 
 /// One unit of one mechanism: which object it is about; empty for pods, which are looked at all together.
@@ -47,8 +46,8 @@ pub(super) struct Look {
     pub(super) next_at: Option<Timestamp>,
     /// The node that the cloud is to be asked about, with its provider id. The unit is not looked at before the answer.
     pub(super) ask: Option<(Object, Arc<str>)>,
-    /// The nodes that are missing, for the next look at the pods.
-    pub(super) quarantine: Option<Quarantine>,
+    /// Of the pods: what the next look needs.
+    pub(super) pods_seen: Option<PodsSeen>,
 }
 
 impl Look {

@@ -11,7 +11,7 @@ use crate::{
     controller::{
         Basis, Reason, Work,
         table::Key,
-        tables::{Change, Tables, is_terminated},
+        tables::{Change, PodsSeen, Tables, is_terminated, may_be_terminated},
     },
     fields::{self, Fields, Record},
     object::{Failure, Object, Resource, Wire},
@@ -32,12 +32,17 @@ pub(in crate::controller) fn concerned(
         Resource::Pods if is_unlisted => {
             change.old.map(|old| &old.meta.uid) != change.new.map(|new| &new.meta.uid)
         }
-        // A pod that is gone makes nothing due.
-        Resource::Pods => change.new.is_some_and(|new| {
-            let was_unknown = change.old.is_some_and(|old| Known::of(old).is_none());
-            let node = |name: &Arc<str>| tables.get(Resource::Nodes, &(Arc::from(""), Arc::clone(name)));
-            was_unknown || matters(settings, tables, new, node)
-        }),
+        Resource::Pods => {
+            // Where one less stands in line, none goes that would not have gone, but it may be known of more that they stay.
+            let was_in_line = tables.pods_seen.is_line_open && change.old.is_some_and(may_be_terminated);
+            was_in_line
+                || change.new.is_some_and(|new| {
+                    let was_unknown = change.old.is_some_and(|old| Known::of(old).is_none());
+                    let node =
+                        |name: &Arc<str>| tables.get(Resource::Nodes, &(Arc::from(""), Arc::clone(name)));
+                    was_unknown || matters(settings, tables, new, node)
+                })
+        }
         Resource::Nodes => match change.new {
             None => true,
             Some(new) => settings.looks_at_out_of_service && is_news(change.old, new),
@@ -80,7 +85,7 @@ pub(in crate::controller) fn look(
             .map(pod)
             .collect()),
         nodes: Ok(nodes.map(node).collect()),
-        quarantine: tables.quarantine.clone(),
+        quarantine: tables.pods_seen.quarantine.clone(),
         live_nodes: LiveNodes::AsListed,
     };
     let plan = settings.plan(&facts, now);
@@ -88,7 +93,10 @@ pub(in crate::controller) fn look(
     let mut look = Look {
         // A quarantine also ends where no pods are left: or else it would be over at once for those that come later.
         next_at: plan.next_at.into_iter().chain(quarantine.next_after(now)).min(),
-        quarantine: Some(quarantine),
+        pods_seen: Some(PodsSeen {
+            quarantine,
+            is_line_open: plan.kept.iter().any(|kept| is_place_unknown(&kept.reason)),
+        }),
         ..Look::default()
     };
     for action in plan.actions {
@@ -111,6 +119,10 @@ pub(in crate::controller) fn look(
     }
     look.keep(plan.kept, Reason::Pod);
     look
+}
+
+const fn is_place_unknown(reason: &pod::Reason) -> bool {
+    matches!(reason, pod::Reason::PlaceInLineUnknown { .. })
 }
 
 /// What failed is counted; the next pass looks again.
