@@ -1,7 +1,7 @@
 //! What would decide the fates that are in doubt: unknown owners, and objects of which a part could not be read.
 //!
 //! An owner that is not in the dump puts its dependent in doubt where the worlds differ, and an object that could not be read is in doubt itself.
-//! So is one about which a cleaner cannot decide, unless it goes anyway.
+//! So is one about which a cleaner cannot decide, unless it goes anyway, and a pod of which nobody knows when it ends.
 //! Doubt spreads: down to the dependents of what is in doubt, and up to an owner that waits for a dependent in doubt.
 
 use std::{
@@ -36,9 +36,9 @@ pub(crate) struct Stance {
 /// What is missing, and the objects that it puts in doubt first.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
-/// What cleaners cannot decide.
+/// What cleaners and kubelets leave open.
 pub(crate) struct Undecidable<'a> {
-    /// What they do not know, and the objects about which they cannot decide.
+    /// What is not known, and the objects about which they cannot decide or which may end at any time.
     pub(crate) sources: Sources,
     /// What hangs on an object beside its dependents.
     pub(crate) beside: &'a dyn Fn(u32) -> Vec<u32>,
@@ -92,7 +92,8 @@ pub(crate) fn spread(
         // What could not be read is the same in all worlds, of several owners that claim one name only one is in any, and
         // what no lookup follows is in neither.
         let unless_gone = matches!(missing, Missing::Cleaner { .. });
-        let everywhere = unless_gone || apart.contains(missing) || contested.contains(&place(missing));
+        let of_cleanup = unless_gone || matches!(missing, Missing::Ending { .. });
+        let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         let mut pending = starts.clone();
         while let Some(position) = pending.pop() {
             let in_doubt = |stance: &Stance| (everywhere && !(unless_gone && stance.goes)) || stance.differs;
@@ -104,7 +105,7 @@ pub(crate) fn spread(
                 continue;
             }
             facts.push(number);
-            if unless_gone {
+            if of_cleanup {
                 pending.extend(beside(position));
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
@@ -162,7 +163,7 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
         // Nobody knows whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
-        Missing::Flawed { .. } | Missing::Cleaner { .. } => None,
+        Missing::Flawed { .. } | Missing::Cleaner { .. } | Missing::Ending { .. } => None,
     }
 }
 

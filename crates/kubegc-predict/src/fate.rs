@@ -80,6 +80,13 @@ pub enum Missing {
         /// What it does not know, in words.
         reason: String,
     },
+    /// What would say when a deleted pod ends, and whether a kubelet ends it.
+    Ending {
+        /// The pod.
+        pod: ObjectRef,
+        /// What is not known, in words.
+        reason: String,
+    },
 }
 
 impl fmt::Display for Missing {
@@ -107,6 +114,7 @@ impl fmt::Display for Missing {
             Self::Cleaner { object, reason } => {
                 write!(f, "whether {} is cleaned up: {reason}", object.short())
             }
+            Self::Ending { pod, reason } => write!(f, "when {} ends: {reason}", pod.short()),
         }
     }
 }
@@ -139,7 +147,7 @@ pub enum Finding {
         /// The apiVersion and kind that the reference names.
         kind: String,
     },
-    /// An object goes in any case, but when and by whom hangs on owners that are not in the dump.
+    /// An object goes in any case, but when and by whom hangs on what is not known: owners that are not in the dump, or what a cleaner would have to know.
     GoesAnotherTime {
         /// The object.
         object: ObjectRef,
@@ -207,7 +215,7 @@ impl fmt::Display for Finding {
                 latest,
             } => write!(
                 f,
-                "{} goes in any case; whether after {:?} ({}) or after {:?} ({}) hangs on owners that are not in the dump",
+                "{} goes in any case; whether after {:?} ({}) or after {:?} ({}) hangs on what was not dumped or read",
                 object.short(),
                 earliest.0,
                 earliest.1,

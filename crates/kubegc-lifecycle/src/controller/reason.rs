@@ -82,6 +82,7 @@ impl Reason {
                 reason,
                 history::Reason::LimitUnknown { .. }
                     | history::Reason::StartTimeUnknown { .. }
+                    | history::Reason::PlaceUnknown { .. }
                     | history::Reason::UidUnknown
                     | history::Reason::VersionUnknown
                     | history::Reason::CronJobUnknown

@@ -1,4 +1,4 @@
-//! One look at all cron jobs and their jobs.
+//! One look at all cron jobs and their jobs. Of those of which too little was read, any may be in the way of the others.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,9 +26,11 @@ impl Planner for Settings {
         let cron_jobs = by_identity(Resource::CronJobs, cron_jobs, |cron_job| &cron_job.meta);
         let mut histories = by_name(&cron_jobs);
         for (object, job) in by_identity(Resource::Jobs, jobs, |job| &job.meta) {
-            match job.map_or(Err(Reason::ListedTwice), |job| {
-                self.find(job, &object, &mut histories)
-            }) {
+            let found = match job {
+                Some(job) => self.find(job, &object, &mut histories),
+                None => Err(listed_twice(&object, &mut histories)),
+            };
+            match found {
                 Ok((history, finished)) => history.push((finished, object)),
                 Err(reason) => plan.kept.push(Kept { object, reason }),
             }
@@ -37,7 +39,7 @@ impl Planner for Settings {
             let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
             match (cron_job, histories.remove(&key)) {
                 (Some(cron_job), Some(Ok(history))) => {
-                    self.prune(object, cron_job, history.finished, &mut plan);
+                    self.prune(object, cron_job, history, &mut plan);
                 }
                 (Some(cron_job), Some(Err(Reason::CronJobUnknown))) => {
                     let reason = unchecked(cron_job).unwrap_or(Reason::ListedTwice);
@@ -89,6 +91,8 @@ type Line<'a> = Vec<(Finished<'a>, Object)>;
 struct History<'a> {
     cron_job: &'a CronJob,
     finished: Line<'a>,
+    /// How many more there may be, of whatever class and age.
+    unread: usize,
 }
 
 /// The histories by the names of their cron jobs, or why those of a name stay as they are.
@@ -105,6 +109,7 @@ fn by_name<'a>(cron_jobs: &BTreeMap<Object, Option<&'a CronJob>>) -> Histories<'
             Some(cron_job) => Ok(History {
                 cron_job,
                 finished: Vec::new(),
+                unread: 0,
             }),
         };
         all.entry(key)
@@ -112,6 +117,18 @@ fn by_name<'a>(cron_jobs: &BTreeMap<Object, Option<&'a CronJob>>) -> Histories<'
             .or_insert(history);
     }
     all
+}
+
+/// A job of which nobody knows in which of two states it is may be in any history of its namespace.
+fn listed_twice(job: &Object, histories: &mut Histories<'_>) -> Reason {
+    let first: Key = (Arc::clone(&job.namespace), "".into());
+    let of_namespace = histories.range_mut(first..);
+    for (_, history) in of_namespace.take_while(|((namespace, _), _)| *namespace == job.namespace) {
+        if let Ok(history) = history {
+            history.unread = history.unread.saturating_add(1);
+        }
+    }
+    Reason::ListedTwice
 }
 
 /// Why the API server could not tell that a cron job is still the one that was read; `None` where it can.
@@ -143,26 +160,31 @@ impl Settings {
                 return Err(Reason::LabelsDiffer);
             }
         }
-        let status = job.status.as_ref().ok_or(Reason::StatusUnknown)?;
+        let Some(status) = &job.status else {
+            history.unread = history.unread.saturating_add(1);
+            return Err(Reason::StatusUnknown);
+        };
         let finished = Finished {
             class: status.class().ok_or(Reason::Unfinished)?,
             start_time: status.start_time,
             job,
         };
         if job.meta.uid.is_empty() {
+            history.unread = history.unread.saturating_add(1);
             return Err(Reason::UidUnknown);
         }
         Ok((&mut history.finished, finished))
     }
 
     /// L3.1 and L3.4 to L3.7, for one cron job.
-    fn prune(&self, object: Object, cron_job: &CronJob, finished: Line<'_>, plan: &mut PlanOf<Self>) {
-        let (successful, failed): (Vec<_>, Vec<_>) = finished
+    fn prune(&self, object: Object, cron_job: &CronJob, history: History<'_>, plan: &mut PlanOf<Self>) {
+        let (successful, failed): (Vec<_>, Vec<_>) = history
+            .finished
             .into_iter()
             .partition(|(finished, _)| finished.class == Class::Successful);
         let mut deleted: Vec<Uid> = Vec::new();
         for (class, mut line) in [(Class::Successful, successful), (Class::Failed, failed)] {
-            let (excess, goes, stays) = verdict(cron_job.limit(class), class, &line);
+            let verdict = verdict(cron_job.limit(class), class, &line, history.unread);
             // The names differ within a namespace; should they not, the objects do.
             line.sort_by(|(a, a_object), (b, b_object)| {
                 age_order(a)
@@ -170,8 +192,10 @@ impl Settings {
                     .then_with(|| a_object.cmp(b_object))
             });
             for (at, (finished, job)) in line.into_iter().enumerate() {
-                if at >= excess {
-                    let reason = stays.clone();
+                if at >= verdict.goes {
+                    let is_open = at < verdict.may_go;
+                    let reason = if is_open { &verdict.open } else { &verdict.stays };
+                    let reason = reason.clone();
                     plan.kept.push(Kept { object: job, reason });
                     continue;
                 }
@@ -186,7 +210,7 @@ impl Settings {
                     object: job,
                     cron_job: object.clone(),
                     expect: expected(&finished.job.meta),
-                    reason: goes.clone(),
+                    reason: verdict.reason.clone(),
                 });
             }
         }
@@ -223,38 +247,67 @@ const fn age_order(finished: &Finished<'_>) -> (bool, Option<Timestamp>) {
     }
 }
 
-/// How many of a class go, and why these go and the others stay.
-fn verdict(limit: Limit, class: Class, line: &[(Finished<'_>, Object)]) -> (usize, Reason, Reason) {
+/// What becomes of the jobs of one class, the oldest first.
+struct Verdict {
+    /// How many go, whatever else there is.
+    goes: usize,
+    /// How many may go, these among them.
+    may_go: usize,
+    /// Why they go.
+    reason: Reason,
+    /// Why it is not known whether the next ones go.
+    open: Reason,
+    /// Why the others stay.
+    stays: Reason,
+}
+
+/// Of `n` jobs of which `m` may stay, the oldest `n - m` go also where there are more than are known, and as many more may go as are not known.
+fn verdict(limit: Limit, class: Class, line: &[(Finished<'_>, Object)], unread: usize) -> Verdict {
     let finished = line.len();
-    let none = |reason: Reason| (0, reason.clone(), reason);
+    let all_stay = |reason: Reason| Verdict {
+        goes: 0,
+        may_go: 0,
+        reason: reason.clone(),
+        open: reason.clone(),
+        stays: reason,
+    };
     let limit = match limit {
-        Limit::Unset => return none(Reason::LimitUnset { class }),
-        Limit::Unknown => return none(Reason::LimitUnknown { class }),
+        Limit::Unset => return all_stay(Reason::LimitUnset { class }),
+        Limit::Unknown => return all_stay(Reason::LimitUnknown { class }),
         Limit::Jobs(limit) => limit,
     };
     let Ok(may_stay) = usize::try_from(limit) else {
-        return none(Reason::LimitInvalid { class, limit });
+        return all_stay(Reason::LimitInvalid { class, limit });
     };
-    let excess = finished.saturating_sub(may_stay);
+    let may_go = finished.saturating_add(unread).saturating_sub(may_stay);
     let is_unknown = |(finished, _): &(Finished<'_>, Object)| finished.start_time == StartTime::Unknown;
-    if excess > 0 && line.iter().any(is_unknown) {
-        return none(Reason::StartTimeUnknown {
+    if may_go > 0 && line.iter().any(is_unknown) {
+        return all_stay(Reason::StartTimeUnknown {
             class,
             finished,
             limit,
         });
     }
-    let goes = Reason::OverLimit {
-        class,
-        finished,
-        limit,
-    };
-    let stays = Reason::WithinLimit {
-        class,
-        finished,
-        limit,
-    };
-    (excess, goes, stays)
+    Verdict {
+        goes: finished.saturating_sub(may_stay),
+        may_go,
+        reason: Reason::OverLimit {
+            class,
+            finished,
+            limit,
+        },
+        open: Reason::PlaceUnknown {
+            class,
+            finished,
+            unread,
+            limit,
+        },
+        stays: Reason::WithinLimit {
+            class,
+            finished,
+            limit,
+        },
+    }
 }
 
 /// Whether the controller that a job names is the cron job itself. Upstream only compares the name.

@@ -81,6 +81,17 @@ pub enum Reason {
         /// How many may stay.
         limit: i32,
     },
+    /// Stays: not too many of its class are known to have ended before it, but others may have, of which too little was read.
+    PlaceUnknown {
+        /// How it ended.
+        class: Class,
+        /// How many are known to have ended so.
+        finished: usize,
+        /// How many more may have.
+        unread: usize,
+        /// How many may stay.
+        limit: i32,
+    },
     /// Stays: its uid is not known.
     UidUnknown,
     /// Stays as it is: it could only be written back blindly, for the version in which it was read is not known.
@@ -138,6 +149,16 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "{finished} {class} jobs, {limit} may stay, and when one of them started is not known"
+            ),
+            Self::PlaceUnknown {
+                class,
+                finished,
+                unread,
+                limit,
+            } => write!(
+                f,
+                "{finished} {class} jobs, {limit} may stay, and whether this one does hangs on {unread} that {} not read in full",
+                if *unread == 1 { "was" } else { "were" }
             ),
             Self::UidUnknown => f.write_str("its uid is not known"),
             Self::VersionUnknown => f.write_str("the version in which it was read is not known"),

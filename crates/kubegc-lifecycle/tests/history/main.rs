@@ -221,6 +221,63 @@ fn an_unknown_start_leaves_its_class_alone_while_there_are_too_many() {
 }
 
 #[test]
+fn whose_place_hangs_on_jobs_that_were_not_read_is_open() {
+    let unread = |name: &str| Job {
+        status: None,
+        ..job(name, "", None)
+    };
+    let mut nameless = job("nameless", "Failed", None);
+    nameless.meta.uid = Uid::new("");
+    let twice = [job("twice", "Complete", None), job("twice", "", None)];
+    for (others, limit, goes, open) in [
+        (vec![], 3, 0, 0),
+        (vec![unread("x")], 4, 0, 0),
+        (vec![unread("x")], 3, 0, 1),
+        (vec![unread("x"), unread("y")], 3, 0, 2),
+        (vec![unread("x")], 2, 1, 1),
+        (vec![unread("x"), unread("y")], 1, 2, 1),
+        (vec![unread("x")], 0, 3, 0),
+        (vec![nameless], 3, 0, 1),
+        (twice.to_vec(), 3, 0, 1),
+    ] {
+        let unread = others.len().min(if others == twice { 1 } else { 9 });
+        let mut all = jobs("Complete", 3);
+        all.extend(others);
+        let plan = plan_of(cron_job(limit, 9), all);
+        let names = ["complete-0", "complete-1", "complete-2"];
+        assert_eq!(gone(&plan), names[..goes], "{limit} may stay, {unread} unread");
+        for (at, name) in names.into_iter().enumerate().skip(goes) {
+            let (class, finished) = (Class::Successful, 3);
+            let expected = if at < goes + open {
+                Reason::PlaceUnknown {
+                    class,
+                    finished,
+                    unread,
+                    limit,
+                }
+            } else {
+                Reason::WithinLimit {
+                    class,
+                    finished,
+                    limit,
+                }
+            };
+            assert_eq!(why_kept(&plan, name), Some(&expected), "{name}");
+        }
+    }
+    let reason = Reason::PlaceUnknown {
+        class: Class::Failed,
+        finished: 3,
+        unread: 1,
+        limit: 3,
+    };
+    assert_eq!(
+        reason.to_string(),
+        "3 failed jobs, 3 may stay, and whether this one does hangs on 1 that was not read in full"
+    );
+}
+
+#[test]
 fn a_job_without_a_uid_stays_and_does_not_count() {
     let mut all = jobs("Complete", 3);
     all[0].meta.uid = Uid::new("");

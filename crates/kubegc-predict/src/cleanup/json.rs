@@ -19,8 +19,8 @@ impl CleanupForecast {
     /// - `began`, `until`, `nextAt` (null where nothing is due by itself any more);
     /// - `summary`: how many objects of each kind go for certain, by `apiVersion/kind`;
     /// - `events`: what happens, in order of time, each with `at`, `actor`, `mechanism` (null for those that are none), `message`, its `object`, what
-    ///   becomes of it (`end`: `gone`, `held` or `changed`), `goneAt`, `goneBetween` (the first and the last time, where that hangs on owners that are not in
-    ///   the dump; null otherwise), and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
+    ///   becomes of it (`end`: `gone`, `held` or `changed`), `goneAt`, `goneBetween` (the first and the last time, where that hangs on what was not
+    ///   dumped or read; null otherwise), and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
     ///   `certain` is false, the fates of its objects are undecided, and this happens to them if all owners that are not known exist and nothing that was
     ///   not read matters;
     /// - `undecided`: by mechanism and object, with a `message`; objects whose owners are not known are undecided in `forecast.fates`;

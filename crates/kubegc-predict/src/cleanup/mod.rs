@@ -13,6 +13,7 @@ mod json;
 mod outside;
 mod report;
 mod story;
+mod times;
 mod words;
 mod world;
 
@@ -175,7 +176,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
             world
         };
         let world = run(Unlisted::Present);
-        let (undecided, in_doubt) = doubt::of(cluster, &hanging, &scope, &world);
+        let (undecided, in_doubt) = doubt::of(cluster, &hanging, &kubelets, &scope, &world);
         let others = [Unlisted::Absent, Unlisted::Waiting];
         let others = others.into_iter().filter(|_| !scope.unknown.is_empty());
         let others: Vec<World> = others.map(|unlisted| run(unlisted).into_world()).collect();
@@ -184,7 +185,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
         if missing.is_empty() {
             let next_at = world.next_at();
             let world = world.into_world();
-            let other_times = doubt::other_times(&world, &others);
+            let times = times::of(cluster, &hanging, &world, &others, in_doubt.may_go);
             let mut forecast = forecast::conclude(
                 cluster,
                 &scope,
@@ -197,7 +198,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
                     beside: &|position| hanging.beside(position),
                 },
             );
-            let findings = doubt::findings(&forecast, other_times);
+            let findings = times::findings(&forecast, times);
             forecast.findings.extend(findings);
             forecast.findings.extend(frame.findings(cluster));
             forecast.findings.sort();

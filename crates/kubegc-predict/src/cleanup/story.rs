@@ -45,7 +45,7 @@ impl<'a> Event<'a> {
 pub(super) struct Subject<'a> {
     pub(super) object: &'a ObjectRef,
     pub(super) end: End,
-    /// When it is gone first and last, where that hangs on owners that are not in the dump.
+    /// When it is gone first and last, where that hangs on what is not known.
     pub(super) gone_between: Option<(Timestamp, Timestamp)>,
 }
 

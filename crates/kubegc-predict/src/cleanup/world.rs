@@ -23,7 +23,7 @@ use kubegc_sim::{ApiServer, EventType, SharedApiServer, StoredObject};
 use kubegc_snapshot::JsonDocuments;
 use serde_json::{Map, Value};
 
-use super::{CleanupFrame, Undecided, facts, outside::Storage};
+use super::{CleanupFrame, Undecided, facts, outside::Storage, times::Removal};
 use crate::{
     Cluster, ControlPlane, Turn,
     cluster::{Member, Scope},
@@ -51,6 +51,7 @@ pub(super) struct CleanupWorld<'a> {
     seen: u64,
     /// The bodies of which the fields were read last.
     bodies: HashMap<Place, Arc<Map<String, Value>>, FixedState>,
+    began: Timestamp,
     now: Timestamp,
     gave_up: bool,
     /// Objects of the dump that tasks are about and that are not in reach.
@@ -99,6 +100,7 @@ impl<'a> CleanupWorld<'a> {
             documents: JsonDocuments::default(),
             kinds,
             bodies,
+            began: now,
             now,
             gave_up: false,
             missing: BTreeSet::new(),
@@ -267,6 +269,25 @@ impl<'a> CleanupWorld<'a> {
             reason: reason.clone(),
         })
         .collect()
+    }
+
+    /// The objects of the dump about which a mechanism could not decide at some time: from when on each may have gone, and by whom.
+    pub(super) fn may_go(&self) -> Vec<(u32, Removal)> {
+        let all = self.controller.undecided_since();
+        let found = all.filter_map(|(mechanism, object, since)| {
+            let position = facts::position(self.cluster, object)?;
+            Some((position, (since.since(self.began), Actor::Cleaner(mechanism))))
+        });
+        found.collect()
+    }
+
+    /// Whether a pod is gone, or is being deleted.
+    pub(super) fn is_deleted(&self, pod: &ObjectMeta) -> bool {
+        self.shared.with(|server| {
+            let pods = server.catalog().mapping("v1", "Pod");
+            let found = pods.and_then(|pods| server.object(pods, &pod.namespace, &pod.name));
+            found.is_none_or(|found| found.meta.uid != pod.uid || found.meta.is_deleting())
+        })
     }
 
     pub(super) fn next_at(&self) -> Option<Timestamp> {

@@ -1,4 +1,4 @@
-//! Which pods have a kubelet that ends them when their grace period is over.
+//! Which pods have a kubelet that ends them when their grace period is over, and of which pods that is not known.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kubegc_lifecycle::{
     driver::Documents as _,
     fields::{self, Fields, Record},
     object::Resource,
-    pod::TAINT_OUT_OF_SERVICE,
+    pod::{Status, TAINT_OUT_OF_SERVICE},
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
 use kubegc_snapshot::JsonDocuments;
@@ -20,8 +20,8 @@ use crate::Cluster;
 /// The nodes, and whether their kubelets do anything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kubelets {
-    /// Whether the kubelet of each node answers.
-    answers: HashMap<Arc<str>, bool, FixedState>,
+    /// Whether the kubelet of each node answers; `None` where too little of the node was read.
+    answers: HashMap<Arc<str>, Option<bool>, FixedState>,
     /// Whether a node that is not here does not exist.
     are_all: bool,
 }
@@ -67,45 +67,79 @@ impl Kubelets {
         if !resource.group.is_empty() || *resource.kind != *Resource::Nodes.kind() {
             return;
         }
-        let answers = event_type != EventType::Deleted && {
+        let answers = if event_type == EventType::Deleted {
+            Some(false)
+        } else {
             let document = object.to_json(resource).to_string();
             let read = JsonDocuments::default().read(Resource::Nodes, document.as_bytes());
-            read.map_or(true, |node| answers(&node))
+            read.ok().and_then(|node| answers(&node))
         };
         self.answers.insert(Arc::clone(&object.meta.name), answers);
     }
 
-    /// Whether a pod that is being deleted is ended by its kubelet. One of which nobody knows where it runs is taken to be.
+    /// Whether a pod that is being deleted is ended by its kubelet. One of which that is not known is taken to be.
     pub(crate) fn end(&self, pod: &StoredObject) -> bool {
         match pod.at(&["spec"]).and_then(Value::as_object) {
             None => true,
             Some(spec) => match spec.get("nodeName") {
                 None => false,
-                Some(Value::String(node)) => {
-                    let answers = self.answers.get(node.as_str()).copied();
-                    answers.unwrap_or(!self.are_all)
-                }
+                Some(Value::String(node)) => self.of_node(node).unwrap_or(true),
                 Some(_) => true,
             },
         }
     }
+
+    /// Whether the kubelet of the node of a name does anything; `None` where that is not known.
+    fn of_node(&self, node: &str) -> Option<bool> {
+        let unlisted = self.are_all.then_some(false);
+        self.answers.get(node).copied().unwrap_or(unlisted)
+    }
+
+    /// What is missing to say when a pod of the dump ends once it is deleted, and by whom.
+    ///
+    /// A pod that has run to its end and one without a node go at once when they are deleted. Others have their grace period, and their kubelet ends them; so
+    /// it does with those that were given one before they ran to their end.
+    pub(crate) fn unknown_end(&self, pod: &Record) -> Option<String> {
+        let Fields::Pod(fields::Pod {
+            node_name, status, ..
+        }) = &pod.fields
+        else {
+            return Some("neither its spec nor its status was read".to_owned());
+        };
+        let is_deleting = pod.meta.is_deleting();
+        if status.as_ref().is_some_and(Status::is_final) && !is_deleting {
+            return None;
+        }
+        match node_name {
+            None => Some("its node is not known".to_owned()),
+            Some(node) if node.is_empty() => None,
+            Some(node) if self.of_node(node).is_none() => {
+                Some(format!("whether the kubelet of node {node} works is not known"))
+            }
+            Some(_) if status.is_none() && !is_deleting => {
+                Some("whether it has run to its end is not known".to_owned())
+            }
+            Some(_) => None,
+        }
+    }
 }
 
-/// Whether the kubelet of a node does anything: it reports, and nobody said that the node is out of service. Of a node that was not read it is taken to be so.
-fn answers(node: &Record) -> bool {
+/// Whether the kubelet of a node does anything: it reports, and nobody said that the node is out of service. `None` where too little of the node was read.
+fn answers(node: &Record) -> Option<bool> {
     let Fields::Node(fields::Node {
         conditions, taints, ..
     }) = &node.fields
     else {
-        return true;
+        return None;
     };
-    let mut conditions = conditions.iter().flatten();
+    let mut conditions = conditions.as_ref()?.iter();
     let ready = conditions.find(|condition| *condition.kind == *"Ready");
-    let mut taints = taints.iter().flatten();
-    let is_out_of_service = taints.any(|taint| *taint.key == *TAINT_OUT_OF_SERVICE);
     match ready.map(|ready| &*ready.status) {
-        Some("Unknown") => false,
-        Some("True") => true,
-        Some(_) | None => !is_out_of_service,
+        Some("Unknown") => Some(false),
+        Some("True") => Some(true),
+        Some(_) | None => {
+            let mut taints = taints.as_ref()?.iter();
+            Some(!taints.any(|taint| *taint.key == *TAINT_OUT_OF_SERVICE))
+        }
     }
 }

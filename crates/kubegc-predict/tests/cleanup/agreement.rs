@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use crate::town::{Town, VERSION, at, condition, noon, owner};
 
 const PROVISIONER: &str = "disk.csi.example.com";
-const HORIZON: Duration = Duration::from_secs(3 * 3_600);
+pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
 
 /// Storage is deleted when that is asked for.
 struct Plugins;
@@ -48,7 +48,7 @@ impl Outside for Plugins {
     }
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let mut settings = Settings::new(VERSION);
     // The control plane does both.
     settings.leases = None;
@@ -64,10 +64,10 @@ fn settings() -> Settings {
     settings
 }
 
-type Removal = (Timestamp, String);
+pub(crate) type Removal = (Timestamp, String);
 
 /// What the forecast says.
-fn foreseen(town: &Town) -> Vec<Removal> {
+pub(crate) fn foreseen(town: &Town) -> Vec<Removal> {
     let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
     frame.settings = settings();
     let forecast = cleanup_forecast(&town.cluster(), &frame);
@@ -140,7 +140,7 @@ fn simulated(town: &Town) -> Vec<Removal> {
 
 /// What may stand in a cluster, with the numbers that decide.
 #[derive(Clone, Debug)]
-enum Thing {
+pub(crate) enum Thing {
     Job {
         finished: i64,
         ttl: Option<i64>,
@@ -177,7 +177,7 @@ enum Thing {
     },
 }
 
-fn thing() -> impl Strategy<Value = Thing> {
+pub(crate) fn thing() -> impl Strategy<Value = Thing> {
     let phase = || prop::sample::select(vec!["Running", "Succeeded", "Failed", "Pending", ""]);
     let policy = || prop::sample::select(vec!["Delete", "Retain"]);
     prop_oneof![
@@ -224,7 +224,7 @@ fn thing() -> impl Strategy<Value = Thing> {
     ]
 }
 
-fn town(things: &[Thing]) -> Town {
+pub(crate) fn town(things: &[Thing]) -> Town {
     let mut town = Town::default();
     let node = |ready: &str| json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
     town.add("v1", "Node", "", "n1", node("True"));

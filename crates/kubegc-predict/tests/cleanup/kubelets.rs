@@ -3,7 +3,7 @@
 use kubegc_predict::{CleanupFrame, Fate, cleanup_forecast};
 use serde_json::{Value, json};
 
-use crate::town::{Town, VERSION, at, noon};
+use crate::town::{Town, VERSION, at, condition, noon, owner};
 
 /// A pod whose grace period ended half an hour ago.
 fn overdue(town: &mut Town, name: &str, node: Option<&str>) {
@@ -75,14 +75,103 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
 }
 
 #[test]
-fn a_node_that_was_not_dumped_may_have_a_kubelet() {
+fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
+    let node = |object: &mut Value| object["spec"]["nodeName"] = "ready".into();
+    let rows: [(&str, fn(&mut Value), Option<&str>); 7] = [
+        ("Node ready", |_| {}, None),
+        (
+            "Node ready",
+            |node| node["status"] = Value::Null,
+            Some("whether the kubelet of node ready works is not known"),
+        ),
+        (
+            "Pod web",
+            |pod| pod["spec"] = Value::Null,
+            Some("its node is not known"),
+        ),
+        (
+            "Pod web",
+            |pod| pod["status"] = Value::Null,
+            Some("whether it has run to its end is not known"),
+        ),
+        (
+            "Pod web",
+            |pod| (pod["spec"], pod["status"]) = (Value::Null, Value::Null),
+            Some("its node is not known"),
+        ),
+        (
+            "Pod web",
+            |pod| pod["status"] = json!({ "phase": "Succeeded" }),
+            None,
+        ),
+        ("Pod web", |pod| pod["spec"] = json!({ "containers": [] }), None),
+    ];
+    for (name, change, unknown) in rows {
+        let mut town = Town::default();
+        self::node(&mut town, "ready", "True", json!([]));
+        let job = json!({ "spec": { "ttlSecondsAfterFinished": 60 }, "status": condition("Complete", 0) });
+        town.add("batch/v1", "Job", "shop", "report", job);
+        let mut pod = json!({
+            "metadata": { "ownerReferences": owner("batch/v1", "Job", "report", true) },
+            "spec": { "containers": [] },
+            "status": { "phase": "Running" },
+        });
+        node(&mut pod);
+        town.add("v1", "Pod", "shop", "web", pod);
+        for object in &mut town.objects {
+            let of = format!(
+                "{} {}",
+                object["kind"].as_str().unwrap(),
+                object["metadata"]["name"].as_str().unwrap()
+            );
+            if of == name {
+                change(object);
+                object
+                    .as_object_mut()
+                    .unwrap()
+                    .retain(|_, field| !field.is_null());
+            }
+        }
+        let mut frame = CleanupFrame::new(VERSION).from(noon());
+        frame.settings.nodes = None;
+        let forecast = cleanup_forecast(&town.cluster(), &frame);
+        let mut gone: Vec<&str> = forecast.collected().map(|gone| &*gone.object.name).collect();
+        gone.sort_unstable();
+        let Some(unknown) = unknown else {
+            assert_eq!(gone, ["report", "web"], "{name}");
+            continue;
+        };
+        // The job waits for its pod.
+        assert_eq!(gone, [""; 0], "{unknown}");
+        let why = format!("when shop/Pod/web ends: {unknown}");
+        let fates = &forecast.forecast.fates;
+        assert_eq!(fates.len(), 2);
+        for fate in fates {
+            let Fate::Undecided { missing } = &fate.fate else {
+                panic!("{fate:?}");
+            };
+            let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            assert!(missing.contains(&why), "{missing:?}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let mut town = Town::default();
     overdue(&mut town, "somewhere", Some("unseen"));
     let cluster = town.cluster_with_all(&["pods"]);
     let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
-    let gone: Vec<_> = forecast
-        .collected()
-        .map(|gone| gone.step.actor.to_string())
-        .collect();
-    assert_eq!(gone, ["kubelet"]);
+    assert_eq!(forecast.collected().count(), 0);
+    assert_eq!(forecast.forecast.timeline[0].actor.to_string(), "kubelet");
+    let Fate::Undecided { missing } = &forecast.forecast.fates[0].fate else {
+        panic!("nobody knows whether its kubelet works")
+    };
+    let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    assert!(
+        missing.contains(
+            &"when shop/Pod/somewhere ends: whether the kubelet of node unseen works is not known".to_owned()
+        ),
+        "{missing:?}"
+    );
 }

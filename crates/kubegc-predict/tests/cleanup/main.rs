@@ -4,6 +4,7 @@ mod agreement;
 mod doubts;
 mod forecasts;
 mod kubelets;
+mod partial;
 mod report;
 mod told;
 mod town;

@@ -120,7 +120,7 @@ fn times_that_hang_on_unknown_owners_are_marked() {
     let forecast = cleanup_forecast(&cluster, &frame());
     let told = [
         "Job shop/report: finished 10m ago, and may stay no longer; perhaps earlier\n",
-        "when these go, or by whom, hangs on owners that are not in the dump: Job shop/report (now to +8m 20s)\n",
+        "when these go, or by whom, hangs on what was not dumped or read: Job shop/report (now to +8m 20s)\n",
     ];
     assert_told(&text(&forecast), &told, &[]);
     let event = &forecast.to_json()["events"][0];

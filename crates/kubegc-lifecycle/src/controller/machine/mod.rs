@@ -91,7 +91,7 @@ pub struct Controller {
     agenda: Agenda,
     /// The passes of each mechanism that is ready and looks in such.
     passes: BTreeMap<Mechanism, Passes>,
-    undecided: BTreeMap<Unit, Vec<(Object, Reason)>>,
+    undecided: BTreeMap<Unit, Vec<Doubt>>,
     /// What is to be handed out now. All of it is of one look.
     left: Left,
     /// The tasks that were handed out and have not ended.
@@ -99,6 +99,15 @@ pub struct Controller {
     /// The nodes that the cloud was asked about, by name.
     asked: BTreeMap<Key, Object>,
     next_id: u64,
+}
+
+/// An object about which a unit could not decide.
+#[derive(Clone, Debug)]
+struct Doubt {
+    object: Object,
+    reason: Reason,
+    /// When that was so first.
+    since: Timestamp,
 }
 
 /// What is left of a look.
@@ -255,14 +264,23 @@ impl Controller {
     /// # Complexity
     /// O(n log n) in the number of these objects.
     pub fn undecided(&self) -> impl Iterator<Item = (Mechanism, &Object, &Reason)> {
-        let all = self.undecided.iter().flat_map(|((mechanism, _), objects)| {
-            let known = objects.iter().filter(|(object, _)| self.record(object).is_some());
-            known.map(move |(object, reason)| ((*mechanism, object), reason))
+        let all = self.undecided.iter().flat_map(|((mechanism, _), doubts)| {
+            let known = doubts.iter().filter(|doubt| self.record(&doubt.object).is_some());
+            known.map(move |doubt| ((*mechanism, &doubt.object), &doubt.reason))
         });
         let sorted: BTreeMap<(Mechanism, &Object), &Reason> = all.collect();
         sorted
             .into_iter()
             .map(|((mechanism, object), reason)| (mechanism, object, reason))
+    }
+
+    /// Since when each of the [undecided](Self::undecided) objects is so, in no order. In a [forecast](Self::still) those that are gone are among them: they
+    /// may have gone at any time from then on.
+    pub fn undecided_since(&self) -> impl Iterator<Item = (Mechanism, &Object, Timestamp)> {
+        let all = self.undecided.iter();
+        let all = all.flat_map(|((mechanism, _), doubts)| doubts.iter().map(|doubt| (*mechanism, doubt)));
+        let all = all.filter(|(_, doubt)| self.tables.is_still || self.record(&doubt.object).is_some());
+        all.map(|(mechanism, doubt)| (mechanism, &doubt.object, doubt.since))
     }
 
     /// An object as it is known now; `None` where another one has its name, too.
@@ -442,14 +460,26 @@ impl Controller {
 
     /// Takes what a look at a unit could not decide in place of what the look before could not. In a forecast both hold: what is decided by now may
     /// have been done before.
-    fn note_undecided(&mut self, unit: &Unit, mut undecided: Vec<(Object, Reason)>) {
+    fn note_undecided(&mut self, unit: &Unit, undecided: Vec<(Object, Reason)>) {
         let before = self.undecided.remove(unit).unwrap_or_default();
-        if self.tables.is_still && !before.is_empty() {
-            let now: BTreeSet<Object> = undecided.iter().map(|(object, _)| object.clone()).collect();
-            undecided.extend(before.into_iter().filter(|(object, _)| !now.contains(object)));
+        let mut before: BTreeMap<Object, Doubt> = before
+            .into_iter()
+            .map(|doubt| (doubt.object.clone(), doubt))
+            .collect();
+        let mut doubts: Vec<Doubt> = Vec::with_capacity(undecided.len());
+        doubts.extend(undecided.into_iter().map(|(object, reason)| {
+            let since = before.remove(&object).map_or(self.now, |doubt| doubt.since);
+            Doubt {
+                object,
+                reason,
+                since,
+            }
+        }));
+        if self.tables.is_still {
+            doubts.extend(before.into_values());
         }
-        if !undecided.is_empty() {
-            self.undecided.insert(unit.clone(), undecided);
+        if !doubts.is_empty() {
+            self.undecided.insert(unit.clone(), doubts);
         }
     }
 

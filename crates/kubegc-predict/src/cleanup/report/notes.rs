@@ -92,7 +92,7 @@ fn told_together(findings: &[Finding], names_max: usize) -> Vec<String> {
     if !times.is_empty() {
         let names = some_of(times, names_max).join(", ");
         all.push(format!(
-            "when these go, or by whom, hangs on owners that are not in the dump: {names}"
+            "when these go, or by whom, hangs on what was not dumped or read: {names}"
         ));
     }
     all.append(&mut told);

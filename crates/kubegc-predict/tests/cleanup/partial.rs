@@ -1,0 +1,152 @@
+//! What is claimed of a cluster of which little was dumped is true of the whole cluster, whatever the rest of it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubegc_core::Timestamp;
+use kubegc_predict::{CleanupForecast, CleanupFrame, Fate, Finding, cleanup_forecast};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::{
+    agreement::{HORIZON, foreseen, settings, thing, town},
+    town::{Town, VERSION, noon},
+};
+
+/// All that a mechanism looks at, by kind and by the name under which it is declared to be dumped in full.
+const KINDS: [(&str, &str); 12] = [
+    ("Pod", "pods"),
+    ("Node", "nodes"),
+    ("Job", "jobs"),
+    ("CronJob", "cronjobs"),
+    ("CertificateSigningRequest", "certificatesigningrequests"),
+    ("Secret", "secrets"),
+    ("PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("PersistentVolume", "persistentvolumes"),
+    ("StatefulSet", "statefulsets"),
+    ("ServiceAccount", "serviceaccounts"),
+    ("Namespace", "namespaces"),
+    ("ConfigMap", "configmaps"),
+];
+
+/// What the dump has of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    Nothing,
+    Status,
+    Spec,
+    Both,
+    Created,
+    Everything,
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        6 => Just(Loss::Nothing),
+        1 => Just(Loss::Status),
+        1 => Just(Loss::Spec),
+        1 => Just(Loss::Both),
+        1 => Just(Loss::Created),
+        1 => Just(Loss::Everything),
+    ]
+}
+
+/// What is left of a town, and the kinds that are declared to be whole: those of which no object is missing.
+fn dumped(town: &Town, losses: &[Loss]) -> (Town, Vec<&'static str>) {
+    let mut left = Town::default();
+    let mut incomplete = BTreeSet::new();
+    for (object, loss) in town.objects.iter().zip(losses.iter().cycle()) {
+        let mut object = object.clone();
+        let remove = |object: &mut Value, field: &str| {
+            object.as_object_mut().unwrap().remove(field);
+        };
+        match loss {
+            Loss::Nothing => {}
+            // What waits for a dependent that nobody has seen is told by a finding (`UnseenDependents`).
+            Loss::Everything if object["metadata"].get("ownerReferences").is_some() => {}
+            Loss::Status => remove(&mut object, "status"),
+            Loss::Spec => remove(&mut object, "spec"),
+            Loss::Both => {
+                remove(&mut object, "spec");
+                remove(&mut object, "status");
+            }
+            Loss::Created => remove(&mut object["metadata"], "creationTimestamp"),
+            Loss::Everything => {
+                incomplete.insert(object["kind"].as_str().unwrap().to_owned());
+                continue;
+            }
+        }
+        left.objects.push(object);
+    }
+    let complete = KINDS.iter().filter(|(kind, _)| !incomplete.contains(*kind));
+    (left, complete.map(|(_, plural)| *plural).collect())
+}
+
+fn name(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str();
+    let parts = [text("namespace"), object["kind"].as_str(), text("name")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("/")
+}
+
+/// When each object goes at the earliest and at the latest, where it goes for certain.
+fn certain(forecast: &CleanupForecast) -> BTreeMap<String, (Timestamp, Timestamp)> {
+    let mut times: BTreeMap<String, (Timestamp, Timestamp)> = forecast
+        .collected()
+        .map(|gone| (gone.object.short(), (gone.at, gone.at)))
+        .collect();
+    for finding in &forecast.forecast.findings {
+        if let Finding::GoesAnotherTime {
+            object,
+            earliest,
+            latest,
+            ..
+        } = finding
+        {
+            let between = [earliest, latest].map(|(after, _)| noon().saturating_add(*after));
+            times.insert(object.short(), (between[0], between[1]));
+        }
+    }
+    times
+}
+
+/// What may go, although nobody can tell.
+fn open(forecast: &CleanupForecast) -> BTreeSet<String> {
+    let fates = forecast.forecast.fates.iter();
+    let undecided = fates.filter(|fate| matches!(fate.fate, Fate::Undecided { .. }));
+    let of_fates = undecided.map(|fate| fate.object.short());
+    let of_mechanisms = forecast.undecided.iter().map(|undecided| {
+        let object = &undecided.object;
+        match &*object.namespace {
+            "" => format!("{}/{}", object.resource.kind(), object.name),
+            namespace => format!("{namespace}/{}/{}", object.resource.kind(), object.name),
+        }
+    });
+    of_fates.chain(of_mechanisms).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_claimed_of_a_part_holds_for_the_whole(
+        things in prop::collection::vec(thing(), 0..7),
+        losses in prop::collection::vec(loss(), 1..24),
+    ) {
+        let town = town(&things);
+        let happens: BTreeMap<String, Timestamp> =
+            foreseen(&town).into_iter().map(|(at, object)| (object, at)).collect();
+        let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
+        frame.settings = settings();
+        let (left, complete) = dumped(&town, &losses);
+        let forecast = cleanup_forecast(&left.cluster_with_all(&complete), &frame);
+        let open = open(&forecast);
+        let certain = certain(&forecast);
+        for (object, (earliest, latest)) in &certain {
+            let goes = happens.get(object);
+            prop_assert!(goes.is_some_and(|at| earliest <= at && at <= latest), "{} goes at {:?}, not from {} to {}", object, goes, earliest, latest);
+        }
+        for name in left.objects.iter().map(name) {
+            let is_told = certain.contains_key(&name) || open.contains(&name);
+            prop_assert!(is_told || !happens.contains_key(&name), "{} goes at {:?}", name, happens[&name]);
+        }
+    }
+}
