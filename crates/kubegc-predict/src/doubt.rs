@@ -36,12 +36,32 @@ pub(crate) struct Stance {
 /// What is missing, and the objects that it puts in doubt first.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
+/// What hangs on an object beside its dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Beside {
+    /// Where it stands.
+    pub(crate) position: u32,
+    /// How it hangs on the object.
+    pub(crate) tie: Tie,
+}
+
+/// How something hangs on an object that does not own it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Tie {
+    /// It follows the object.
+    Follows,
+    /// Where it is being deleted, it waits for the object.
+    Waits,
+    /// It follows this one, if the object says so.
+    FollowsOther(u32),
+}
+
 /// What cleaners and kubelets leave open.
 pub(crate) struct Undecidable<'a> {
     /// What is not known, and the objects about which they cannot decide or which may end at any time.
     pub(crate) sources: Sources,
     /// What hangs on an object beside its dependents.
-    pub(crate) beside: &'a dyn Fn(u32) -> Vec<u32>,
+    pub(crate) beside: &'a dyn Fn(u32) -> Vec<Beside>,
 }
 
 impl Undecidable<'_> {
@@ -106,7 +126,17 @@ pub(crate) fn spread(
             }
             facts.push(number);
             if of_cleanup {
-                pending.extend(beside(position));
+                let may_go = |position: &u32| {
+                    let stance = stances.get(position);
+                    stance.is_some_and(|stance| stance.waits || stance.goes || stance.differs)
+                };
+                let hangs = |beside: &Beside| match beside.tie {
+                    Tie::Follows => true,
+                    Tie::Waits => may_go(&beside.position),
+                    Tie::FollowsOther(other) => may_go(&other),
+                };
+                let beside = beside(position).into_iter().filter(hangs);
+                pending.extend(beside.map(|beside| beside.position));
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
             pending.extend(

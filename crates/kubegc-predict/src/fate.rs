@@ -170,6 +170,11 @@ pub enum Finding {
         /// The name of the node.
         node: Arc<str>,
     },
+    /// Stateful sets were not dumped completely, and claims are named like theirs: where such a set is being deleted, they may go with it.
+    UnseenSets {
+        /// How many claims.
+        claims: usize,
+    },
     /// The simulation met its bound before it came to rest.
     DidNotSettle,
 }
@@ -236,6 +241,10 @@ impl fmt::Display for Finding {
             Self::NodeNotDumped { node } => write!(
                 f,
                 "the cloud was asked about node {node}, which is not in the dump: its answer changes nothing"
+            ),
+            Self::UnseenSets { claims } => write!(
+                f,
+                "stateful sets were not dumped completely: {claims} claims are named like theirs, and may go with one that is being deleted"
             ),
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }

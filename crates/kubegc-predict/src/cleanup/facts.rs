@@ -74,6 +74,27 @@ pub(super) fn nodes_not_in_dump<'a>(
     })
 }
 
+/// Whether claims may belong to stateful sets that were not dumped.
+pub(super) fn sets_not_in_dump(cluster: &Cluster, frame: &CleanupFrame) -> Option<Finding> {
+    let snapshot = &cluster.snapshot;
+    let of = |resource: Resource| snapshot.completeness.of(resource.group(), resource.kind());
+    if frame.settings.stateful_sets.is_none() || of(Resource::StatefulSets).is_complete() {
+        return None;
+    }
+    let claims = Resource::PersistentVolumeClaims;
+    let claims = snapshot.positions_of_kind(claims.group(), claims.kind());
+    let is_like_theirs = |position: &usize| {
+        let parts = snapshot.view(*position).map(|claim| claim.name().rsplit('-'));
+        parts.is_some_and(|mut parts| {
+            let ordinal = parts.next().unwrap_or_default();
+            let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
+            is_number && parts.count() >= 2
+        })
+    };
+    let claims = claims.filter(is_like_theirs).count();
+    (claims > 0).then_some(Finding::UnseenSets { claims })
+}
+
 /// The provisioners that volumes of the dump name.
 pub(super) fn provisioners(cluster: &Cluster) -> BTreeSet<Arc<str>> {
     let resource = Resource::PersistentVolumes;

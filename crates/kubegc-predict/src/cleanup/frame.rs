@@ -84,7 +84,8 @@ impl CleanupFrame {
     /// O(c log n) for c answers and n objects.
     #[must_use]
     pub fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
-        facts::nodes_not_in_dump(cluster, self).collect()
+        let nodes = facts::nodes_not_in_dump(cluster, self);
+        nodes.chain(facts::sets_not_in_dump(cluster, self)).collect()
     }
 
     /// Whether a mechanism takes part in the forecast.

@@ -1,58 +1,135 @@
-//! What hangs on an object beside its dependents: the pods of a node, the claims that a pod uses, and the volume of a claim.
+//! What hangs on an object beside its dependents: the pods of a node, the claims that a pod uses, those of a stateful set, and the volume of a claim.
 
 use std::{cell::OnceCell, collections::VecDeque, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
-use kubegc_lifecycle::{fields::Fields, object::Resource};
+use kubegc_core::identity::split_api_version;
+use kubegc_lifecycle::{
+    fields::{Fields, Record},
+    object::Resource,
+};
 
 use super::facts::by_name;
-use crate::{Cluster, cluster::DELETING};
+use crate::{
+    Cluster,
+    doubt::{Beside, Tie},
+};
 
 /// Finds what would fare otherwise if an object did.
 pub(super) struct Hanging<'c> {
     cluster: &'c Cluster,
-    pods_of_node: OnceCell<HashMap<Arc<str>, Vec<u32>, FixedState>>,
+    pods_of_node: OnceCell<Groups<Arc<str>>>,
+    claims_of_namespace: OnceCell<Groups<Arc<str>>>,
+    /// By namespace and name of the claim.
+    volumes_of_claim: OnceCell<Groups<(Arc<str>, Arc<str>)>>,
 }
+
+/// Positions by what they belong to.
+type Groups<K> = HashMap<K, Vec<u32>, FixedState>;
 
 impl<'c> Hanging<'c> {
     pub(super) const fn new(cluster: &'c Cluster) -> Self {
         Self {
             cluster,
             pods_of_node: OnceCell::new(),
+            claims_of_namespace: OnceCell::new(),
+            volumes_of_claim: OnceCell::new(),
         }
     }
 
-    /// What hangs on one object beside its dependents. Of claims only those that are being deleted hang on their pods.
+    /// What hangs on one object beside its dependents.
     ///
     /// # Complexity
-    /// O(log n) for each that is found, in a dump of n objects; for the first node, O(p) for p pods.
-    pub(super) fn beside(&self, position: u32) -> Vec<u32> {
+    /// O(log n) for each that is found, in a dump of n objects; O(p) for the first node, claim or set, with p pods, volumes or claims, and for each set
+    /// O(q) for q claims in its namespace.
+    pub(super) fn beside(&self, position: u32) -> Vec<Beside> {
         let cluster = self.cluster;
+        let view = cluster.snapshot.view(position as usize);
+        let resource = view.and_then(|view| {
+            let (group, _) = split_api_version(view.api_version());
+            Resource::of_kind(group, view.kind())
+        });
         let Some(record) = cluster.snapshot.record_at(position as usize) else {
             return Vec::new();
         };
-        match &record.fields {
-            Fields::Node(_) => {
-                let pods = self.pods_of_node.get_or_init(|| pods_of_node(cluster));
-                pods.get(&record.meta.name).cloned().unwrap_or_default()
+        let tied = |positions: Option<&Vec<u32>>, tie: Tie| {
+            let positions = positions.into_iter().flatten();
+            let beside = positions.map(|&position| Beside { position, tie });
+            beside.collect()
+        };
+        match resource {
+            Some(Resource::Nodes) => {
+                let pods = self.pods_of_node.get_or_init(|| {
+                    grouped(cluster, Resource::Pods, |pod| match &pod.fields {
+                        Fields::Pod(fields) => fields.node_name.clone(),
+                        _ => None,
+                    })
+                });
+                tied(pods.get(&record.meta.name), Tie::Follows)
             }
-            Fields::Pod(pod) => {
-                let volumes = pod.volumes.iter().flatten();
-                let claims = volumes.filter_map(|volume| volume.claim(&record.meta.name));
-                let namespace = &record.meta.namespace;
-                let resource = Resource::PersistentVolumeClaims;
-                let claims = claims.filter_map(|claim| by_name(cluster, resource, namespace, &claim));
-                claims
-                    .filter(|claim| cluster.edges.facts[*claim as usize] & DELETING != 0)
-                    .collect()
+            Some(Resource::Pods) => self.claims_of_pod(&record),
+            Some(Resource::PersistentVolumeClaims) => {
+                let volumes = self.volumes_of_claim.get_or_init(|| {
+                    grouped(cluster, Resource::PersistentVolumes, |volume| {
+                        match &volume.fields {
+                            Fields::PersistentVolume(fields) => fields
+                                .claim_ref
+                                .claim()
+                                .map(|claim| (Arc::clone(&claim.namespace), Arc::clone(&claim.name))),
+                            _ => None,
+                        }
+                    })
+                });
+                let claim = (Arc::clone(&record.meta.namespace), Arc::clone(&record.meta.name));
+                tied(volumes.get(&claim), Tie::Follows)
             }
-            Fields::PersistentVolumeClaim(claim) => {
-                let volume = by_name(cluster, Resource::PersistentVolumes, "", &claim.volume_name);
-                volume.into_iter().collect()
-            }
+            Some(Resource::StatefulSets) => self.claims_of_set(position, &record),
             _ => Vec::new(),
         }
+    }
+
+    fn claims_of_pod(&self, pod: &Record) -> Vec<Beside> {
+        let Fields::Pod(fields) = &pod.fields else {
+            return Vec::new();
+        };
+        let volumes = fields.volumes.iter().flatten();
+        let names = volumes.filter_map(|volume| volume.claim(&pod.meta.name));
+        let namespace = &pod.meta.namespace;
+        let claims = names
+            .filter_map(|name| by_name(self.cluster, Resource::PersistentVolumeClaims, namespace, &name));
+        let tie = Tie::Waits;
+        claims.map(|position| Beside { position, tie }).collect()
+    }
+
+    /// The claims whose names end like those of a set, whatever its templates: they go with it, or with its pod of their number.
+    fn claims_of_set(&self, set: u32, record: &Record) -> Vec<Beside> {
+        let cluster = self.cluster;
+        let meta = &record.meta;
+        let claims = self.claims_of_namespace.get_or_init(|| {
+            grouped(cluster, Resource::PersistentVolumeClaims, |claim| {
+                Some(Arc::clone(&claim.meta.namespace))
+            })
+        });
+        let mut beside = Vec::new();
+        for &position in claims.get(&meta.namespace).into_iter().flatten() {
+            let Some(claim) = cluster.snapshot.view(position as usize) else {
+                continue;
+            };
+            let Some((template_and_set, ordinal)) = claim.name().rsplit_once('-') else {
+                continue;
+            };
+            let rest = template_and_set.strip_suffix(&*meta.name);
+            if rest.is_some_and(|rest| rest.ends_with('-')) {
+                let pod = format!("{}-{ordinal}", meta.name);
+                let pod = by_name(cluster, Resource::Pods, &meta.namespace, &pod);
+                beside.extend([Some(set), pod].into_iter().flatten().map(|other| Beside {
+                    position,
+                    tie: Tie::FollowsOther(other),
+                }));
+            }
+        }
+        beside
     }
 
     /// Everything that hangs on these, and they themselves where anything does.
@@ -66,7 +143,8 @@ impl<'c> Hanging<'c> {
                 continue;
             }
             if found.insert(position) {
-                let next = beside.into_iter().chain(dependents.iter().copied());
+                let beside = beside.into_iter().map(|beside| beside.position);
+                let next = beside.chain(dependents.iter().copied());
                 pending.extend(next.map(|at| (at, false)));
             }
         }
@@ -74,16 +152,18 @@ impl<'c> Hanging<'c> {
     }
 }
 
-fn pods_of_node(cluster: &Cluster) -> HashMap<Arc<str>, Vec<u32>, FixedState> {
+/// The objects of a resource by what they belong to.
+fn grouped<K: std::hash::Hash + Eq>(
+    cluster: &Cluster,
+    resource: Resource,
+    key: impl Fn(&Record) -> Option<K>,
+) -> Groups<K> {
     let snapshot = &cluster.snapshot;
-    let mut pods = HashMap::<_, Vec<u32>, _>::default();
-    for position in snapshot.positions_of_kind(Resource::Pods.group(), Resource::Pods.kind()) {
-        let record = snapshot.record_at(position);
-        if let Some(Fields::Pod(pod)) = record.map(|record| record.fields)
-            && let Some(node) = pod.node_name
-        {
-            pods.entry(node).or_default().push(position as u32);
+    let mut groups = Groups::default();
+    for position in snapshot.positions_of_kind(resource.group(), resource.kind()) {
+        if let Some(key) = snapshot.record_at(position).and_then(|record| key(&record)) {
+            groups.entry(key).or_default().push(position as u32);
         }
     }
-    pods
+    groups
 }

@@ -8,12 +8,12 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use kubegc_core::{ObjectRef, Uid};
-use kubegc_lifecycle::object::Resource;
 
 use super::hanging::Hanging;
 use crate::{
     Cluster, Fate, Forecast,
     cluster::{DELETING, Owner},
+    doubt::Tie,
     fate::Finding,
     timeline::{Actor, Outcome},
     world::World,
@@ -147,9 +147,8 @@ fn sooner(
             Owner::At(owner) => Some((owner, true)),
             _ => None,
         });
-        // Claims wait for their pods; the pods of a node and the volume of a claim do not wait, they follow.
-        let is_pod = is_pod(cluster, position);
-        let beside = hanging.beside(position).into_iter().map(|next| (next, is_pod));
+        let beside = hanging.beside(position).into_iter();
+        let beside = beside.map(|beside| (beside.position, beside.tie == Tie::Waits));
         for (next, waits) in owners.chain(beside) {
             let begun_at = removals.begun_at(cluster, next);
             let since = if waits { begun_at } else { Some(at) };
@@ -160,9 +159,4 @@ fn sooner(
         }
     }
     found
-}
-
-fn is_pod(cluster: &Cluster, position: u32) -> bool {
-    let kind = cluster.snapshot.view(position as usize).map(|view| view.kind());
-    kind.is_some_and(|kind| **kind == *Resource::Pods.kind())
 }

@@ -175,6 +175,14 @@ pub(crate) enum Thing {
         policy: &'static str,
         provisioned: bool,
     },
+    Set {
+        deleting: bool,
+        when_deleted: &'static str,
+        when_scaled: &'static str,
+        replicas: usize,
+        claims: usize,
+        pods: Vec<bool>,
+    },
 }
 
 pub(crate) fn thing() -> impl Strategy<Value = Thing> {
@@ -221,6 +229,24 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
             }
         }),
         (policy(), any::<bool>()).prop_map(|(policy, provisioned)| Thing::Volume { policy, provisioned }),
+        (
+            any::<bool>(),
+            policy(),
+            policy(),
+            0..3_usize,
+            0..4_usize,
+            prop::collection::vec(any::<bool>(), 0..3)
+        )
+            .prop_map(
+                |(deleting, when_deleted, when_scaled, replicas, claims, pods)| Thing::Set {
+                    deleting,
+                    when_deleted,
+                    when_scaled,
+                    replicas,
+                    claims,
+                    pods
+                }
+            ),
     ]
 }
 
@@ -355,10 +381,61 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                 town.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
             }
         }
+        Thing::Set { .. } => place_set(town, &name("set"), thing),
         Thing::Volume { policy, provisioned } => {
             let claim = json!({ "namespace": "shop", "name": "never", "uid": "never" });
             volume(town, &name("pv"), policy, *provisioned, claim);
         }
+    }
+}
+
+/// A stateful set with claims and pods, the last of which may be more than it wants.
+fn place_set(town: &mut Town, name: &str, thing: &Thing) {
+    let Thing::Set {
+        deleting,
+        when_deleted,
+        when_scaled,
+        replicas,
+        claims,
+        pods,
+    } = thing
+    else {
+        return;
+    };
+    let spec = json!({
+        "replicas": replicas,
+        "persistentVolumeClaimRetentionPolicy": { "whenDeleted": when_deleted, "whenScaled": when_scaled },
+        "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+    });
+    town.add("apps/v1", "StatefulSet", "shop", name, json!({ "spec": spec }));
+    if *deleting {
+        town.change_last(json!({ "metadata": {
+            "finalizers": ["foregroundDeletion"],
+            "deletionTimestamp": at(-5),
+            "deletionGracePeriodSeconds": 0,
+        } }));
+    }
+    for ordinal in 0..*claims {
+        let claim = json!({
+            "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
+            "spec": {},
+            "status": { "phase": "Bound" },
+        });
+        let claim_name = format!("data-{name}-{ordinal}");
+        town.add("v1", "PersistentVolumeClaim", "shop", &claim_name, claim);
+    }
+    for (ordinal, deleting) in pods.iter().enumerate() {
+        let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": format!("data-{name}-{ordinal}") } });
+        let mut pod = json!({
+            "metadata": { "ownerReferences": owner("apps/v1", "StatefulSet", name, true) },
+            "spec": { "nodeName": "n1", "containers": [], "volumes": [volume], "terminationGracePeriodSeconds": 30 },
+            "status": { "phase": "Running" },
+        });
+        if *deleting {
+            pod["metadata"]["deletionTimestamp"] = at(20).into();
+            pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+        }
+        town.add("v1", "Pod", "shop", &format!("{name}-{ordinal}"), pod);
     }
 }
 

@@ -278,3 +278,104 @@ fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
         }
     }
 }
+
+/// A set that is being deleted and held, with two claims and a third that is not its own.
+fn set_with_claims(spec: &Value) -> Town {
+    let mut town = Town::default();
+    let deleting = json!({
+        "metadata": {
+            "finalizers": ["foregroundDeletion", "example.com/hold"],
+            "deletionTimestamp": at(-5),
+            "deletionGracePeriodSeconds": 0,
+        },
+        "spec": spec,
+    });
+    town.add("apps/v1", "StatefulSet", "shop", "db", deleting);
+    if spec.is_null() {
+        town.objects[0].as_object_mut().unwrap().remove("spec");
+    }
+    for name in ["data-db-0", "data-db-1", "data-web-0"] {
+        town.add(
+            "v1",
+            "PersistentVolumeClaim",
+            "shop",
+            name,
+            json!({ "spec": {}, "status": {} }),
+        );
+    }
+    town
+}
+
+#[test]
+fn what_becomes_of_the_claims_of_a_set_that_was_not_read_is_in_doubt_while_it_goes() {
+    let mut town = set_with_claims(&Value::Null);
+    let forecast = cleanup_forecast(&town.cluster(), &frame());
+    let words = |forecast: &CleanupForecast| {
+        ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
+    };
+    assert_eq!(
+        words(&forecast),
+        [Some("undecided"), Some("undecided"), Some("kept")]
+    );
+    // Nothing goes with a set that stays.
+    town.objects[0]["metadata"] =
+        json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
+    let forecast = cleanup_forecast(&town.cluster(), &frame());
+    assert_eq!(forecast.undecided.len(), 1);
+    assert_eq!(words(&forecast), [Some("kept"); 3]);
+}
+
+#[test]
+fn claims_that_may_be_of_a_set_that_was_not_dumped_are_told() {
+    let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
+    let town = set_with_claims(&retained);
+    let of_sets = |kinds: &[&str]| {
+        let forecast = cleanup_forecast(&town.cluster_with_all(kinds), &frame());
+        let findings = forecast.forecast.findings.into_iter();
+        let texts = findings.filter(|finding| matches!(finding, Finding::UnseenSets { .. }));
+        texts.map(|finding| finding.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(of_sets(&["all"]), [""; 0]);
+    let told = "stateful sets were not dumped completely: 3 claims are named like theirs, and may go with one that is being deleted";
+    assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [told]);
+}
+
+#[test]
+fn what_a_mechanism_could_not_decide_about_for_a_time_may_go_sooner() {
+    let mut town = Town::default();
+    town.add(
+        "v1",
+        "Node",
+        "",
+        "here",
+        json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }),
+    );
+    let on = |node: &str| json!({ "spec": { "nodeName": node, "containers": [] } });
+    ended_pod(&mut town, "a-lost", -9_000, on("lost"));
+    ended_pod(&mut town, "unread", -8_000, on("here"));
+    town.objects[2].as_object_mut().unwrap().remove("status");
+    ended_pod(&mut town, "z-stays", -7_000, on("here"));
+    let mut frame = frame();
+    if let Some(pods) = &mut frame.settings.pods {
+        pods.terminated_threshold = 2;
+    }
+    let forecast = cleanup_forecast(&town.cluster(), &frame);
+    // Its node is gone; it may be the third of two that may stay before that counts.
+    assert!(matches!(fate(&forecast, "a-lost"), Some(Fate::Deleted { .. })));
+    let by_pods = Actor::Cleaner(Mechanism::Pods);
+    let times: Vec<_> = forecast
+        .forecast
+        .findings
+        .iter()
+        .filter_map(|finding| match finding {
+            Finding::GoesAnotherTime {
+                object,
+                earliest,
+                latest,
+            } => Some((&*object.name, *earliest, *latest)),
+            _ => None,
+        })
+        .collect();
+    let between = [Duration::ZERO, Duration::from_secs(40)].map(|at| (at, by_pods));
+    assert_eq!(times, [("a-lost", between[0], between[1])]);
+}

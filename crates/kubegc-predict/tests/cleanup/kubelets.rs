@@ -74,10 +74,13 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     assert_eq!(&*held[0].object.name, "silent");
 }
 
+/// What is changed of which object, and what is not known then.
+type Row = (&'static str, fn(&mut Value), Option<&'static str>);
+
 #[test]
 fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
     let node = |object: &mut Value| object["spec"]["nodeName"] = "ready".into();
-    let rows: [(&str, fn(&mut Value), Option<&str>); 7] = [
+    let rows: [Row; 7] = [
         ("Node ready", |_| {}, None),
         (
             "Node ready",
