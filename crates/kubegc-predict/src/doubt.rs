@@ -116,27 +116,35 @@ pub(crate) fn spread(
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         let mut pending = starts.clone();
         while let Some(position) = pending.pop() {
-            let in_doubt = |stance: &Stance| (everywhere && !(unless_gone && stance.goes)) || stance.differs;
-            if !stances.get(&position).is_some_and(in_doubt) {
+            let Some(stance) = stances.get(&position) else {
+                continue;
+            };
+            let goes_anyway = unless_gone && stance.goes;
+            if (everywhere && !goes_anyway) || stance.differs {
+                let facts = reached.entry(position).or_default();
+                if facts.last() == Some(&number) || facts.len() >= MISSING_LISTED_MAX {
+                    continue;
+                }
+                facts.push(number);
+            } else if !goes_anyway {
                 continue;
             }
-            let facts = reached.entry(position).or_default();
-            if facts.last() == Some(&number) || facts.len() >= MISSING_LISTED_MAX {
-                continue;
-            }
-            facts.push(number);
             if of_cleanup {
                 let may_go = |position: &u32| {
                     let stance = stances.get(position);
                     stance.is_some_and(|stance| stance.waits || stance.goes || stance.differs)
                 };
+                // What goes anyway takes along what was given to it, if it was.
                 let hangs = |beside: &Beside| match beside.tie {
-                    Tie::Follows => true,
-                    Tie::Waits => may_go(&beside.position),
+                    Tie::Follows => !goes_anyway,
+                    Tie::Waits => !goes_anyway && may_go(&beside.position),
                     Tie::FollowsOther(other) => may_go(&other),
                 };
                 let beside = beside(position).into_iter().filter(hangs);
                 pending.extend(beside.map(|beside| beside.position));
+            }
+            if goes_anyway && !stance.differs {
+                continue;
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
             pending.extend(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubegc_lifecycle::object::Resource;
 
-use super::{Undecided, facts, hanging::Hanging, times::Removal, world::CleanupWorld};
+use super::{Undecided, hanging::Hanging, times::Removal, world::CleanupWorld};
 use crate::{
     Cluster,
     cluster::{Member, Scope},
@@ -35,11 +35,9 @@ pub(super) fn of(
     let undecided = world.undecided();
     let is_in_reach = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
     let mut sources = Sources::new();
-    let mut may_go: Vec<(u32, Removal)> = world.may_go();
-    for Undecided { object, reason, .. } in &undecided {
-        let Some(position) = facts::position(cluster, object) else {
-            continue;
-        };
+    let mut may_go: Vec<(u32, Removal)> = Vec::new();
+    for (position, removal, reason) in world.may_go() {
+        may_go.push((position, removal));
         if is_in_reach(&position) {
             let missing = Missing::Cleaner {
                 object: cluster.object_ref(position),

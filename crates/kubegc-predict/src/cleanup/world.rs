@@ -14,7 +14,7 @@ use kubegc_core::{
     KindId, ObjectMeta, PatchType, StoreError, Timestamp, deletion::Propagation, store::Discovered,
 };
 use kubegc_lifecycle::{
-    controller::{Controller, Ended, Input, Output, Task},
+    controller::{Controller, Ended, Input, Output, Reason, Task},
     driver::{Documents as _, Execution, Hands, Made, Request, Resources},
     fields::{Fields, Record},
     object::{Call, Form, Object, Resource, Wire},
@@ -271,14 +271,17 @@ impl<'a> CleanupWorld<'a> {
         .collect()
     }
 
-    /// The objects of the dump about which a mechanism could not decide at some time: from when on each may have gone, and by whom.
-    pub(super) fn may_go(&self) -> Vec<(u32, Removal)> {
+    /// The objects of the dump about which a mechanism could not decide at some time: from when on each may have gone, by whom, and what was not known.
+    pub(super) fn may_go(&self) -> impl Iterator<Item = (u32, Removal, &Reason)> {
         let all = self.controller.undecided_since();
-        let found = all.filter_map(|(mechanism, object, since)| {
+        all.filter_map(|(mechanism, object, reason, since)| {
             let position = facts::position(self.cluster, object)?;
-            Some((position, (since.since(self.began), Actor::Cleaner(mechanism))))
-        });
-        found.collect()
+            Some((
+                position,
+                (since.since(self.began), Actor::Cleaner(mechanism)),
+                reason,
+            ))
+        })
     }
 
     /// Whether a pod is gone, or is being deleted.

@@ -326,6 +326,40 @@ fn what_becomes_of_the_claims_of_a_set_that_was_not_read_is_in_doubt_while_it_go
 }
 
 #[test]
+fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone() {
+    for is_read in [true, false] {
+        let mut town = set_with_claims(&json!({
+            "replicas": 2,
+            "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete", "whenScaled": "Retain" },
+            "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+        }));
+        let set = &mut town.objects[0];
+        let metadata = set["metadata"].as_object_mut().unwrap();
+        metadata.retain(|field, _| !field.starts_with("deletion") && field != "finalizers");
+        set["metadata"]["ownerReferences"] = owner("batch/v1", "Job", "setup", true);
+        if !is_read {
+            set.as_object_mut().unwrap().remove("spec");
+        }
+        for name in ["db-0", "db-1"] {
+            let owners = owner("apps/v1", "StatefulSet", "db", true);
+            ended_pod(
+                &mut town,
+                name,
+                -9_000,
+                json!({ "metadata": { "ownerReferences": owners } }),
+            );
+        }
+        let job = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", 0) });
+        town.add("batch/v1", "Job", "shop", "setup", job);
+        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let words = ["db", "data-db-0", "data-db-1", "data-web-0"];
+        let words = words.map(|name| fate(&forecast, name).map(Fate::word));
+        let of_set = Some(if is_read { "deleted" } else { "undecided" });
+        assert_eq!(words, [Some("deleted"), of_set, of_set, Some("kept")]);
+    }
+}
+
+#[test]
 fn claims_that_may_be_of_a_set_that_was_not_dumped_are_told() {
     let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
     let town = set_with_claims(&retained);

@@ -168,6 +168,7 @@ fn histories_are_pruned_at_once() {
     for (name, started) in [("n1", -300), ("n2", -200), ("n3", -100)] {
         let mut job = json!({
             "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) },
+            "spec": {},
             "status": condition("Complete", started + 10),
         });
         job["status"]["startTime"] = at(started).into();

@@ -274,13 +274,13 @@ impl Controller {
             .map(|((mechanism, object), reason)| (mechanism, object, reason))
     }
 
-    /// Since when each of the [undecided](Self::undecided) objects is so, in no order. In a [forecast](Self::still) those that are gone are among them: they
+    /// The [undecided](Self::undecided) objects in no order, with since when they are so. In a [forecast](Self::still) those that are gone are among them: they
     /// may have gone at any time from then on.
-    pub fn undecided_since(&self) -> impl Iterator<Item = (Mechanism, &Object, Timestamp)> {
+    pub fn undecided_since(&self) -> impl Iterator<Item = (Mechanism, &Object, &Reason, Timestamp)> {
         let all = self.undecided.iter();
         let all = all.flat_map(|((mechanism, _), doubts)| doubts.iter().map(|doubt| (*mechanism, doubt)));
         let all = all.filter(|(_, doubt)| self.tables.is_still || self.record(&doubt.object).is_some());
-        all.map(|(mechanism, doubt)| (mechanism, &doubt.object, doubt.since))
+        all.map(|(mechanism, doubt)| (mechanism, &doubt.object, &doubt.reason, doubt.since))
     }
 
     /// An object as it is known now; `None` where another one has its name, too.
