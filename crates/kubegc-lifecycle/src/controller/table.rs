@@ -7,7 +7,6 @@ use std::{
     hash::BuildHasher as _,
     iter::Peekable,
     ops::Bound,
-    slice,
     sync::{Arc, OnceLock},
 };
 
@@ -29,8 +28,10 @@ pub(super) struct Table {
     pub(super) is_told: bool,
     /// What was listed.
     base: Option<Arc<List>>,
-    /// What has changed since; `None` where it is gone.
-    changed: BTreeMap<Key, Option<Arc<Record>>>,
+    /// What has changed since of that, by its place there; `None` where it is gone.
+    changed: BTreeMap<usize, Option<Arc<Record>>>,
+    /// What has come since.
+    added: BTreeMap<Key, Arc<Record>>,
 }
 
 impl Default for Table {
@@ -46,6 +47,7 @@ impl Table {
         is_told: false,
         base: None,
         changed: BTreeMap::new(),
+        added: BTreeMap::new(),
     };
 
     fn base(&self) -> &[Record] {
@@ -57,19 +59,40 @@ impl Table {
     /// # Complexity
     /// O(log c) for `c` changes since the list; the first time O(n) for `n` objects.
     pub(super) fn get(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Record> {
-        if !self.changed.is_empty() {
-            let key = (Arc::clone(namespace), Arc::clone(name));
-            if let Some(changed) = self.changed.get(&key) {
-                return changed.as_deref();
+        match self.place_of(namespace, name) {
+            Some(at) => match self.changed.get(&at) {
+                Some(changed) => changed.as_deref(),
+                None => self.base().get(at),
+            },
+            None if self.added.is_empty() => None,
+            None => {
+                let key = (Arc::clone(namespace), Arc::clone(name));
+                self.added.get(&key).map(|added| &**added)
             }
         }
-        self.base.as_deref()?.get(namespace, name)
+    }
+
+    /// Where an object of this name was listed.
+    fn place_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {
+        self.base.as_deref()?.place_of(namespace, name)
     }
 
     /// Puts an object into the place of what is known of its name, which may be nothing.
     pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
-        self.changed.insert(key.clone(), new.map(Arc::new));
-        if self.changed.len() > self.base().len().saturating_add(CHANGES_MIN) {
+        let new = new.map(Arc::new);
+        match (self.place_of(&key.0, &key.1), new) {
+            (Some(at), new) => {
+                self.changed.insert(at, new);
+            }
+            (None, Some(new)) => {
+                self.added.insert(key.clone(), new);
+            }
+            (None, None) => {
+                self.added.remove(key);
+            }
+        }
+        let changes = self.changed.len().saturating_add(self.added.len());
+        if changes > self.base().len().saturating_add(CHANGES_MIN) {
             let all: Vec<Record> = self.values().cloned().collect();
             self.rest_on(all);
         }
@@ -83,13 +106,19 @@ impl Table {
         };
         self.base = Some(Arc::new(list));
         self.changed.clear();
+        self.added.clear();
     }
 
     /// All objects, in order.
     pub(super) fn values(&self) -> Objects<'_> {
         Objects {
-            base: self.base().iter().peekable(),
-            changed: self.changed.range::<Key, _>(..).peekable(),
+            base: Listed {
+                records: self.base(),
+                at: 0,
+                changed: self.changed.range(..).peekable(),
+            }
+            .peekable(),
+            added: self.added.range::<Key, _>(..).peekable(),
             within: None,
         }
     }
@@ -107,12 +136,17 @@ impl Table {
     /// The objects of a namespace whose names begin like this, in order.
     pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Objects<'_> {
         let from: Key = (Arc::clone(namespace), prefix.into());
-        let base = self.base();
-        let at = base.partition_point(|record| name_of(&record.meta) < (&from.0, &from.1));
-        let changed = self.changed.range((Bound::Included(&from), Bound::Unbounded));
+        let records = self.base();
+        let at = records.partition_point(|record| name_of(&record.meta) < (&from.0, &from.1));
+        let added = self.added.range((Bound::Included(&from), Bound::Unbounded));
         Objects {
-            base: base.get(at..).unwrap_or_default().iter().peekable(),
-            changed: changed.peekable(),
+            base: Listed {
+                records,
+                at,
+                changed: self.changed.range(at..).peekable(),
+            }
+            .peekable(),
+            added: added.peekable(),
             within: Some(from),
         }
     }
@@ -128,7 +162,7 @@ struct List {
 }
 
 impl List {
-    fn get(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Record> {
+    fn place_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {
         let hash = |name: (&Arc<str>, &Arc<str>)| FixedState::default().hash_one(name);
         let hash_at = |at: &usize| {
             self.records
@@ -146,19 +180,43 @@ impl List {
             let record = self.records.get(*at);
             record.is_some_and(|record| name_of(&record.meta) == (namespace, name))
         };
-        let found = by_name.find(hash((namespace, name)), is_it)?;
-        self.records.get(*found)
+        by_name.find(hash((namespace, name)), is_it).copied()
     }
 }
 
 /// So many changes lie over any list before there is a new one.
 const CHANGES_MIN: usize = 1_000;
 
-/// Objects in the order of namespace and name: what was listed, and over it what has changed.
+/// What was listed and is still there, as it is now, in the order of namespace and name.
+#[derive(Clone, Debug)]
+struct Listed<'a> {
+    records: &'a [Record],
+    at: usize,
+    changed: Peekable<btree_map::Range<'a, usize, Option<Arc<Record>>>>,
+}
+
+impl<'a> Iterator for Listed<'a> {
+    type Item = &'a Record;
+
+    fn next(&mut self) -> Option<&'a Record> {
+        loop {
+            let at = self.at;
+            let listed = self.records.get(at)?;
+            self.at += 1;
+            match self.changed.next_if(|(changed, _)| **changed == at) {
+                None => return Some(listed),
+                Some((_, Some(changed))) => return Some(changed),
+                Some((_, None)) => {}
+            }
+        }
+    }
+}
+
+/// Objects in the order of namespace and name.
 #[derive(Clone, Debug)]
 pub(super) struct Objects<'a> {
-    base: Peekable<slice::Iter<'a, Record>>,
-    changed: Peekable<btree_map::Range<'a, Key, Option<Arc<Record>>>>,
+    base: Peekable<Listed<'a>>,
+    added: Peekable<btree_map::Range<'a, Key, Arc<Record>>>,
     /// Only those of this namespace whose names begin like this. They stand together, and first.
     within: Option<Key>,
 }
@@ -167,35 +225,27 @@ impl<'a> Iterator for Objects<'a> {
     type Item = &'a Record;
 
     fn next(&mut self) -> Option<&'a Record> {
-        let Self {
-            base,
-            changed,
-            within,
-        } = self;
+        let within = self.within.as_ref();
         let is_within = |(namespace, name): (&Arc<str>, &Arc<str>)| {
-            within
-                .as_ref()
-                .is_none_or(|(of, prefix)| namespace == of && name.starts_with(&**prefix))
+            within.is_none_or(|(of, prefix)| namespace == of && name.starts_with(&**prefix))
         };
-        loop {
-            let listed = base.peek().map(|record| name_of(&record.meta));
-            let listed = listed.filter(|name| is_within(*name));
-            let changed_at = changed.peek().map(|((namespace, name), _)| (namespace, name));
-            let changed_at = changed_at.filter(|name| is_within(*name));
-            match (listed, changed_at) {
-                (None, None) => return None,
-                (Some(listed), Some(changed)) if listed < changed => return base.next(),
-                (Some(_), None) => return base.next(),
-                // What has changed lies over what was listed.
-                (Some(listed), Some(changed)) if listed == changed => {
-                    base.next();
-                }
-                (_, Some(_)) => {}
-            }
-            if let Some((_, Some(record))) = changed.next() {
-                return Some(record);
-            }
+        let listed = self.base.peek().map(|record| name_of(&record.meta));
+        let listed = listed.filter(|name| is_within(*name));
+        let added = self.added.peek().map(|((namespace, name), _)| (namespace, name));
+        let added = added.filter(|name| is_within(*name));
+        // No name is among both.
+        match (listed, added) {
+            (None, None) => None,
+            (Some(listed), Some(added)) if added < listed => self.next_added(),
+            (Some(_), _) => self.base.next(),
+            (None, Some(_)) => self.next_added(),
         }
+    }
+}
+
+impl<'a> Objects<'a> {
+    fn next_added(&mut self) -> Option<&'a Record> {
+        self.added.next().map(|(_, record)| &**record)
     }
 }
 

@@ -46,11 +46,16 @@ pub(super) fn of(
             sources.entry(missing).or_default().push(position);
         }
     }
-    let pods = Resource::Pods;
-    for position in cluster.snapshot.positions_of_kind(pods.group(), pods.kind()) {
-        let position = position as u32;
-        if is_in_reach(&position)
-            && let Some(pod) = cluster.snapshot.record_at(position as usize)
+    let pods = cluster
+        .snapshot
+        .positions_of_kind(Resource::Pods.group(), Resource::Pods.kind());
+    let pods = pods.start as u32..pods.end as u32;
+    let pods = scope
+        .members
+        .range(pods)
+        .filter(|(_, member)| **member == Member::Affected);
+    for (&position, _) in pods {
+        if let Some(pod) = cluster.snapshot.record_at(position as usize)
             && let Some(reason) = kubelets.unknown_end(&pod)
             && world.is_deleted(&pod.meta)
         {

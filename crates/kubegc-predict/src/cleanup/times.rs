@@ -36,8 +36,11 @@ pub(super) fn of(
     others: &[World],
     may_go: Vec<(u32, Removal)>,
 ) -> Times {
-    let removals = Removals::of(world);
     let mut times = Times::new();
+    if others.is_empty() && may_go.is_empty() {
+        return times;
+    }
+    let removals = Removals::of(world);
     let mut note = |object: &ObjectRef, removal: Removal, other: Removal| {
         if removal != other {
             let (earliest, latest) = times.entry(object.clone()).or_insert((removal, removal));

@@ -7,9 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use foldhash::fast::FixedState;
 use futures_util::FutureExt as _;
-use hashbrown::HashMap;
 use kubegc_core::{
     KindId, ObjectMeta, PatchType, StoreError, Timestamp, deletion::Propagation, store::Discovered,
 };
@@ -19,9 +17,8 @@ use kubegc_lifecycle::{
     fields::{Fields, Record},
     object::{Call, Form, Object, Resource, Wire},
 };
-use kubegc_sim::{ApiServer, EventType, SharedApiServer, StoredObject};
+use kubegc_sim::{ApiServer, Event, EventType, SharedApiServer};
 use kubegc_snapshot::JsonDocuments;
-use serde_json::{Map, Value};
 
 use super::{CleanupFrame, Undecided, facts, outside::Storage, times::Removal};
 use crate::{
@@ -49,8 +46,6 @@ pub(super) struct CleanupWorld<'a> {
     kinds: BTreeMap<KindId, Resource>,
     /// How far the controller has seen the changes.
     seen: u64,
-    /// The bodies of which the fields were read last.
-    bodies: HashMap<Place, Arc<Map<String, Value>>, FixedState>,
     began: Timestamp,
     now: Timestamp,
     gave_up: bool,
@@ -79,14 +74,6 @@ impl<'a> CleanupWorld<'a> {
             kinds.extend(of_resource.map(|(id, _)| (id, resource)));
         }
         let plane = ControlPlane::beside_cleaners(&server, cluster.assumptions.clone(), kubelets);
-        let mut bodies = HashMap::default();
-        for (&kind, &resource) in &kinds {
-            for object in server.objects(kind, None) {
-                if let Some(body) = &object.body {
-                    bodies.insert(place(resource, &object), Arc::clone(body));
-                }
-            }
-        }
         Self {
             cluster,
             frame,
@@ -99,7 +86,6 @@ impl<'a> CleanupWorld<'a> {
             discovered,
             documents: JsonDocuments::default(),
             kinds,
-            bodies,
             began: now,
             now,
             gave_up: false,
@@ -204,12 +190,7 @@ impl<'a> CleanupWorld<'a> {
             let mut inputs = Vec::new();
             for change in server.changes_since(self.seen) {
                 if let Some(&resource) = self.kinds.get(&change.kind) {
-                    inputs.push((
-                        resource,
-                        change.kind,
-                        change.event.event_type,
-                        Arc::clone(&change.event.object),
-                    ));
+                    inputs.push((resource, change.kind, change.event.clone()));
                 }
             }
             let seen = server.revision();
@@ -219,8 +200,9 @@ impl<'a> CleanupWorld<'a> {
             (inputs, seen)
         });
         self.seen = seen;
-        for (resource, kind, event_type, object) in inputs {
-            let input = match event_type {
+        for (resource, kind, event) in inputs {
+            let object = &event.object;
+            let input = match event.event_type {
                 EventType::Deleted => Input::Gone {
                     resource,
                     namespace: Arc::clone(&object.meta.namespace),
@@ -228,7 +210,7 @@ impl<'a> CleanupWorld<'a> {
                     uid: object.meta.uid.clone(),
                 },
                 EventType::Added | EventType::Modified => {
-                    let record = Box::new(self.record(resource, kind, &object));
+                    let record = Box::new(self.record(resource, kind, &event));
                     Input::Applied { resource, record }
                 }
             };
@@ -237,23 +219,22 @@ impl<'a> CleanupWorld<'a> {
     }
 
     /// An object as the mechanisms read it. Its fields are read anew only where its body is another.
-    fn record(&mut self, resource: Resource, kind: KindId, object: &StoredObject) -> Record {
+    fn record(&self, resource: Resource, kind: KindId, event: &Event) -> Record {
+        let object = &event.object;
         let meta = object.meta.clone();
-        let key = place(resource, object);
-        let body = object.body.as_ref();
-        let known = Object::new(resource, &meta);
-        let is_same = match (self.bodies.get(&key), body) {
-            (Some(read), Some(body)) => Arc::ptr_eq(read, body),
-            _ => false,
-        };
-        if let Some(record) = self.controller.record(&known).filter(|_| is_same) {
-            let fields = record.fields.clone();
-            return Record { meta, fields };
-        }
-        let Some(body) = body else {
+        let Some(body) = &object.body else {
             return Record::unread(meta);
         };
-        self.bodies.insert(key, Arc::clone(body));
+        let before = event
+            .previous
+            .as_ref()
+            .and_then(|previous| previous.body.as_ref());
+        if before.is_some_and(|before| Arc::ptr_eq(before, body))
+            && let Some(known) = self.controller.record(&Object::new(resource, &meta))
+        {
+            let fields = known.fields.clone();
+            return Record { meta, fields };
+        }
         let api_resource = self.shared.with(|server| server.catalog()[kind].clone());
         let document = object.to_json(&api_resource).to_string();
         let read = self.documents.read(resource, document.as_bytes());
@@ -307,14 +288,6 @@ impl<'a> CleanupWorld<'a> {
             gave_up: self.gave_up,
         }
     }
-}
-
-/// Resource, namespace and name.
-type Place = (Resource, Arc<str>, Arc<str>);
-
-fn place(resource: Resource, object: &StoredObject) -> Place {
-    let meta = &object.meta;
-    (resource, Arc::clone(&meta.namespace), Arc::clone(&meta.name))
 }
 
 /// A call as a step of the timeline; `None` where it is not worth one.
