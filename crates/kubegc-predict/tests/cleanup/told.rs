@@ -128,6 +128,31 @@ fn times_that_hang_on_unknown_owners_are_marked() {
 }
 
 #[test]
+fn what_waits_for_pods_of_which_nobody_knows_when_they_end_is_told_together() {
+    let mut town = Town::default();
+    node(&mut town, "a");
+    town.objects[0].as_object_mut().unwrap().remove("status");
+    job(&mut town, "report", json!({}));
+    for name in ["report-1", "report-2"] {
+        let owners = owner("batch/v1", "Job", "report", true);
+        let owned = json!({ "metadata": { "ownerReferences": owners } });
+        pod(&mut town, name, "Running", owned);
+    }
+    let mut frame = frame();
+    frame.settings.nodes = None;
+    let forecast = cleanup_forecast(&town.cluster(), &frame);
+    let told = [
+        "Undecided: 3\n",
+        "  - Job shop/report: when the Pod that it waits for ends: whether the kubelet of node a works is not known\n",
+        "  - 2 Pods (shop/report-1, shop/report-2): when it ends: whether the kubelet of node a works is not known\n",
+        "What becomes of these if nothing that was not read matters:\n",
+    ];
+    let text = text(&forecast).replace("\n    ", " ");
+    assert_told(&text, &told, &[]);
+    assert_eq!(forecast.to_json()["summary"], json!({}));
+}
+
+#[test]
 fn names_cannot_forge_lines() {
     let odd = "a\n2026-05-01 FAKE\u{1b}[31m\u{202e}";
     let mut town = Town::default();

@@ -6,7 +6,10 @@ use std::{
 };
 
 use kubegc_core::{Timestamp, metadata};
-use kubegc_lifecycle::volume::{FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION, protection};
+use kubegc_lifecycle::{
+    object::Resource,
+    volume::{FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION, protection},
+};
 
 use super::{Text, named};
 use crate::{
@@ -164,6 +167,10 @@ fn unknown_of(fate: &ObjectFate) -> String {
     let Fate::Undecided { missing } = &fate.fate else {
         return String::new();
     };
+    let own_end = missing.iter().find_map(|missing| match missing {
+        Missing::Ending { pod, reason } if *pod == fate.object => Some(reason),
+        _ => None,
+    });
     let unknown: BTreeSet<String> = missing
         .iter()
         .filter_map(|missing| match missing {
@@ -171,10 +178,22 @@ fn unknown_of(fate: &ObjectFate) -> String {
                 "whether an owner exists: dump all {resource} and declare them complete"
             )),
             Missing::Cleaner { object, .. } if *object == fate.object => None,
+            Missing::Cleaner { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
+                Some(format!(
+                    "whether it goes with the {} that it is named after: {reason}",
+                    object.kind
+                ))
+            }
             Missing::Cleaner { object, reason } => Some(format!(
                 "whether the {} that it hangs on goes: {reason}",
                 object.kind
             )),
+            Missing::Ending { pod, reason } if *pod == fate.object => Some(format!("when it ends: {reason}")),
+            // Its brothers, by the owner that waits for all of them.
+            Missing::Ending { reason, .. } if own_end == Some(reason) => None,
+            Missing::Ending { pod, reason } => {
+                Some(format!("when the {} that it waits for ends: {reason}", pod.kind))
+            }
             other => Some(other.to_string()),
         })
         .collect();
