@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
@@ -52,8 +54,6 @@ pub(crate) enum Tie {
     Follows,
     /// Where it is being deleted, it waits for the object.
     Waits,
-    /// It follows this one, if the object says so.
-    FollowsOther(u32),
 }
 
 /// What cleaners and kubelets leave open.
@@ -114,45 +114,42 @@ pub(crate) fn spread(
         let unless_gone = matches!(missing, Missing::Cleaner { .. });
         let of_cleanup = unless_gone || matches!(missing, Missing::Ending { .. });
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
-        let mut pending = starts.clone();
-        while let Some(position) = pending.pop() {
-            let Some(stance) = stances.get(&position) else {
+        let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, Via::Other)).collect();
+        let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
+        while let Some((position, via)) = pending.pop() {
+            let in_doubt = |stance: &Stance| (everywhere && !(unless_gone && stance.goes)) || stance.differs;
+            if !stances.get(&position).is_some_and(in_doubt) || seen.get(&position) >= Some(&via) {
                 continue;
-            };
-            let goes_anyway = unless_gone && stance.goes;
-            if (everywhere && !goes_anyway) || stance.differs {
-                let facts = reached.entry(position).or_default();
-                if facts.last() == Some(&number) || facts.len() >= MISSING_LISTED_MAX {
+            }
+            seen.insert(position, via);
+            let facts = reached.entry(position).or_default();
+            if facts.last() != Some(&number) {
+                if facts.len() >= MISSING_LISTED_MAX {
                     continue;
                 }
                 facts.push(number);
-            } else if !goes_anyway {
-                continue;
             }
             if of_cleanup {
                 let may_go = |position: &u32| {
                     let stance = stances.get(position);
                     stance.is_some_and(|stance| stance.waits || stance.goes || stance.differs)
                 };
-                // What goes anyway takes along what was given to it, if it was.
-                let hangs = |beside: &Beside| match beside.tie {
-                    Tie::Follows => !goes_anyway,
-                    Tie::Waits => !goes_anyway && may_go(&beside.position),
-                    Tie::FollowsOther(other) => may_go(&other),
-                };
+                let hangs = |beside: &Beside| beside.tie == Tie::Follows || may_go(&beside.position);
                 let beside = beside(position).into_iter().filter(hangs);
-                pending.extend(beside.map(|beside| beside.position));
-            }
-            if goes_anyway && !stance.differs {
-                continue;
+                pending.extend(beside.map(|beside| (beside.position, Via::Other)));
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
-            pending.extend(
-                dependents
-                    .filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target)),
-            );
+            let dependents = dependents
+                .filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target));
+            // What holds up an owner that waits is deleted, whatever else it waits for.
+            let dependents =
+                dependents.filter(|at| !of_cleanup || via == Via::Other || !holds_up(cluster, *at, position));
+            pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
             pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
-                Owner::At(owner) => stances.get(&owner).filter(|stance| stance.waits).map(|_| owner),
+                Owner::At(owner) => {
+                    let waits = stances.get(&owner).filter(|stance| stance.waits);
+                    waits.map(|_| (owner, Via::Dependent))
+                }
                 _ => None,
             }));
         }
@@ -172,6 +169,25 @@ pub(crate) fn spread(
             (position, listed.collect())
         })
         .collect()
+}
+
+/// By what doubt comes to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Via {
+    /// It waits for a dependent.
+    Dependent,
+    /// Anything else: also what it does not wait for may fare otherwise.
+    Other,
+}
+
+/// Whether a dependent blocks the deletion of an owner.
+fn holds_up(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
+    let view = |position: u32| cluster.snapshot.view(position as usize);
+    let (Some(dependent), Some(owner)) = (view(dependent), view(owner)) else {
+        return false;
+    };
+    let mut references = dependent.owner_references();
+    references.any(|reference| reference.uid == *owner.uid() && reference.block_owner_deletion == Some(true))
 }
 
 /// The places that references claim for owners with different uids.

@@ -170,7 +170,8 @@ pub enum Finding {
         /// The name of the node.
         node: Arc<str>,
     },
-    /// Stateful sets were not dumped completely, and claims are named like theirs: where such a set is being deleted, they may go with it.
+    /// Stateful sets were not dumped completely, and claims are named like those of sets that are not there: where such a set is being deleted, or a pod of
+    /// it, they may go with it, and their volumes with them.
     UnseenSets {
         /// How many claims.
         claims: usize,
@@ -244,7 +245,7 @@ impl fmt::Display for Finding {
             ),
             Self::UnseenSets { claims } => write!(
                 f,
-                "stateful sets were not dumped completely: {claims} claims are named like theirs, and may go with one that is being deleted"
+                "stateful sets were not dumped completely: claims that are named like theirs ({claims}) may go with one that is being deleted, and their volumes with them"
             ),
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }

@@ -262,7 +262,7 @@ pub(crate) fn conclude(
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
         let stance = Stance {
             differs: differs || by_count.contains(&object.meta.uid),
-            waits: object.meta.is_deleting()
+            waits: (object.meta.is_deleting() && object.meta.has_finalizer(metadata::FINALIZER_FOREGROUND))
                 || terminating.contains(&object.meta.uid)
                 || waited(end.as_deref())
                 || other_ends.iter().any(|other| waited(other.as_deref())),

@@ -136,8 +136,11 @@ impl Table {
     /// The objects of a namespace whose names begin like this, in order.
     pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Objects<'_> {
         let from: Key = (Arc::clone(namespace), prefix.into());
-        let records = self.base();
-        let at = records.partition_point(|record| name_of(&record.meta) < (&from.0, &from.1));
+        let base = self.base();
+        let at = base.partition_point(|record| name_of(&record.meta) < (&from.0, &from.1));
+        let rest = base.get(at..).unwrap_or_default();
+        let within = rest.partition_point(|record| is_within(&from, name_of(&record.meta)));
+        let records = base.get(..at.saturating_add(within)).unwrap_or_default();
         let added = self.added.range((Bound::Included(&from), Bound::Unbounded));
         Objects {
             base: Listed {
@@ -217,7 +220,7 @@ impl<'a> Iterator for Listed<'a> {
 pub(super) struct Objects<'a> {
     base: Peekable<Listed<'a>>,
     added: Peekable<btree_map::Range<'a, Key, Arc<Record>>>,
-    /// Only those of this namespace whose names begin like this. They stand together, and first.
+    /// Of what has come since, only those of this namespace whose names begin like this. They stand together, and first.
     within: Option<Key>,
 }
 
@@ -225,14 +228,10 @@ impl<'a> Iterator for Objects<'a> {
     type Item = &'a Record;
 
     fn next(&mut self) -> Option<&'a Record> {
-        let within = self.within.as_ref();
-        let is_within = |(namespace, name): (&Arc<str>, &Arc<str>)| {
-            within.is_none_or(|(of, prefix)| namespace == of && name.starts_with(&**prefix))
-        };
         let listed = self.base.peek().map(|record| name_of(&record.meta));
-        let listed = listed.filter(|name| is_within(*name));
         let added = self.added.peek().map(|((namespace, name), _)| (namespace, name));
-        let added = added.filter(|name| is_within(*name));
+        let within = self.within.as_ref();
+        let added = added.filter(|name| within.is_none_or(|within| is_within(within, *name)));
         // No name is among both.
         match (listed, added) {
             (None, None) => None,
@@ -264,6 +263,11 @@ pub(super) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
         });
     }
     records
+}
+
+/// Whether a name is one of a namespace and begins like this.
+fn is_within((of, prefix): &Key, (namespace, name): (&Arc<str>, &Arc<str>)) -> bool {
+    namespace == of && name.starts_with(&**prefix)
 }
 
 /// Namespace and name of an object.

@@ -229,10 +229,11 @@ fn owners(lease: &Record) -> impl Iterator<Item = (Arc<str>, Key)> {
 
 /// Whether a pod is terminated, or it is not known whether it is.
 pub(super) fn may_be_terminated(pod: &Record) -> bool {
-    match &pod.fields {
-        Fields::Pod(fields) if fields.status.is_some() => is_terminated(pod),
-        _ => true,
-    }
+    let status = match &pod.fields {
+        Fields::Pod(fields) => fields.status.as_ref(),
+        _ => None,
+    };
+    status.is_none_or(pod::Status::is_terminated)
 }
 
 /// Whether a pod counts among the terminated ones. One without a uid is not told from the next of its name.

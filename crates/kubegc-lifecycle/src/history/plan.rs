@@ -1,4 +1,4 @@
-//! One look at all cron jobs and their jobs. Of those of which too little was read, any may be in the way of the others.
+//! One look at all cron jobs and their jobs. Where too little was read of some jobs, more of the others may be too many.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -91,8 +91,20 @@ type Line<'a> = Vec<(Finished<'a>, Object)>;
 struct History<'a> {
     cron_job: &'a CronJob,
     finished: Line<'a>,
-    /// How many more there may be, of whatever class and age.
-    unread: usize,
+    /// How many more there may be of each class, of whatever age.
+    unread: [usize; 2],
+}
+
+impl History<'_> {
+    /// There is one more, of this class or of any.
+    fn add_unread(&mut self, class: Option<Class>) {
+        for of in [Class::Successful, Class::Failed] {
+            if class.is_none_or(|class| class == of) {
+                let unread = &mut self.unread[of as usize];
+                *unread = unread.saturating_add(1);
+            }
+        }
+    }
 }
 
 /// The histories by the names of their cron jobs, or why those of a name stay as they are.
@@ -109,7 +121,7 @@ fn by_name<'a>(cron_jobs: &BTreeMap<Object, Option<&'a CronJob>>) -> Histories<'
             Some(cron_job) => Ok(History {
                 cron_job,
                 finished: Vec::new(),
-                unread: 0,
+                unread: [0; 2],
             }),
         };
         all.entry(key)
@@ -125,7 +137,7 @@ fn listed_twice(job: &Object, histories: &mut Histories<'_>) -> Reason {
     let of_namespace = histories.range_mut(first..);
     for (_, history) in of_namespace.take_while(|((namespace, _), _)| *namespace == job.namespace) {
         if let Ok(history) = history {
-            history.unread = history.unread.saturating_add(1);
+            history.add_unread(None);
         }
     }
     Reason::ListedTwice
@@ -161,16 +173,17 @@ impl Settings {
             }
         }
         let Some(status) = &job.status else {
-            history.unread = history.unread.saturating_add(1);
+            history.add_unread(None);
             return Err(Reason::StatusUnknown);
         };
+        let class = status.class().ok_or(Reason::Unfinished)?;
         let finished = Finished {
-            class: status.class().ok_or(Reason::Unfinished)?,
+            class,
             start_time: status.start_time,
             job,
         };
         if job.meta.uid.is_empty() {
-            history.unread = history.unread.saturating_add(1);
+            history.add_unread(Some(class));
             return Err(Reason::UidUnknown);
         }
         Ok((&mut history.finished, finished))
@@ -184,7 +197,12 @@ impl Settings {
             .partition(|(finished, _)| finished.class == Class::Successful);
         let mut deleted: Vec<Uid> = Vec::new();
         for (class, mut line) in [(Class::Successful, successful), (Class::Failed, failed)] {
-            let verdict = verdict(cron_job.limit(class), class, &line, history.unread);
+            let verdict = verdict(
+                cron_job.limit(class),
+                class,
+                &line,
+                history.unread[class as usize],
+            );
             // The names differ within a namespace; should they not, the objects do.
             line.sort_by(|(a, a_object), (b, b_object)| {
                 age_order(a)

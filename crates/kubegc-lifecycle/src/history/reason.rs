@@ -72,7 +72,7 @@ pub enum Reason {
         /// The limit.
         limit: i32,
     },
-    /// Stays: too many of its class ended, and when one of them started is not known.
+    /// Stays: too many of its class ended, or may have, and when one of them started is not known.
     StartTimeUnknown {
         /// How it ended.
         class: Class,
@@ -81,7 +81,7 @@ pub enum Reason {
         /// How many may stay.
         limit: i32,
     },
-    /// Stays: not too many of its class are known to have ended before it, but others may have, of which too little was read.
+    /// Stays: among those that are known it is not one too many, but there may be more, of which too little was read.
     PlaceUnknown {
         /// How it ended.
         class: Class,

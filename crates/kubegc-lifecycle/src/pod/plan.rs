@@ -36,6 +36,7 @@ impl Planner for Settings {
         let nodes = by_key(nodes, |node| &*node.name);
         let mut kept = Vec::with_capacity(listed.len());
         let mut pods = Vec::with_capacity(listed.len());
+        let mut apart = 0;
         for (pod, is_alike) in listed {
             let reason = if !is_alike {
                 Reason::ListedTwice
@@ -45,6 +46,8 @@ impl Planner for Settings {
                 pods.push(Placed::new(pod, &nodes));
                 continue;
             };
+            let may_count = !is_alike || pod.status.as_ref().is_none_or(Status::is_terminated);
+            apart += usize::from(may_count);
             let object = object_of(pod);
             kept.push(Kept { object, reason });
         }
@@ -53,6 +56,7 @@ impl Planner for Settings {
             is_chosen: vec![false; pods.len()],
             is_open: vec![false; pods.len()],
             terminated: 0,
+            apart,
             unread: 0,
             pods,
         };
@@ -169,6 +173,8 @@ struct Pass<'a> {
     /// Whether it hangs on what was not read which of the terminated pods are first in line, and each of the pods may be or not.
     is_open: Vec<bool>,
     terminated: usize,
+    /// How many more pods there are that cannot be told apart and may be terminated.
+    apart: usize,
     /// How many pods were not read far enough to find their place in line.
     unread: usize,
 }
@@ -193,7 +199,7 @@ impl Pass<'_> {
             threshold,
         };
         let of_unknown_phase = self.pods.iter().filter(|placed| placed.pod.status.is_none());
-        let of_unknown_phase = of_unknown_phase.count();
+        let of_unknown_phase = of_unknown_phase.count() + self.apart;
         let excess = line.len().saturating_sub(may_stay);
         let excess_max = (line.len() + of_unknown_phase).saturating_sub(may_stay);
         if excess_max == 0 {

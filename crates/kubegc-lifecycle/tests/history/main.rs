@@ -226,21 +226,25 @@ fn whose_place_hangs_on_jobs_that_were_not_read_is_open() {
         status: None,
         ..job(name, "", None)
     };
-    let mut nameless = job("nameless", "Failed", None);
-    nameless.meta.uid = Uid::new("");
+    let nameless = |kind: &str| {
+        let mut nameless = job("nameless", kind, None);
+        nameless.meta.uid = Uid::new("");
+        nameless
+    };
     let twice = [job("twice", "Complete", None), job("twice", "", None)];
-    for (others, limit, goes, open) in [
-        (vec![], 3, 0, 0),
-        (vec![unread("x")], 4, 0, 0),
-        (vec![unread("x")], 3, 0, 1),
-        (vec![unread("x"), unread("y")], 3, 0, 2),
-        (vec![unread("x")], 2, 1, 1),
-        (vec![unread("x"), unread("y")], 1, 2, 1),
-        (vec![unread("x")], 0, 3, 0),
-        (vec![nameless], 3, 0, 1),
-        (twice.to_vec(), 3, 0, 1),
+    for (others, unread, limit, goes, open) in [
+        (vec![], 0, 3, 0, 0),
+        (vec![unread("x")], 1, 4, 0, 0),
+        (vec![unread("x")], 1, 3, 0, 1),
+        (vec![unread("x"), unread("y")], 2, 3, 0, 2),
+        (vec![unread("x")], 1, 2, 1, 1),
+        (vec![unread("x"), unread("y")], 2, 1, 2, 1),
+        (vec![unread("x")], 1, 0, 3, 0),
+        (vec![nameless("Complete")], 1, 3, 0, 1),
+        // Of the other class.
+        (vec![nameless("Failed")], 0, 3, 0, 0),
+        (twice.to_vec(), 1, 3, 0, 1),
     ] {
-        let unread = others.len().min(if others == twice { 1 } else { 9 });
         let mut all = jobs("Complete", 3);
         all.extend(others);
         let plan = plan_of(cron_job(limit, 9), all);

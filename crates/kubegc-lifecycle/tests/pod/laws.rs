@@ -244,6 +244,7 @@ proptest! {
         prop_assert!(line(&after).is_disjoint(&stay));
         // Nothing is left open that is all known.
         let is_open = |plan: &PodPlan| plan.kept.iter().any(|kept| matches!(kept.reason, Reason::PlaceInLineUnknown { .. }));
-        prop_assert!(!is_open(&after));
+        let is_apart = |reason: &Reason| matches!(reason, Reason::ListedTwice | Reason::IdentityUnknown);
+        prop_assert!(!is_open(&after) || after.kept.iter().any(|kept| is_apart(&kept.reason)));
     }
 }

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use kubegc_lifecycle::object::Resource;
 
-use super::{Undecided, hanging::Hanging, times::Removal, world::CleanupWorld};
+use super::{
+    Undecided,
+    hanging::Hanging,
+    times::Removal,
+    world::{CleanupWorld, Touches},
+};
 use crate::{
     Cluster,
     cluster::{Member, Scope},
@@ -36,14 +41,30 @@ pub(super) fn of(
     let is_in_reach = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
     let mut sources = Sources::new();
     let mut may_go: Vec<(u32, Removal)> = Vec::new();
-    for (position, removal, reason) in world.may_go() {
-        may_go.push((position, removal));
-        if is_in_reach(&position) {
-            let missing = Missing::Cleaner {
-                object: cluster.object_ref(position),
-                reason: reason.to_string(),
-            };
-            sources.entry(missing).or_default().push(position);
+    let mut beginnings: Vec<u32> = Vec::new();
+    for open in world.open() {
+        beginnings.push(open.position);
+        let put_in_doubt: Vec<(u32, Actor)> = match open.touches {
+            Touches::Itself => vec![(open.position, Actor::Cleaner(open.mechanism))],
+            Touches::Claims => {
+                let claims = hanging.claims_of_set(open.position).into_iter();
+                let goes = |position: &u32| is_unknown(scope, *position) || world.is_deleted(*position);
+                let claims = claims.filter(|(_, pod)| goes(&open.position) || pod.as_ref().is_some_and(goes));
+                claims
+                    .map(|(claim, _)| (claim, Actor::GarbageCollector))
+                    .collect()
+            }
+            Touches::Nothing => Vec::new(),
+        };
+        for (position, actor) in put_in_doubt {
+            may_go.push((position, (open.since, actor)));
+            if is_in_reach(&position) {
+                let missing = Missing::Cleaner {
+                    object: cluster.object_ref(open.position),
+                    reason: open.reason.to_string(),
+                };
+                sources.entry(missing).or_default().push(position);
+            }
         }
     }
     let pods = cluster
@@ -56,15 +77,15 @@ pub(super) fn of(
         .filter(|(_, member)| **member == Member::Affected);
     for (&position, _) in pods {
         if let Some(pod) = cluster.snapshot.record_at(position as usize)
-            && let Some(reason) = kubelets.unknown_end(&pod)
-            && world.is_deleted(&pod.meta)
+            && let Some(reason) = kubelets.unknown_end(&pod, cluster.assumptions.pods_end)
+            && world.is_deleted(position)
         {
             let pod = cluster.object_ref(position);
             sources.insert(Missing::Ending { pod, reason }, vec![position]);
             may_go.push((position, (Duration::ZERO, Actor::Kubelet)));
+            beginnings.push(position);
         }
     }
-    let beginnings = may_go.iter().map(|(position, _)| *position);
     let mut out_of_reach: Vec<u32> = hanging.all(beginnings).into_iter().collect();
     out_of_reach.retain(|position| !is_in_reach(position));
     let in_doubt = InDoubt {
@@ -73,4 +94,9 @@ pub(super) fn of(
         may_go,
     };
     (undecided, in_doubt)
+}
+
+/// Whether it hangs on an owner that is not known whether an object stays.
+fn is_unknown(scope: &Scope, position: u32) -> bool {
+    scope.unknown.iter().any(|(of, _)| *of == position)
 }

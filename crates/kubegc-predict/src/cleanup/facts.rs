@@ -84,12 +84,19 @@ pub(super) fn sets_not_in_dump(cluster: &Cluster, frame: &CleanupFrame) -> Optio
     let claims = Resource::PersistentVolumeClaims;
     let claims = snapshot.positions_of_kind(claims.group(), claims.kind());
     let is_like_theirs = |position: &usize| {
-        let parts = snapshot.view(*position).map(|claim| claim.name().rsplit('-'));
-        parts.is_some_and(|mut parts| {
-            let ordinal = parts.next().unwrap_or_default();
-            let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
-            is_number && parts.count() >= 2
-        })
+        let Some(claim) = snapshot.view(*position) else {
+            return false;
+        };
+        let (templates_and_set, ordinal) = claim.name().rsplit_once('-').unwrap_or_default();
+        let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
+        // Any part behind a hyphen may be the name of the set.
+        let mut sets = templates_and_set
+            .match_indices('-')
+            .map(|(at, _)| &templates_and_set[at + 1..])
+            .peekable();
+        is_number
+            && sets.peek().is_some()
+            && !sets.any(|set| by_name(cluster, Resource::StatefulSets, claim.namespace(), set).is_some())
     };
     let claims = claims.filter(is_like_theirs).count();
     (claims > 0).then_some(Finding::UnseenSets { claims })

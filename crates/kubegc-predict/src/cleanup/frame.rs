@@ -78,10 +78,11 @@ impl CleanupFrame {
         self
     }
 
-    /// What in it has no object in the dump: nodes about which the cloud was asked. Such answers change nothing.
+    /// What is missing in the dump of what it asks for: nodes about which the cloud was asked, whose answers change nothing, and stateful sets that claims may
+    /// belong to.
     ///
     /// # Complexity
-    /// O(c log n) for c answers and n objects.
+    /// O(c log n) for c answers and claims, and n objects.
     #[must_use]
     pub fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
         let nodes = facts::nodes_not_in_dump(cluster, self);

@@ -1,4 +1,5 @@
-//! What hangs on an object beside its dependents: the pods of a node, the claims that a pod uses, those of a stateful set, and the volume of a claim.
+//! What hangs on an object beside its dependents: the pods of a node, the claims that a pod uses, the volume of a claim, a namespace and its content; and
+//! which claims a stateful set may give away.
 
 use std::{cell::OnceCell, collections::VecDeque, sync::Arc};
 
@@ -7,12 +8,16 @@ use hashbrown::{HashMap, HashSet};
 use kubegc_core::identity::split_api_version;
 use kubegc_lifecycle::{
     fields::{Fields, Record},
+    namespace,
     object::Resource,
 };
+
+use kubegc_snapshot::ObjectView;
 
 use super::facts::by_name;
 use crate::{
     Cluster,
+    cluster::DELETING,
     doubt::{Beside, Tie},
 };
 
@@ -23,42 +28,38 @@ pub(super) struct Hanging<'c> {
     claims_of_namespace: OnceCell<Groups<Arc<str>>>,
     /// By namespace and name of the claim.
     volumes_of_claim: OnceCell<Groups<(Arc<str>, Arc<str>)>>,
+    content_of_namespace: OnceCell<Groups<Arc<str>>>,
+    /// Whether namespaces are emptied of pods before anything else.
+    pods_go_first: bool,
 }
 
 /// Positions by what they belong to.
 type Groups<K> = HashMap<K, Vec<u32>, FixedState>;
 
 impl<'c> Hanging<'c> {
-    pub(super) const fn new(cluster: &'c Cluster) -> Self {
+    pub(super) fn new(cluster: &'c Cluster) -> Self {
         Self {
             cluster,
             pods_of_node: OnceCell::new(),
             claims_of_namespace: OnceCell::new(),
             volumes_of_claim: OnceCell::new(),
+            content_of_namespace: OnceCell::new(),
+            pods_go_first: namespace::Settings::new(cluster.version).pods_go_first,
         }
     }
 
     /// What hangs on one object beside its dependents.
     ///
     /// # Complexity
-    /// O(log n) for each that is found, in a dump of n objects; O(p) for the first node, claim or set, with p pods, volumes or claims, and for each set
-    /// O(q) for q claims in its namespace.
+    /// O(log n) for each that is found, in a dump of n objects; O(p) for the first node or claim, with p pods or volumes, and O(n) for the first pod in a
+    /// namespace that is being deleted.
     pub(super) fn beside(&self, position: u32) -> Vec<Beside> {
         let cluster = self.cluster;
-        let view = cluster.snapshot.view(position as usize);
-        let resource = view.and_then(|view| {
-            let (group, _) = split_api_version(view.api_version());
-            Resource::of_kind(group, view.kind())
-        });
-        let Some(record) = cluster.snapshot.record_at(position as usize) else {
+        let Some(view) = cluster.snapshot.view(position as usize) else {
             return Vec::new();
         };
-        let tied = |positions: Option<&Vec<u32>>, tie: Tie| {
-            let positions = positions.into_iter().flatten();
-            let beside = positions.map(|&position| Beside { position, tie });
-            beside.collect()
-        };
-        match resource {
+        let (group, _) = split_api_version(view.api_version());
+        let mut beside = match Resource::of_kind(group, view.kind()) {
             Some(Resource::Nodes) => {
                 let pods = self.pods_of_node.get_or_init(|| {
                     grouped(cluster, Resource::Pods, |pod| match &pod.fields {
@@ -66,9 +67,9 @@ impl<'c> Hanging<'c> {
                         _ => None,
                     })
                 });
-                tied(pods.get(&record.meta.name), Tie::Follows)
+                tied(pods.get(view.name()), Tie::Follows)
             }
-            Some(Resource::Pods) => self.claims_of_pod(&record),
+            Some(Resource::Pods) => self.claims_of_pod(position),
             Some(Resource::PersistentVolumeClaims) => {
                 let volumes = self.volumes_of_claim.get_or_init(|| {
                     grouped(cluster, Resource::PersistentVolumes, |volume| {
@@ -81,15 +82,50 @@ impl<'c> Hanging<'c> {
                         }
                     })
                 });
-                let claim = (Arc::clone(&record.meta.namespace), Arc::clone(&record.meta.name));
+                let claim = (Arc::clone(view.namespace()), Arc::clone(view.name()));
                 tied(volumes.get(&claim), Tie::Follows)
             }
-            Some(Resource::StatefulSets) => self.claims_of_set(position, &record),
             _ => Vec::new(),
+        };
+        self.add_namespace(position, view, &mut beside);
+        beside
+    }
+
+    /// A namespace that is being deleted waits for what is in it, and, where pods go first, the rest of it waits for its pods.
+    fn add_namespace(&self, position: u32, of: ObjectView<'_>, beside: &mut Vec<Beside>) {
+        let cluster = self.cluster;
+        let Some(namespace) = by_name(cluster, Resource::Namespaces, "", of.namespace()) else {
+            return;
+        };
+        let tie = Tie::Waits;
+        beside.push(Beside {
+            position: namespace,
+            tie,
+        });
+        let is_deleting = cluster.edges.facts[namespace as usize] & DELETING != 0;
+        if **of.kind() == *Resource::Pods.kind() && is_deleting && self.pods_go_first {
+            let content = self.content_of_namespace.get_or_init(|| {
+                let mut content = Groups::default();
+                for (position, view) in cluster.snapshot.views().enumerate() {
+                    let of_namespace: &mut Vec<u32> =
+                        content.entry(Arc::clone(view.namespace())).or_default();
+                    of_namespace.push(position as u32);
+                }
+                content
+            });
+            let rest = tied(content.get(of.namespace()), tie).into_iter();
+            let is_pod = |at: u32| {
+                let view = cluster.snapshot.view(at as usize);
+                view.is_some_and(|view| **view.kind() == *Resource::Pods.kind())
+            };
+            beside.extend(rest.filter(|rest| rest.position != position && !is_pod(rest.position)));
         }
     }
 
-    fn claims_of_pod(&self, pod: &Record) -> Vec<Beside> {
+    fn claims_of_pod(&self, position: u32) -> Vec<Beside> {
+        let Some(pod) = self.cluster.snapshot.record_at(position as usize) else {
+            return Vec::new();
+        };
         let Fields::Pod(fields) = &pod.fields else {
             return Vec::new();
         };
@@ -102,34 +138,32 @@ impl<'c> Hanging<'c> {
         claims.map(|position| Beside { position, tie }).collect()
     }
 
-    /// The claims whose names end like those of a set, whatever its templates: they go with it, or with its pod of their number.
-    fn claims_of_set(&self, set: u32, record: &Record) -> Vec<Beside> {
+    /// The claims whose names end like those of a stateful set, whatever its templates, each with the pod of its number. They go with the set or with that
+    /// pod, if the set gave them away.
+    pub(super) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
         let cluster = self.cluster;
-        let meta = &record.meta;
+        let Some(set) = cluster.snapshot.view(set as usize).filter(is_set) else {
+            return Vec::new();
+        };
         let claims = self.claims_of_namespace.get_or_init(|| {
             grouped(cluster, Resource::PersistentVolumeClaims, |claim| {
                 Some(Arc::clone(&claim.meta.namespace))
             })
         });
-        let mut beside = Vec::new();
-        for &position in claims.get(&meta.namespace).into_iter().flatten() {
-            let Some(claim) = cluster.snapshot.view(position as usize) else {
+        let mut found = Vec::new();
+        for &position in claims.get(set.namespace()).into_iter().flatten() {
+            let claim = cluster.snapshot.view(position as usize);
+            let name = claim.and_then(|claim| claim.name().rsplit_once('-'));
+            let Some((template_and_set, ordinal)) = name else {
                 continue;
             };
-            let Some((template_and_set, ordinal)) = claim.name().rsplit_once('-') else {
-                continue;
-            };
-            let rest = template_and_set.strip_suffix(&*meta.name);
-            if rest.is_some_and(|rest| rest.ends_with('-')) {
-                let pod = format!("{}-{ordinal}", meta.name);
-                let pod = by_name(cluster, Resource::Pods, &meta.namespace, &pod);
-                beside.extend([Some(set), pod].into_iter().flatten().map(|other| Beside {
-                    position,
-                    tie: Tie::FollowsOther(other),
-                }));
+            let template = template_and_set.strip_suffix(&**set.name());
+            if template.is_some_and(|template| template.ends_with('-')) {
+                let pod = format!("{}-{ordinal}", set.name());
+                found.push((position, by_name(cluster, Resource::Pods, set.namespace(), &pod)));
             }
         }
-        beside
+        found
     }
 
     /// Everything that hangs on these, and they themselves where anything does.
@@ -137,19 +171,33 @@ impl<'c> Hanging<'c> {
         let mut found = HashSet::default();
         let mut pending: VecDeque<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
         while let Some((position, is_beginning)) = pending.pop_front() {
-            let beside = self.beside(position);
-            let dependents = self.cluster.edges.dependents(position);
-            if is_beginning && beside.is_empty() && dependents.is_empty() {
+            let facts = &self.cluster.edges.facts;
+            let mut next: Vec<u32> = self.cluster.edges.dependents(position).to_vec();
+            // What is not being deleted yet is in reach of what deletes it.
+            let beside = self.beside(position).into_iter().filter(|beside| {
+                beside.tie == Tie::Follows || facts[beside.position as usize] & DELETING != 0
+            });
+            next.extend(beside.map(|beside| beside.position));
+            next.extend(self.claims_of_set(position).into_iter().map(|(claim, _)| claim));
+            if is_beginning && next.is_empty() {
                 continue;
             }
             if found.insert(position) {
-                let beside = beside.into_iter().map(|beside| beside.position);
-                let next = beside.chain(dependents.iter().copied());
-                pending.extend(next.map(|at| (at, false)));
+                pending.extend(next.into_iter().map(|at| (at, false)));
             }
         }
         found
     }
+}
+
+fn tied(positions: Option<&Vec<u32>>, tie: Tie) -> Vec<Beside> {
+    let positions = positions.into_iter().flatten();
+    positions.map(|&position| Beside { position, tie }).collect()
+}
+
+fn is_set(view: &ObjectView<'_>) -> bool {
+    let set = Resource::StatefulSets;
+    **view.kind() == *set.kind() && *split_api_version(view.api_version()).0 == *set.group()
 }
 
 /// The objects of a resource by what they belong to.

@@ -23,7 +23,8 @@ impl CleanupForecast {
     ///   dumped or read; null otherwise), and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
     ///   `certain` is false, the fates of its objects are undecided, and this happens to them if all owners that are not known exist and nothing that was
     ///   not read matters;
-    /// - `undecided`: by mechanism and object, with a `message`; objects whose owners are not known are undecided in `forecast.fates`;
+    /// - `undecided`: by mechanism and object, with a `message`; what hangs on such objects, on unknown owners or on pods of which nobody knows when they end is
+    ///   undecided in `forecast.fates`;
     /// - `forecast`: all fates, every write, warnings and findings, as of any [`Forecast`](crate::Forecast);
     /// - `frame`: what is taken for granted: `horizonSeconds`; `mechanisms`, those that run; `terminatedPodsMax`, how many pods that have ended may stay
     ///   (null: all); `storageIsDeleted`; and `cloud`, by node.

@@ -55,13 +55,14 @@ pub struct CleanupForecast {
     /// The fates of all objects that could be affected, the writes with their reasons in order of time, and what is worth knowing.
     /// What is neither in it nor [undecided](Self::undecided) stays until then.
     pub forecast: Forecast,
-    /// Objects about which a mechanism cannot decide, because something was not read or not dumped; by mechanism and object.
+    /// Objects about which a mechanism cannot decide, or could not for a time, because something was not read or not dumped; by mechanism and object. What goes
+    /// all the same is not among them.
     pub undecided: Vec<Undecided>,
     /// When a mechanism has something to look at next, beyond the horizon.
     pub next_at: Option<Timestamp>,
 }
 
-/// An object about which a mechanism cannot decide.
+/// An object about which a mechanism cannot decide, or could not for a time.
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undecided {
@@ -111,7 +112,7 @@ impl CleanupForecast {
 ///
 /// What is pending anyway (owners that are gone, deletions under way) is part of it. Mechanisms that look once a period are taken to look at the
 /// beginning for the first time. What was not dumped is unknown: objects that hang on it are [undecided](CleanupForecast::undecided), or have an undecided
-/// [`Fate`](crate::Fate) where it is their owners that are unknown.
+/// [`Fate`](crate::Fate) where it is their owners that are unknown, the end of a pod, or what becomes of another object that they hang on.
 ///
 /// # Complexity
 /// O(n log n) for n objects of the kinds that the mechanisms look at, and what the simulation of those that go costs. Time that passes without anything

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
@@ -12,7 +13,7 @@ use kubegc_core::{
     KindId, ObjectMeta, PatchType, StoreError, Timestamp, deletion::Propagation, store::Discovered,
 };
 use kubegc_lifecycle::{
-    controller::{Controller, Ended, Input, Output, Reason, Task},
+    controller::{Controller, Ended, Input, Mechanism, Output, Reason, Task},
     driver::{Documents as _, Execution, Hands, Made, Request, Resources},
     fields::{Fields, Record},
     object::{Call, Form, Object, Resource, Wire},
@@ -20,7 +21,7 @@ use kubegc_lifecycle::{
 use kubegc_sim::{ApiServer, Event, EventType, SharedApiServer};
 use kubegc_snapshot::JsonDocuments;
 
-use super::{CleanupFrame, Undecided, facts, outside::Storage, times::Removal};
+use super::{CleanupFrame, Undecided, facts, outside::Storage};
 use crate::{
     Cluster, ControlPlane, Turn,
     cluster::{Member, Scope},
@@ -252,25 +253,33 @@ impl<'a> CleanupWorld<'a> {
         .collect()
     }
 
-    /// The objects of the dump about which a mechanism could not decide at some time: from when on each may have gone, by whom, and what was not known.
-    pub(super) fn may_go(&self) -> impl Iterator<Item = (u32, Removal, &Reason)> {
+    /// The objects of the dump about which a mechanism could not decide at some time.
+    pub(super) fn open(&self) -> impl Iterator<Item = Open<'_>> {
         let all = self.controller.undecided_since();
         all.filter_map(|(mechanism, object, reason, since)| {
-            let position = facts::position(self.cluster, object)?;
-            Some((
-                position,
-                (since.since(self.began), Actor::Cleaner(mechanism)),
+            Some(Open {
+                position: facts::position(self.cluster, object)?,
+                mechanism,
+                touches: match (mechanism, object.resource) {
+                    (Mechanism::StatefulSets, Resource::StatefulSets) => Touches::Claims,
+                    (Mechanism::Histories, Resource::CronJobs) => Touches::Nothing,
+                    _ => Touches::Itself,
+                },
                 reason,
-            ))
+                since: since.since(self.began),
+            })
         })
     }
 
-    /// Whether a pod is gone, or is being deleted.
-    pub(super) fn is_deleted(&self, pod: &ObjectMeta) -> bool {
+    /// Whether an object of the dump is gone, or is being deleted.
+    pub(super) fn is_deleted(&self, position: u32) -> bool {
+        let Some(view) = self.cluster.snapshot.view(position as usize) else {
+            return false;
+        };
         self.shared.with(|server| {
-            let pods = server.catalog().mapping("v1", "Pod");
-            let found = pods.and_then(|pods| server.object(pods, &pod.namespace, &pod.name));
-            found.is_none_or(|found| found.meta.uid != pod.uid || found.meta.is_deleting())
+            let kind = view.kind_id();
+            let found = kind.and_then(|kind| server.object(kind, view.namespace(), view.name()));
+            found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
         })
     }
 
@@ -288,6 +297,28 @@ impl<'a> CleanupWorld<'a> {
             gave_up: self.gave_up,
         }
     }
+}
+
+/// An object about which a mechanism could not decide.
+pub(super) struct Open<'a> {
+    /// Where it stands in the dump.
+    pub(super) position: u32,
+    pub(super) mechanism: Mechanism,
+    pub(super) touches: Touches,
+    /// What was not known.
+    pub(super) reason: &'a Reason,
+    /// When that was so first.
+    pub(super) since: Duration,
+}
+
+/// What a mechanism may bring to an end that looks at an object.
+pub(super) enum Touches {
+    /// The object.
+    Itself,
+    /// The claims of the stateful set: those that it gives away go with it, or with its pods.
+    Claims,
+    /// Nothing that it does not look at by itself.
+    Nothing,
 }
 
 /// A call as a step of the timeline; `None` where it is not worth one.

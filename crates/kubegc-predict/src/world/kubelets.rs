@@ -99,7 +99,7 @@ impl Kubelets {
     ///
     /// A pod that has run to its end and one without a node go at once when they are deleted. Others have their grace period, and their kubelet ends them; so
     /// it does with those that were given one before they ran to their end.
-    pub(crate) fn unknown_end(&self, pod: &Record) -> Option<String> {
+    pub(crate) fn unknown_end(&self, pod: &Record, pods_end: bool) -> Option<String> {
         let Fields::Pod(fields::Pod {
             node_name, status, ..
         }) = &pod.fields
@@ -107,13 +107,17 @@ impl Kubelets {
             return Some("neither its spec nor its status was read".to_owned());
         };
         let is_deleting = pod.meta.is_deleting();
+        if is_deleting && pod.meta.deletion_grace_period_seconds == Some(0) {
+            // Only finalizers hold it.
+            return None;
+        }
         if status.as_ref().is_some_and(Status::is_final) && !is_deleting {
             return None;
         }
         match node_name {
             None => Some("its node is not known".to_owned()),
             Some(node) if node.is_empty() => None,
-            Some(node) if self.of_node(node).is_none() => {
+            Some(node) if pods_end && self.of_node(node).is_none() => {
                 Some(format!("whether the kubelet of node {node} works is not known"))
             }
             Some(_) if status.is_none() && !is_deleting => {

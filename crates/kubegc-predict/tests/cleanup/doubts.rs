@@ -356,6 +356,79 @@ fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone(
         let words = words.map(|name| fate(&forecast, name).map(Fate::word));
         let of_set = Some(if is_read { "deleted" } else { "undecided" });
         assert_eq!(words, [Some("deleted"), of_set, of_set, Some("kept")]);
+        // The set and its pods do not go sooner for what is not known of its claims.
+        let findings = forecast.forecast.findings.iter();
+        let times = findings.filter(|finding| matches!(finding, Finding::GoesAnotherTime { .. }));
+        assert_eq!(times.count(), 0);
+    }
+}
+
+/// A set that is being deleted in the foreground, with one pod on a node about which the cloud was not asked and another on one that is ready.
+fn set_on_a_silent_node() -> Town {
+    let mut town = set_with_claims(&json!({
+        "replicas": 2,
+        "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+    }));
+    for (name, status) in [("silent", "Unknown"), ("ready", "True")] {
+        let node = json!({
+            "spec": { "providerID": "cloud://1" },
+            "status": { "conditions": [{ "type": "Ready", "status": status, "lastTransitionTime": at(-3_600) }] },
+        });
+        town.add("v1", "Node", "", name, node);
+    }
+    for (name, node) in [("db-0", "silent"), ("db-1", "ready")] {
+        let volume =
+            json!({ "name": "data", "persistentVolumeClaim": { "claimName": format!("data-{name}") } });
+        let pod = json!({
+            "metadata": { "ownerReferences": owner("apps/v1", "StatefulSet", "db", true) },
+            "spec": { "nodeName": node, "containers": [], "volumes": [volume] },
+            "status": { "phase": "Running" },
+        });
+        town.add("v1", "Pod", "shop", name, pod);
+    }
+    town
+}
+
+#[test]
+fn doubt_does_not_reach_what_fares_the_same_anyway() {
+    let forecast = cleanup_forecast(&set_on_a_silent_node().cluster(), &frame());
+    let words = |names: &[&str]| -> Vec<Option<&str>> {
+        let fates = names.iter().map(|name| fate(&forecast, name).map(Fate::word));
+        fates.collect()
+    };
+    assert_eq!(words(&["silent", "db-0", "db"]), [Some("undecided"); 3]);
+    // Retained, whatever becomes of the set, and ended by a kubelet, whatever becomes of the other pod.
+    assert_eq!(
+        words(&["data-db-0", "data-db-1", "db-1"]),
+        [Some("kept"), Some("kept"), Some("deleted")]
+    );
+}
+
+#[test]
+fn a_namespace_that_goes_waits_for_pods_of_which_nobody_knows_when_they_end() {
+    for (version, settings) in [("1.32", "deleted"), ("1.33", "undecided")] {
+        let mut town = Town::default();
+        let deleting = json!({
+            "metadata": { "deletionTimestamp": at(-5) },
+            "spec": { "finalizers": ["kubernetes"] },
+            "status": { "phase": "Terminating" },
+        });
+        town.add("v1", "Namespace", "", "shop", deleting);
+        town.add("v1", "Node", "", "here", json!({ "spec": {} }));
+        let pod =
+            json!({ "spec": { "nodeName": "here", "containers": [] }, "status": { "phase": "Running" } });
+        town.add("v1", "Pod", "shop", "web", pod);
+        town.add("v1", "ConfigMap", "shop", "settings", json!({}));
+        let version = version.parse().unwrap();
+        let mut frame = CleanupFrame::new(version).from(noon());
+        frame.settings.nodes = None;
+        let forecast = cleanup_forecast(&town.cluster_of(version, &["all"]), &frame);
+        let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
+        assert_eq!(
+            words,
+            [Some("undecided"), Some("undecided"), Some(settings)],
+            "{version}"
+        );
     }
 }
 
@@ -370,7 +443,8 @@ fn claims_that_may_be_of_a_set_that_was_not_dumped_are_told() {
         texts.map(|finding| finding.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(of_sets(&["all"]), [""; 0]);
-    let told = "stateful sets were not dumped completely: 3 claims are named like theirs, and may go with one that is being deleted";
+    // Two are of the set that is there.
+    let told = "stateful sets were not dumped completely: claims that are named like theirs (1) may go with one that is being deleted, and their volumes with them";
     assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [told]);
 }
 

@@ -1,4 +1,4 @@
-//! What is claimed of a cluster of which little was dumped is true of the whole cluster, whatever the rest of it is.
+//! What is claimed of a cluster of which little was dumped is true of the whole cluster, whatever the rest of it is. And of a whole one, everything is claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
-    agreement::{HORIZON, foreseen, settings, thing, town},
+    agreement::{HORIZON, Thing, foreseen, settings, thing, town},
     town::{Town, VERSION, noon},
 };
 
@@ -125,6 +125,20 @@ fn open(forecast: &CleanupForecast) -> BTreeSet<String> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_in_doubt_of_the_whole(things in prop::collection::vec(thing(), 0..7)) {
+        let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
+        frame.settings = settings();
+        // Which plugin a volume has that names no provisioner is known nowhere.
+        let is_known = |thing: &Thing| !matches!(thing, Thing::Volume { provisioned: false, .. });
+        let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
+        let forecast = cleanup_forecast(&town(&things).cluster(), &frame);
+        prop_assert_eq!(open(&forecast), BTreeSet::new());
+        let findings = forecast.forecast.findings.iter();
+        let times = findings.filter(|finding| matches!(finding, Finding::GoesAnotherTime { .. }));
+        prop_assert_eq!(times.count(), 0);
+    }
 
     #[test]
     fn what_is_claimed_of_a_part_holds_for_the_whole(

@@ -58,13 +58,18 @@ impl Town {
 
     /// Of these kinds, nothing else is there.
     pub(crate) fn cluster_with_all(&self, kinds: &[&str]) -> Cluster {
+        self.cluster_of(VERSION, kinds)
+    }
+
+    /// The same in another release.
+    pub(crate) fn cluster_of(&self, version: KubernetesVersion, kinds: &[&str]) -> Cluster {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.objects });
-        let mut reader = Reader::new(VERSION);
+        let mut reader = Reader::new(version);
         for kind in kinds {
             reader = reader.complete(kind);
         }
         reader.read("town.json", list.to_string().as_bytes()).unwrap();
-        Cluster::new(VERSION, reader.finish().unwrap(), Assumptions::default())
+        Cluster::new(version, reader.finish().unwrap(), Assumptions::default())
     }
 
     /// The same objects on a server.

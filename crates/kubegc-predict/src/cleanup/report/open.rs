@@ -179,10 +179,13 @@ fn unknown_of(fate: &ObjectFate) -> String {
             )),
             Missing::Cleaner { object, .. } if *object == fate.object => None,
             Missing::Cleaner { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
-                Some(format!(
-                    "whether it goes with the {} that it is named after: {reason}",
-                    object.kind
-                ))
+                let is_claim = *fate.object.kind == *Resource::PersistentVolumeClaims.kind();
+                let what = if is_claim {
+                    "it"
+                } else {
+                    "the claim that it hangs on"
+                };
+                Some(format!("whether {what} goes with a {}: {reason}", object.kind))
             }
             Missing::Cleaner { object, reason } => Some(format!(
                 "whether the {} that it hangs on goes: {reason}",
