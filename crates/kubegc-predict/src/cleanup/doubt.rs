@@ -1,6 +1,6 @@
 //! What is in doubt of a cleanup forecast: objects about which a mechanism cannot decide, pods of which nobody knows when they end, and what hangs on these.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_lifecycle::object::Resource;
 
@@ -40,6 +40,8 @@ pub(super) fn of(
     let undecided = world.undecided();
     let is_in_reach = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
     let mut sources = Sources::new();
+    // Whether an owner exists that is not in the dump decides whether they stay.
+    let hang_on_unknown: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
     let mut may_go: Vec<(u32, Removal)> = Vec::new();
     let mut beginnings: Vec<u32> = Vec::new();
     for open in world.open() {
@@ -47,9 +49,10 @@ pub(super) fn of(
         let put_in_doubt: Vec<(u32, Actor)> = match open.touches {
             Touches::Itself => vec![(open.position, Actor::Cleaner(open.mechanism))],
             Touches::Claims => {
+                let goes = |position: u32| hang_on_unknown.contains(&position) || world.is_deleted(position);
+                let set_goes = goes(open.position);
                 let claims = hanging.claims_of_set(open.position).into_iter();
-                let goes = |position: &u32| is_unknown(scope, *position) || world.is_deleted(*position);
-                let claims = claims.filter(|(_, pod)| goes(&open.position) || pod.as_ref().is_some_and(goes));
+                let claims = claims.filter(|(_, pod)| set_goes || pod.is_some_and(goes));
                 claims
                     .map(|(claim, _)| (claim, Actor::GarbageCollector))
                     .collect()
@@ -94,9 +97,4 @@ pub(super) fn of(
         may_go,
     };
     (undecided, in_doubt)
-}
-
-/// Whether it hangs on an owner that is not known whether an object stays.
-fn is_unknown(scope: &Scope, position: u32) -> bool {
-    scope.unknown.iter().any(|(of, _)| *of == position)
 }

@@ -271,9 +271,10 @@ impl<'a> CleanupWorld<'a> {
         })
     }
 
-    /// Whether an object of the dump is gone, or is being deleted.
+    /// Whether an object of the dump is gone, or is being deleted. Nothing happens to one that is not in reach.
     pub(super) fn is_deleted(&self, position: u32) -> bool {
-        let Some(view) = self.cluster.snapshot.view(position as usize) else {
+        let is_here = self.scope.members.contains_key(&position);
+        let Some(view) = self.cluster.snapshot.view(position as usize).filter(|_| is_here) else {
             return false;
         };
         self.shared.with(|server| {
