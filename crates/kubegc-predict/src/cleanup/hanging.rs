@@ -11,7 +11,6 @@ use kubegc_lifecycle::{
     namespace,
     object::Resource,
 };
-
 use kubegc_snapshot::ObjectView;
 
 use super::facts::by_name;
