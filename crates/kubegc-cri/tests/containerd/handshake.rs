@@ -66,7 +66,8 @@ pub(crate) async fn the_disk_is_measured(host: &Host) {
     fs::write(format!("{ROOT}/others-data"), vec![1; megabytes]).expect("there is room");
     let after = runtime.image_file_system().await.expect("it answers");
     let less = before.available_bytes.expect("measured") - after.available_bytes.expect("measured");
-    assert!(less >= megabytes as u64, "{before:?} {after:?}");
+    // The runtime writes and frees some of its own meanwhile.
+    assert!(less.abs_diff(megabytes as u64) < 1 << 20, "{before:?} {after:?}");
 
     // What the runtime itself uses, it counts every second.
     let used = async || {

@@ -8,7 +8,7 @@
 //! | mechanism | looks |
 //! |---|---|
 //! | jobs, histories, volumes, external volumes, protection, stateful sets, leases, bootstrap tokens | as soon as something changes that it looks at, and at the very time at which its plan becomes another |
-//! | pods | every 20 s, if something changed that could make a pod go, or a quarantine has ended |
+//! | pods | every 20 s, if something changed that could make a pod go or decides that one stays, or a quarantine has ended |
 //! | certificates, certificates of pods | every hour |
 //! | nodes | every 5 s, at those that are not ready or have changed |
 //! | legacy tokens | every 24 h |
