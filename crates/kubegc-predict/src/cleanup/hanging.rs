@@ -57,8 +57,7 @@ impl<'c> Hanging<'c> {
         let Some(view) = cluster.snapshot.view(position as usize) else {
             return Vec::new();
         };
-        let (group, _) = split_api_version(view.api_version());
-        let mut beside = match Resource::of_kind(group, view.kind()) {
+        let mut beside = match resource_of(view) {
             Some(Resource::Nodes) => {
                 let pods = self.pods_of_node.get_or_init(|| {
                     grouped(cluster, Resource::Pods, |pod| match &pod.fields {
@@ -86,12 +85,12 @@ impl<'c> Hanging<'c> {
             }
             _ => Vec::new(),
         };
-        self.add_namespace(position, view, &mut beside);
+        self.add_namespace(view, &mut beside);
         beside
     }
 
     /// A namespace that is being deleted waits for what is in it, and, where pods go first, the rest of it waits for its pods.
-    fn add_namespace(&self, position: u32, of: ObjectView<'_>, beside: &mut Vec<Beside>) {
+    fn add_namespace(&self, of: ObjectView<'_>, beside: &mut Vec<Beside>) {
         let cluster = self.cluster;
         let Some(namespace) = by_name(cluster, Resource::Namespaces, "", of.namespace()) else {
             return;
@@ -102,7 +101,7 @@ impl<'c> Hanging<'c> {
             tie,
         });
         let is_deleting = cluster.edges.facts[namespace as usize] & DELETING != 0;
-        if **of.kind() == *Resource::Pods.kind() && is_deleting && self.pods_go_first {
+        if resource_of(of) == Some(Resource::Pods) && is_deleting && self.pods_go_first {
             let content = self.content_of_namespace.get_or_init(|| {
                 let mut content = Groups::default();
                 for (position, view) in cluster.snapshot.views().enumerate() {
@@ -115,9 +114,9 @@ impl<'c> Hanging<'c> {
             let rest = tied(content.get(of.namespace()), tie).into_iter();
             let is_pod = |at: u32| {
                 let view = cluster.snapshot.view(at as usize);
-                view.is_some_and(|view| **view.kind() == *Resource::Pods.kind())
+                view.and_then(resource_of) == Some(Resource::Pods)
             };
-            beside.extend(rest.filter(|rest| rest.position != position && !is_pod(rest.position)));
+            beside.extend(rest.filter(|rest| !is_pod(rest.position)));
         }
     }
 
@@ -141,7 +140,8 @@ impl<'c> Hanging<'c> {
     /// pod, if the set gave them away.
     pub(super) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
         let cluster = self.cluster;
-        let Some(set) = cluster.snapshot.view(set as usize).filter(is_set) else {
+        let view = cluster.snapshot.view(set as usize);
+        let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {
             return Vec::new();
         };
         let claims = self.claims_of_namespace.get_or_init(|| {
@@ -194,9 +194,9 @@ fn tied(positions: Option<&Vec<u32>>, tie: Tie) -> Vec<Beside> {
     positions.map(|&position| Beside { position, tie }).collect()
 }
 
-fn is_set(view: &ObjectView<'_>) -> bool {
-    let set = Resource::StatefulSets;
-    **view.kind() == *set.kind() && *split_api_version(view.api_version()).0 == *set.group()
+fn resource_of(view: ObjectView<'_>) -> Option<Resource> {
+    let (group, _) = split_api_version(view.api_version());
+    Resource::of_kind(group, view.kind())
 }
 
 /// The objects of a resource by what they belong to.
