@@ -130,6 +130,13 @@ fn format_uuid(bytes: &[u8; 16]) -> [u8; 36] {
     text
 }
 
+impl Default for Uid {
+    /// The empty uid.
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
 impl PartialEq for Uid {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

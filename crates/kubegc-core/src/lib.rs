@@ -15,6 +15,7 @@ pub mod identity;
 pub mod metadata;
 pub mod node_facts;
 pub mod planner;
+pub mod record;
 pub mod runtime;
 pub mod store;
 pub mod time;

@@ -1,0 +1,319 @@
+//! An action: what a controller does to one object, why, and what must hold when it is done.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    DeleteOptions, ObjectMeta, Preconditions, ResourceVersion, StoreError,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    End, EventRequest, FieldChange, Form, Found, Reason, Request, Response, Sent, Steps, Wire, Write,
+    request::preconditions,
+    sequence::Port,
+};
+
+/// What a controller does to one object.
+///
+/// An executor verifies [`reads`](Self::reads), then sends the requests in order, each only if the one before succeeded.
+/// [`into_steps`](Self::into_steps) is that executor.
+#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Action {
+    /// The object.
+    pub object: ObjectId,
+    /// Uid and resourceVersion of the object that the decision rests on, each where it is known.
+    pub precondition: Preconditions,
+    /// Why.
+    pub reason: Reason,
+    /// What upstream reads from the API server right before it acts. Where one of them differs, nothing is sent.
+    pub reads: Vec<Read>,
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// What upstream does about an error of a request.
+    pub on_error: OnError,
+    /// The Event that upstream records after an error of a request.
+    pub failure_event: Option<FailureEvent>,
+}
+
+impl Action {
+    /// An action without requests on the object of a record. Builder methods add them.
+    #[must_use]
+    pub fn new(resource: Resource, meta: &ObjectMeta, reason: Reason) -> Self {
+        Self {
+            object: ObjectId::new(resource, meta),
+            precondition: preconditions(meta),
+            reason,
+            reads: Vec::new(),
+            requests: Vec::new(),
+            on_error: OnError::Retry,
+            failure_event: None,
+        }
+    }
+
+    /// Adds a read that must find what the decision rests on.
+    #[must_use]
+    pub fn after_reading(mut self, read: Read) -> Self {
+        self.reads.push(read);
+        self
+    }
+
+    /// Sets what upstream does about an error.
+    #[must_use]
+    pub const fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = on_error;
+        self
+    }
+
+    /// Adds the deletion of the object. `options.preconditions` are set by what upstream sends and by `wire`.
+    #[must_use]
+    pub fn delete(mut self, wire: Wire, upstream: Sent, options: DeleteOptions) -> Self {
+        let preconditions = self.sent(wire, upstream);
+        self.requests.push(Request::Delete {
+            object: self.object.clone(),
+            options: DeleteOptions {
+                preconditions,
+                ..options
+            },
+        });
+        self
+    }
+
+    /// Adds a write of the object. `form` says how, `upstream` what upstream sends with it.
+    #[must_use]
+    pub fn write(
+        mut self,
+        wire: Wire,
+        upstream: Sent,
+        form: Form,
+        subresource: &'static str,
+        changes: Vec<FieldChange>,
+    ) -> Self {
+        self.requests.push(Request::Write(Write {
+            object: self.object.clone(),
+            subresource,
+            form,
+            precondition: self.sent(wire, upstream),
+            changes,
+        }));
+        self
+    }
+
+    /// Adds an Event about the object.
+    #[must_use]
+    pub fn event(mut self, is_warning: bool, reason: &str, message: impl Into<String>) -> Self {
+        self.requests.push(Request::Event(EventRequest {
+            object: self.object.clone(),
+            is_warning,
+            reason: reason.into(),
+            message: message.into(),
+        }));
+        self
+    }
+
+    fn sent(&self, wire: Wire, upstream: Sent) -> Preconditions {
+        let mut sent = self.precondition.clone();
+        if wire == Wire::AsUpstream {
+            sent.uid.take_if(|_| upstream != Sent::Uid);
+            sent.resource_version
+                .take_if(|_| upstream != Sent::ResourceVersion);
+        }
+        sent
+    }
+
+    /// Whether a request of the action deletes an object.
+    #[must_use]
+    pub fn is_deletion(&self) -> bool {
+        self.requests.iter().any(Request::is_deletion)
+    }
+
+    /// The action as work that can be carried out. `verify` turns the reads off where nothing can have changed, as in a simulation.
+    #[must_use]
+    pub fn into_steps(self, verify: bool) -> Steps {
+        let action = Arc::new(self);
+        Steps::new(action.object.clone(), move |port| {
+            perform(Arc::clone(&action), port, verify)
+        })
+    }
+}
+
+/// What an action rests on beside its object, or the object itself where upstream reads it again.
+#[expect(clippy::exhaustive_enums, reason = "an executor must verify each")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Read {
+    /// The object exists at this version.
+    Unchanged {
+        /// The object.
+        object: ObjectId,
+        /// The version; empty where any version will do.
+        resource_version: ResourceVersion,
+    },
+    /// No object of this name exists.
+    Absent {
+        /// The resource.
+        resource: Resource,
+        /// Namespace; empty for cluster-scoped resources.
+        namespace: Arc<str>,
+        /// Name.
+        name: Arc<str>,
+    },
+}
+
+impl Read {
+    /// The object is as this record has it.
+    #[must_use]
+    pub fn unchanged(resource: Resource, record: &Record) -> Self {
+        Self::Unchanged {
+            object: record.id(resource),
+            resource_version: record.meta.resource_version.clone(),
+        }
+    }
+
+    /// No cluster-scoped object of this name exists.
+    #[must_use]
+    pub fn absent_from_cluster(resource: Resource, name: &Arc<str>) -> Self {
+        Self::Absent {
+            resource,
+            namespace: "".into(),
+            name: Arc::clone(name),
+        }
+    }
+}
+
+/// What upstream does about an error of a request.
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnError {
+    /// It retries the key with backoff.
+    Retry,
+    /// It retries the key with backoff; NotFound counts as success.
+    RetryUnlessNotFound,
+    /// It logs the error. The next pass, resync or change brings the key up again.
+    Report,
+    /// It logs the error; NotFound counts as success.
+    ReportUnlessNotFound,
+    /// It logs the error; NotFound and Conflict count as success.
+    ReportUnlessNotFoundOrConflict,
+}
+
+impl OnError {
+    /// How work ends that failed with this error.
+    #[must_use]
+    pub fn end(self, error: StoreError) -> End {
+        let is_gone = error == StoreError::NotFound;
+        let is_conflict = matches!(error, StoreError::Conflict { .. });
+        match self {
+            Self::RetryUnlessNotFound | Self::ReportUnlessNotFound if is_gone => End::Done,
+            Self::ReportUnlessNotFoundOrConflict if is_gone || is_conflict => End::Done,
+            Self::Retry | Self::RetryUnlessNotFound => End::failed(error),
+            Self::Report | Self::ReportUnlessNotFound | Self::ReportUnlessNotFoundOrConflict => {
+                End::reported(error)
+            }
+        }
+    }
+}
+
+/// A Warning that is recorded after an error.
+#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FailureEvent {
+    /// The object of the Event.
+    pub object: ObjectId,
+    /// The reason, such as `DeletingNodeFailed`.
+    pub reason: &'static str,
+    /// The message; the error follows it.
+    pub message_prefix: String,
+}
+
+/// Carries an action out.
+async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
+    if verify {
+        match changed(&action, &port).await {
+            Ok(found) if found.is_empty() => {}
+            Ok(found) => return End::Stale(found),
+            Err(error) => return action.on_error.end(error),
+        }
+    }
+    port.because(action.reason.clone());
+    for request in &action.requests {
+        let is_event = matches!(request, Request::Event(_));
+        let error = match port.send(request.clone()).await {
+            Response::Failed(error) => error,
+            Response::Operation(crate::Operated::Failed { message } | crate::Operated::InUse { message }) => {
+                StoreError::Unknown { message }
+            }
+            _ => continue,
+        };
+        if is_event {
+            continue;
+        }
+        if let Some(event) = &action.failure_event {
+            port.event(EventRequest {
+                object: event.object.clone(),
+                is_warning: true,
+                reason: event.reason.into(),
+                message: format!("{}{}", event.message_prefix, server_message(&error)),
+            })
+            .await;
+        }
+        return action.on_error.end(error);
+    }
+    End::Done
+}
+
+/// What the reads of an action found where it differs from what the action rests on.
+async fn changed(action: &Action, port: &Port) -> Result<Vec<Found>, StoreError> {
+    let mut all = Vec::new();
+    for read in &action.reads {
+        let (resource, namespace, name) = match read {
+            Read::Unchanged { object, .. } => (object.resource, &object.namespace, &object.name),
+            Read::Absent {
+                resource,
+                namespace,
+                name,
+            } => (*resource, namespace, name),
+        };
+        let record = match port.get(resource, namespace, name).await {
+            Ok(record) => Some(record),
+            Err(StoreError::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        let holds = match (read, &record) {
+            (
+                Read::Unchanged {
+                    object,
+                    resource_version,
+                },
+                Some(record),
+            ) => {
+                let is_version =
+                    resource_version.is_empty() || record.meta.resource_version == *resource_version;
+                record.meta.uid == object.uid && is_version
+            }
+            (Read::Absent { .. }, found) => found.is_none(),
+            (Read::Unchanged { .. }, None) => false,
+        };
+        if !holds {
+            all.push(Found {
+                resource,
+                namespace: Arc::clone(namespace),
+                name: Arc::clone(name),
+                record,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// The server's own message where there is one: what upstream passes on in Events and conditions.
+#[must_use]
+pub fn server_message(error: &StoreError) -> String {
+    match error {
+        StoreError::Conflict { message }
+        | StoreError::Invalid { message }
+        | StoreError::Refused { message, .. }
+        | StoreError::Unknown { message } => message.clone(),
+        other => other.to_string(),
+    }
+}
+

@@ -1,0 +1,225 @@
+//! What is listed and watched, with secondary indexes: the counterpart of client-go's shared informer caches.
+
+mod index;
+mod table;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kubegc_core::{
+    StoreError,
+    record::{Record, Resource},
+};
+
+pub use index::Index;
+pub use table::Records;
+
+use self::{index::Names, table::Table};
+use crate::Missing;
+
+/// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
+#[expect(clippy::exhaustive_structs, reason = "an identity")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The key of an object.
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The key of a cluster-scoped object.
+    pub fn cluster(name: impl Into<Arc<str>>) -> Self {
+        Self::new("", name)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.namespace {
+            "" => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// A change of one object. The cache has the new state already.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The resource.
+    pub resource: Resource,
+    /// Namespace and name.
+    pub key: &'a Key,
+    /// The state before; `None` where the object was not known.
+    pub old: Option<&'a Record>,
+    /// The state now; `None` where the object no longer exists.
+    pub new: Option<&'a Record>,
+}
+
+/// All objects that controllers read.
+///
+/// A resource is *listed* where all its objects are known, *failed* where the list failed, and neither before the first list. Clones share
+/// the lists: a clone costs what has changed since.
+#[derive(Clone, Debug, Default)]
+pub struct Cache {
+    tables: BTreeMap<Resource, Table>,
+    indexes: BTreeMap<&'static str, (&'static Index, Names)>,
+}
+
+impl Cache {
+    /// An empty cache of these resources with these indexes.
+    #[must_use]
+    pub fn new(
+        resources: impl IntoIterator<Item = Resource>,
+        indexes: impl IntoIterator<Item = &'static Index>,
+    ) -> Self {
+        let names = |index: &'static Index| (index.name(), (index, Names::default()));
+        Self {
+            tables: resources
+                .into_iter()
+                .map(|resource| (resource, Table::default()))
+                .collect(),
+            indexes: indexes.into_iter().map(names).collect(),
+        }
+    }
+
+    /// Whether the resource is one of the cache.
+    #[must_use]
+    pub fn has(&self, resource: Resource) -> bool {
+        self.tables.contains_key(&resource)
+    }
+
+    /// The resources of the cache.
+    pub fn resources(&self) -> impl Iterator<Item = Resource> + '_ {
+        self.tables.keys().copied()
+    }
+
+    fn table(&self, resource: Resource) -> &Table {
+        static EMPTY: Table = Table::EMPTY;
+        self.tables.get(&resource).unwrap_or(&EMPTY)
+    }
+
+    /// The object of this name; `None` where none is known.
+    ///
+    /// # Complexity
+    /// O(log c) for `c` changes since the list; the first time O(n) for `n` objects.
+    #[must_use]
+    pub fn get(&self, resource: Resource, key: &Key) -> Option<&Record> {
+        self.table(resource).get(&key.namespace, &key.name)
+    }
+
+    /// All objects of a resource that are known, by namespace and name.
+    #[must_use]
+    pub fn records(&self, resource: Resource) -> Records<'_> {
+        self.table(resource).records()
+    }
+
+    /// The keys of all objects of a resource that are known, in order.
+    pub fn keys(&self, resource: Resource) -> impl Iterator<Item = Key> + '_ {
+        self.records(resource).map(|record| Key::from(&record.meta))
+    }
+
+    /// The objects of a resource in a namespace, by name.
+    #[must_use]
+    pub fn in_namespace(&self, resource: Resource, namespace: &Arc<str>) -> Records<'_> {
+        self.table(resource).with_prefix(namespace, "")
+    }
+
+    /// The objects of a resource in a namespace whose names begin with a prefix, by name.
+    #[must_use]
+    pub fn with_prefix(&self, resource: Resource, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
+        self.table(resource).with_prefix(namespace, prefix)
+    }
+
+    /// Whether all objects of a resource are known.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn require(&self, resource: Resource) -> Result<(), Missing> {
+        let listed = &self.table(resource).listed;
+        listed.as_ref().map_err(|error| Missing::list(resource, error)).copied()
+    }
+
+    /// Whether all objects of these resources are known.
+    ///
+    /// # Errors
+    /// Why the first of them is not.
+    pub fn require_all(&self, resources: &[Resource]) -> Result<(), Missing> {
+        resources.iter().try_for_each(|resource| self.require(*resource))
+    }
+
+    /// Whether a list of the resource was made, be it that it failed.
+    #[must_use]
+    pub fn is_attempted(&self, resource: Resource) -> bool {
+        self.table(resource).is_attempted
+    }
+
+    /// The names of the objects under a key of an index, in order.
+    ///
+    /// # Complexity
+    /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not built with costs O(n log n) each time.
+    #[must_use]
+    pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Arc<str>> {
+        let records = || self.records(index.resource());
+        match self.indexes.get(index.name()) {
+            Some((_, names)) => names.under(index, records, key).cloned().collect(),
+            None => Names::default().under(index, records, key).cloned().collect(),
+        }
+    }
+
+    /// The objects under a key of an index that are in the key's namespace, by name.
+    #[must_use]
+    pub fn indexed_records(&self, index: &'static Index, key: &Key) -> Vec<&Record> {
+        let names = self.indexed(index, key);
+        let record = |name: &Arc<str>| self.table(index.resource()).get(&key.namespace, name);
+        names.iter().filter_map(record).collect()
+    }
+
+    /// Sets whether all objects of a resource are known. Gives whether that is news.
+    pub fn set_listed(&mut self, resource: Resource, listed: Result<(), StoreError>) -> bool {
+        let Some(table) = self.tables.get_mut(&resource) else {
+            return false;
+        };
+        let is_news = !table.is_attempted || table.listed != listed;
+        table.is_attempted = true;
+        table.listed = listed;
+        is_news
+    }
+
+    /// Replaces all objects of a resource. Of a name that comes twice with different contents, nothing is known any more.
+    pub fn replace(&mut self, resource: Resource, records: Vec<Record>) {
+        for (index, names) in self.indexes.values_mut() {
+            if index.resource() == resource {
+                *names = Names::default();
+            }
+        }
+        if let Some(table) = self.tables.get_mut(&resource) {
+            table.replace(table::sorted(records));
+        }
+    }
+
+    /// Puts an object in the place of what is known of its name, or removes that. Gives what was known.
+    pub fn put(&mut self, resource: Resource, key: &Key, new: Option<Record>) -> Option<Record> {
+        let table = self.tables.get_mut(&resource)?;
+        let old = table.get(&key.namespace, &key.name).cloned();
+        for (index, names) in self.indexes.values_mut() {
+            if index.resource() == resource {
+                names.apply(index, old.as_ref(), new.as_ref());
+            }
+        }
+        table.put(key, new);
+        old
+    }
+}
+
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! The objects of one resource, by namespace and name.
+//!
+//! A list stays as it came and is shared by all clones of a cache; changes since then are an overlay. A clone costs what has changed.
+
+use std::{
+    collections::{BTreeMap, btree_map},
+    hash::BuildHasher as _,
+    iter::Peekable,
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use kubegc_core::{ObjectMeta, StoreError, record::Record};
+
+use super::Key;
+
+/// All objects of one resource that are known.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    /// Whether all objects are known, or why not.
+    pub(super) listed: Result<(), StoreError>,
+    /// Whether a list was made, be it that it failed.
+    pub(super) is_attempted: bool,
+    /// The last list.
+    base: Option<Arc<List>>,
+    /// The objects of the list that have changed since, by their position in it; `None` where they no longer exist.
+    changed: BTreeMap<usize, Option<Arc<Record>>>,
+    /// The objects that are new since.
+    added: BTreeMap<Key, Arc<Record>>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl Table {
+    /// Nothing was listed.
+    pub(super) const EMPTY: Self = Self {
+        listed: Err(StoreError::Unlisted),
+        is_attempted: false,
+        base: None,
+        changed: BTreeMap::new(),
+        added: BTreeMap::new(),
+    };
+
+    fn base(&self) -> &[Record] {
+        self.base.as_deref().map_or(&[], |list| list.records.as_slice())
+    }
+
+    /// The object of this name.
+    ///
+    /// # Complexity
+    /// O(log c) for `c` changes since the list; the first time O(n) for `n` objects.
+    pub(super) fn get(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Record> {
+        match self.position_of(namespace, name) {
+            Some(at) => match self.changed.get(&at) {
+                Some(changed) => changed.as_deref(),
+                None => self.base().get(at),
+            },
+            None if self.added.is_empty() => None,
+            None => {
+                let key = Key::new(Arc::clone(namespace), Arc::clone(name));
+                self.added.get(&key).map(|added| &**added)
+            }
+        }
+    }
+
+    /// The position of an object of this name in the list.
+    fn position_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {
+        self.base.as_deref()?.position_of(namespace, name)
+    }
+
+    /// Puts an object in the place of what is known of its name, or removes that.
+    pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
+        let new = new.map(Arc::new);
+        match (self.position_of(&key.namespace, &key.name), new) {
+            (Some(at), new) => {
+                self.changed.insert(at, new);
+            }
+            (None, Some(new)) => {
+                self.added.insert(key.clone(), new);
+            }
+            (None, None) => {
+                self.added.remove(key);
+            }
+        }
+        let changes = self.changed.len().saturating_add(self.added.len());
+        if changes > self.base().len().saturating_add(CHANGES_MIN) {
+            let all: Vec<Record> = self.records().cloned().collect();
+            self.replace(all);
+        }
+    }
+
+    /// Replaces everything by a list that [`sorted`] made.
+    pub(super) fn replace(&mut self, records: Vec<Record>) {
+        let list = List {
+            records,
+            by_name: OnceLock::new(),
+        };
+        self.base = Some(Arc::new(list));
+        self.changed.clear();
+        self.added.clear();
+    }
+
+    /// All objects, in order.
+    pub(super) fn records(&self) -> Records<'_> {
+        Records {
+            base: Listed {
+                records: self.base(),
+                at: 0,
+                changed: self.changed.range(..).peekable(),
+            }
+            .peekable(),
+            added: self.added.range::<Key, _>(..).peekable(),
+            within: None,
+        }
+    }
+
+    /// The objects of a namespace whose names begin with a prefix, in order.
+    pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
+        let from = Key::new(Arc::clone(namespace), prefix);
+        let base = self.base();
+        let at = base.partition_point(|record| name_of(&record.meta) < (&from.namespace, &from.name));
+        let rest = base.get(at..).unwrap_or_default();
+        let within = rest.partition_point(|record| is_within(&from, name_of(&record.meta)));
+        let records = base.get(..at.saturating_add(within)).unwrap_or_default();
+        let added = self.added.range((Bound::Included(&from), Bound::Unbounded));
+        Records {
+            base: Listed {
+                records,
+                at,
+                changed: self.changed.range(at..).peekable(),
+            }
+            .peekable(),
+            added: added.peekable(),
+            within: Some(from),
+        }
+    }
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+struct List {
+    /// By namespace and name, each once.
+    records: Vec<Record>,
+    /// Positions by name, gathered on first use.
+    by_name: OnceLock<HashTable<usize>>,
+}
+
+impl List {
+    fn position_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {
+        let hash = |name: (&Arc<str>, &Arc<str>)| FixedState::default().hash_one(name);
+        let hash_at = |at: &usize| {
+            self.records
+                .get(*at)
+                .map_or(0, |record| hash(name_of(&record.meta)))
+        };
+        let by_name = self.by_name.get_or_init(|| {
+            let mut by_name = HashTable::with_capacity(self.records.len());
+            for at in 0..self.records.len() {
+                by_name.insert_unique(hash_at(&at), at, hash_at);
+            }
+            by_name
+        });
+        let is_it = |at: &usize| {
+            let record = self.records.get(*at);
+            record.is_some_and(|record| name_of(&record.meta) == (namespace, name))
+        };
+        by_name.find(hash((namespace, name)), is_it).copied()
+    }
+}
+
+/// A list is made anew once this many changes, and more than it has objects, lie over it.
+const CHANGES_MIN: usize = 1_000;
+
+/// The objects of the list that still exist, in their present state, in order.
+#[derive(Clone, Debug)]
+struct Listed<'a> {
+    records: &'a [Record],
+    at: usize,
+    changed: Peekable<btree_map::Range<'a, usize, Option<Arc<Record>>>>,
+}
+
+impl<'a> Iterator for Listed<'a> {
+    type Item = &'a Record;
+
+    fn next(&mut self) -> Option<&'a Record> {
+        loop {
+            let at = self.at;
+            let listed = self.records.get(at)?;
+            self.at += 1;
+            match self.changed.next_if(|(changed, _)| **changed == at) {
+                None => return Some(listed),
+                Some((_, Some(changed))) => return Some(changed),
+                Some((_, None)) => {}
+            }
+        }
+    }
+}
+
+/// Objects by namespace and name.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    base: Peekable<Listed<'a>>,
+    added: Peekable<btree_map::Range<'a, Key, Arc<Record>>>,
+    /// Of the new objects, only those of this namespace whose names begin like this. They come first.
+    within: Option<Key>,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = &'a Record;
+
+    fn next(&mut self) -> Option<&'a Record> {
+        let listed = self.base.peek().map(|record| name_of(&record.meta));
+        let added = self.added.peek().map(|(key, _)| (&key.namespace, &key.name));
+        let within = self.within.as_ref();
+        let added = added.filter(|name| within.is_none_or(|within| is_within(within, *name)));
+        // No name is in both.
+        match (listed, added) {
+            (None, None) => None,
+            (Some(listed), Some(added)) if added < listed => self.next_added(),
+            (Some(_), _) => self.base.next(),
+            (None, Some(_)) => self.next_added(),
+        }
+    }
+}
+
+impl<'a> Records<'a> {
+    fn next_added(&mut self) -> Option<&'a Record> {
+        self.added.next().map(|(_, record)| &**record)
+    }
+}
+
+/// The objects of a list by namespace and name, each once. Of a name that comes twice with different contents nothing is known, not even the uid.
+pub(crate) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+    let is_sorted = records.is_sorted_by(|a, b| name_of(&a.meta) < name_of(&b.meta));
+    if !is_sorted {
+        records.sort_by(|a, b| name_of(&a.meta).cmp(&name_of(&b.meta)));
+        records.dedup_by(|next, kept| {
+            let is_twice = name_of(&next.meta) == name_of(&kept.meta);
+            if is_twice && next != kept {
+                let meta = ObjectMeta::new(&kept.meta.namespace, &kept.meta.name, "");
+                *kept = Record::unreadable(meta);
+            }
+            is_twice
+        });
+    }
+    records
+}
+
+/// Whether a name is in a namespace and begins with a prefix.
+fn is_within(within: &Key, (namespace, name): (&Arc<str>, &Arc<str>)) -> bool {
+    *namespace == within.namespace && name.starts_with(&*within.name)
+}
+
+fn name_of(meta: &ObjectMeta) -> (&Arc<str>, &Arc<str>) {
+    (&meta.namespace, &meta.name)
+}

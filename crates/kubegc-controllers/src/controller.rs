@@ -1,0 +1,348 @@
+//! The interface of a controller.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Kept, ObjectMeta, Timestamp,
+    record::{Field, ObjectId, Record, Resource},
+};
+
+use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
+
+/// One controller of Kubernetes, as far as it deletes objects or adds and removes finalizers and owner references.
+///
+/// [`reconcile`](Self::reconcile) is the only place that decides. The batch planner, the [`Manager`](crate::Manager) under a live driver, and
+/// simulations all call it. It is pure: the same cache, key and context give the same decision.
+///
+/// # Examples
+/// A controller that deletes ConfigMaps named `scratch` an hour after their creation:
+/// ```
+/// use std::time::Duration;
+/// use kubegc_controllers::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject};
+/// use kubegc_core::{DeleteOptions, record::Resource};
+///
+/// #[derive(Debug)]
+/// struct Scratch;
+///
+/// static INFO: Info = Info {
+///     name: "scratch-controller",
+///     summary: "deletes ConfigMaps named scratch after an hour",
+///     resources: &[Resource::ConfigMaps],
+///     permissions: &[(Resource::ConfigMaps, "", &["delete"])],
+///     upstream: "",
+/// };
+///
+/// impl Controller for Scratch {
+///     fn info(&self) -> &'static Info {
+///         &INFO
+///     }
+///
+///     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+///         let (id, record) = match cx.subject(Resource::ConfigMaps, key) {
+///             Subject::Found(id, record) => (id, record),
+///             Subject::Settled(decision) => return decision,
+///         };
+///         let Some(created) = record.meta.creation_timestamp.filter(|_| &*key.name == "scratch") else {
+///             return Decision::keep(id, Reason::new("NotScratch", "it is not named scratch"));
+///         };
+///         let due = created.saturating_add(Duration::from_secs(3_600));
+///         if due > cx.now {
+///             return Decision::keep(id, Reason::new("Young", "it is younger than an hour")).requeue_at(due);
+///         }
+///         let action = Action::new(Resource::ConfigMaps, &record.meta, Reason::new("Old", "it is an hour old"));
+///         Decision::act(action.delete(cx.wire, Sent::Uid, DeleteOptions::default()).on_error(OnError::RetryUnlessNotFound))
+///     }
+/// }
+/// ```
+pub trait Controller: fmt::Debug + Send + Sync {
+    /// Name, resources and permissions.
+    fn info(&self) -> &'static Info;
+
+    /// When keys are reconciled, and how failures are retried.
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    /// The indexes over the cache that the controller looks things up in.
+    fn indexes(&self) -> &'static [&'static Index] {
+        &[]
+    }
+
+    /// Adds the keys to be reconciled because of a change, which the cache has already. A key may come twice.
+    ///
+    /// Default: the changed object, where it is of the first resource.
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if self.info().resources.first() == Some(&change.resource) {
+            keys.push(change.key.clone());
+        }
+    }
+
+    /// Adds every key, when the controller begins and when a list becomes complete. A key may come twice.
+    ///
+    /// Default: all objects of the first resource.
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        if let Some(resource) = self.info().resources.first() {
+            keys.extend(cache.keys(*resource));
+        }
+    }
+
+    /// Decides about one key.
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
+}
+
+/// What there is to know of a controller.
+#[expect(clippy::exhaustive_structs, reason = "controllers build it")]
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// Upstream's name, such as `ttl-after-finished-controller`.
+    pub name: &'static str,
+    /// What it does, as the rest of a sentence that begins with its name.
+    pub summary: &'static str,
+    /// The resources that it lists and watches, the one that its keys belong to first.
+    pub resources: &'static [Resource],
+    /// The writes that it needs permission for: resource, subresource, verbs.
+    pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
+    /// Permalink to upstream's source at a release tag.
+    pub upstream: &'static str,
+}
+
+/// When keys are reconciled, and how failures are retried.
+#[expect(clippy::exhaustive_structs, reason = "controllers build it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The period of passes; `None` where a key is reconciled as soon as something affects it. The first pass comes when all resources are
+    /// listed.
+    pub period: Option<Duration>,
+    /// How long after an event a key is reconciled.
+    pub event_delay: Duration,
+    /// How often every key is reconciled again.
+    pub resync: Option<Duration>,
+    /// The first and the longest delay of a retry; it doubles with each failure of the key.
+    pub backoff: [Duration; 2],
+    /// Whether a failed key waits for the delay whatever changes, and is retried by the first resync after it, as operations on volumes are.
+    pub blocks_on_failure: bool,
+}
+
+impl Default for Timing {
+    /// At once, with the retries of client-go's default work queue: 5 ms to 1000 s.
+    fn default() -> Self {
+        Self {
+            period: None,
+            event_delay: Duration::ZERO,
+            resync: None,
+            backoff: [Duration::from_millis(5), Duration::from_secs(1_000)],
+            blocks_on_failure: false,
+        }
+    }
+}
+
+impl Timing {
+    /// One pass over all keys every `period`.
+    #[must_use]
+    pub fn every(period: Duration) -> Self {
+        Self {
+            period: Some(period),
+            ..Self::default()
+        }
+    }
+}
+
+/// What a reconcile sees beside its key.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What is listed and watched.
+    pub cache: &'a Cache,
+    /// The time.
+    pub now: Timestamp,
+    /// The preconditions of requests.
+    pub wire: Wire,
+    /// What the last reconcile of this key stored in [`Decision::deadlines`]; empty before the first.
+    pub deadlines: &'a Deadlines,
+    /// What the cloud provider answered about the object of this key; `None` where it was not asked.
+    pub cloud: Option<&'a CloudAnswer>,
+    /// How often in a row the key has failed.
+    pub failures: u32,
+}
+
+/// Names that a controller watches, each with the time at which it acts on it, such as the quarantine of podgc.
+pub type Deadlines = BTreeMap<Arc<str>, Timestamp>;
+
+/// The object of a key, or what there is to say where there is none.
+#[expect(clippy::exhaustive_enums, reason = "it is found or it is not")]
+#[derive(Debug)]
+pub enum Subject<'a> {
+    /// The object.
+    Found(ObjectId, &'a Record),
+    /// The object does not exist, or its metadata was not read.
+    Settled(Decision),
+}
+
+impl<'a> Context<'a> {
+    /// The object of a key. An object without a uid, or whose metadata was not read in full, decides nothing.
+    #[must_use]
+    pub fn subject(&self, resource: Resource, key: &Key) -> Subject<'a> {
+        let Some(record) = self.cache.get(resource, key) else {
+            return Subject::Settled(Decision::default());
+        };
+        let id = record.id(resource);
+        if record.has_whole_meta && !record.meta.uid.is_empty() {
+            Subject::Found(id, record)
+        } else {
+            let missing = Missing::Metadata { object: id.clone() };
+            Subject::Settled(Decision::unknown(id, missing))
+        }
+    }
+
+    /// The fields of an object, by an accessor such as [`Record::job`].
+    ///
+    /// # Errors
+    /// Only the metadata of the object was read.
+    pub fn body<'r, B>(
+        &self,
+        id: &ObjectId,
+        record: &'r Record,
+        accessor: impl Fn(&'r Record) -> Option<&'r B>,
+    ) -> Result<&'r B, Missing> {
+        accessor(record).ok_or_else(|| Missing::Object { object: id.clone() })
+    }
+}
+
+/// The value of a field.
+///
+/// # Errors
+/// It was not read. `path` names the field, such as `spec.nodeName`.
+pub fn read<'f, T>(field: &'f Field<T>, object: &ObjectId, path: &'static str) -> Result<&'f T, Missing> {
+    field.known().ok_or_else(|| Missing::Field {
+        object: object.clone(),
+        field: path,
+    })
+}
+
+/// What is to be done about a key now.
+#[expect(clippy::exhaustive_structs, reason = "callers take every field")]
+#[derive(Clone, Debug, Default)]
+pub struct Decision {
+    /// Actions, to be performed in order; an error of one does not stop the others.
+    pub actions: Vec<Action>,
+    /// Work whose requests depend on responses, after the actions.
+    pub steps: Option<Steps>,
+    /// Objects that are kept, and why.
+    pub kept: Vec<Kept<ObjectId, Reason>>,
+    /// Objects about which nothing can be decided, and the fact that is missing.
+    pub unknown: Vec<Kept<ObjectId, Missing>>,
+    /// When the key is to be reconciled again though nothing has changed.
+    pub requeue_at: Option<Timestamp>,
+    /// Replaces [`Context::deadlines`] of the key; `None` leaves them.
+    pub deadlines: Option<Deadlines>,
+    /// The question to the cloud provider whose answer the key waits for.
+    pub cloud_query: Option<CloudQuery>,
+}
+
+impl Decision {
+    /// The object is kept.
+    #[must_use]
+    pub fn keep(object: ObjectId, reason: Reason) -> Self {
+        Self {
+            kept: vec![Kept { object, reason }],
+            ..Self::default()
+        }
+    }
+
+    /// Nothing can be decided about the object.
+    #[must_use]
+    pub fn unknown(object: ObjectId, missing: Missing) -> Self {
+        let unknown = Kept {
+            object,
+            reason: missing,
+        };
+        Self {
+            unknown: vec![unknown],
+            ..Self::default()
+        }
+    }
+
+    /// One action.
+    #[must_use]
+    pub fn act(action: Action) -> Self {
+        Self {
+            actions: vec![action],
+            ..Self::default()
+        }
+    }
+
+    /// Work whose requests depend on responses.
+    #[must_use]
+    pub fn steps(steps: Steps) -> Self {
+        Self {
+            steps: Some(steps),
+            ..Self::default()
+        }
+    }
+
+    /// The same, and the key is reconciled again at this time.
+    #[must_use]
+    pub fn requeue_at(mut self, at: Timestamp) -> Self {
+        self.requeue_at = Some(self.requeue_at.map_or(at, |earlier| earlier.min(at)));
+        self
+    }
+
+    /// Adds an object that is kept.
+    pub fn add_kept(&mut self, object: ObjectId, reason: Reason) {
+        self.kept.push(Kept { object, reason });
+    }
+
+    /// Adds an object about which nothing can be decided.
+    pub fn add_unknown(&mut self, object: ObjectId, missing: Missing) {
+        self.unknown.push(Kept {
+            object,
+            reason: missing,
+        });
+    }
+}
+
+/// A question to the cloud provider about a node.
+#[expect(clippy::exhaustive_structs, reason = "callers take every field")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudQuery {
+    /// The node.
+    pub node: ObjectId,
+    /// `spec.providerID`; empty where unset.
+    pub provider_id: Arc<str>,
+}
+
+/// What the cloud provider answered about a node.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CloudAnswer {
+    /// The uid of the node that the answer is about.
+    pub node_uid: kubegc_core::Uid,
+    /// Whether there is an instance for the node.
+    pub exists: Cloud,
+    /// Whether the instance is shut down; without meaning where there is none.
+    pub is_shut_down: Cloud,
+}
+
+/// An answer of the cloud provider.
+#[expect(clippy::exhaustive_enums, reason = "callers build it")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cloud {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+    /// The provider does not implement the question; upstream takes it for a no of the shutdown question.
+    NotImplemented,
+    /// The question failed, with this message.
+    Failed(Arc<str>),
+}
+
+/// Namespace and name of the metadata.
+impl From<&ObjectMeta> for Key {
+    fn from(meta: &ObjectMeta) -> Self {
+        Self {
+            namespace: Arc::clone(&meta.namespace),
+            name: Arc::clone(&meta.name),
+        }
+    }
+}

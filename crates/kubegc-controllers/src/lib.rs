@@ -1,0 +1,36 @@
+//! The controllers of Kubernetes that delete objects or remove finalizers, beside the garbage collector.
+//!
+//! Each controller is one module, named after upstream's package, and implements [`Controller`]. Its [`reconcile`](Controller::reconcile) decides about one key from
+//! a [`Cache`] and a time, and is the only place that decides:
+//!
+//! | caller | for |
+//! |---|---|
+//! | [`BatchPlanner`] | a plan over all objects, without requests |
+//!
+//! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
+//! [`Missing`], and nothing is decided on them.
+//!
+//! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
+
+pub mod action;
+pub mod cache;
+pub mod controller;
+pub mod planner;
+pub mod reason;
+pub mod request;
+pub mod sequence;
+pub mod ttlafterfinished;
+
+pub use action::{Action, FailureEvent, OnError, Read};
+pub use cache::{Cache, Change, Index, Key};
+pub use controller::{
+    Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
+};
+pub use planner::{BatchPlanner, Judgement};
+pub use reason::{Missing, Reason};
+pub use request::{
+    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent,
+    Wire, Write,
+};
+pub use sequence::{End, Found, Port, Sequence, Step, Steps};
+pub use ttlafterfinished::TtlAfterFinished;

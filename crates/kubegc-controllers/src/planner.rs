@@ -1,0 +1,218 @@
+//! The batch planner: what a controller would do about all objects of a cache now, if every request succeeded.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Kept, Plan, Planner, Timestamp,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, CloudAnswer, Context, Controller, Deadlines, End, Key, Missing, OnError, Reason, Request,
+    Response, Sequence, Step, Wire, request::preconditions,
+};
+
+/// A controller as a [`Planner`].
+///
+/// Work whose requests depend on responses is played through: reads are answered from the cache, and writes are taken to succeed.
+///
+/// # Examples
+/// ```
+/// use kubegc_controllers::{BatchPlanner, Cache, TtlAfterFinished};
+/// use kubegc_core::{KubernetesVersion, ObjectMeta, Planner, Timestamp, record::{Body, Condition, Job, Record, Resource}};
+///
+/// let mut complete = Condition::new("Complete", "True");
+/// complete.last_transition_time = Some(Timestamp::from_secs(100));
+/// let job = Job { ttl_seconds_after_finished: Some(60).into(), conditions: vec![complete].into(), ..Job::default() };
+/// let mut cache = Cache::new([Resource::Jobs], []);
+/// cache.set_listed(Resource::Jobs, Ok(()));
+/// cache.replace(Resource::Jobs, vec![Record::new(ObjectMeta::new("shop", "report", "u-1"), Body::Job(job))]);
+///
+/// let planner = BatchPlanner::new(TtlAfterFinished::new(KubernetesVersion::LATEST));
+/// let plan = planner.plan(&cache, Timestamp::from_secs(150));
+/// assert_eq!((plan.actions.len(), plan.next_at), (0, Some(Timestamp::from_secs(160))));
+/// let plan = planner.plan(&cache, Timestamp::from_secs(160));
+/// assert_eq!(plan.actions[0].object.to_string(), "job.batch/report -n shop");
+/// ```
+#[derive(Clone, Debug)]
+pub struct BatchPlanner<C> {
+    /// The controller.
+    controller: C,
+    wire: Wire,
+}
+
+impl<C: Controller> BatchPlanner<C> {
+    /// A planner whose actions carry all preconditions.
+    pub const fn new(controller: C) -> Self {
+        Self {
+            controller,
+            wire: Wire::Strict,
+        }
+    }
+
+    /// The same with other preconditions.
+    #[must_use]
+    pub const fn wire(mut self, wire: Wire) -> Self {
+        self.wire = wire;
+        self
+    }
+
+    /// Plans with what earlier passes stored and what the cloud provider answered, by key.
+    pub fn plan_with<'a>(
+        &self,
+        cache: &Cache,
+        now: Timestamp,
+        known: impl Fn(&Key) -> (Option<&'a Deadlines>, Option<&'a CloudAnswer>),
+    ) -> Plan<Action, ObjectId, Judgement, ()> {
+        let mut keys = Vec::new();
+        self.controller.keys(cache, &mut keys);
+        keys.sort_unstable();
+        keys.dedup();
+        let mut plan = Plan::default();
+        let none = Deadlines::default();
+        for key in &keys {
+            let (deadlines, cloud) = known(key);
+            let cx = Context {
+                cache,
+                now,
+                wire: self.wire,
+                deadlines: deadlines.unwrap_or(&none),
+                cloud,
+                failures: 0,
+            };
+            let decision = self.controller.reconcile(&cx, key);
+            plan.actions.extend(decision.actions);
+            plan.kept
+                .extend(decision.kept.into_iter().map(|kept| judged(kept, Judgement::Kept)));
+            plan.kept
+                .extend(decision.unknown.into_iter().map(|kept| judged(kept, Judgement::Unknown)));
+            if let Some(query) = decision.cloud_query {
+                let missing = Missing::Outside {
+                    question: format!("whether the cloud provider has {}", query.node).into(),
+                    message: "".into(),
+                };
+                plan.kept.push(Kept {
+                    object: query.node,
+                    reason: Judgement::Unknown(missing),
+                });
+            }
+            plan.next_at = plan.next_at.into_iter().chain(decision.requeue_at).min();
+            if let Some(steps) = decision.steps {
+                let object = steps.object().clone();
+                play(&object, steps.begin(), cache, now, &mut plan);
+            }
+        }
+        plan
+    }
+}
+
+/// Why an object is kept.
+#[expect(clippy::exhaustive_enums, reason = "kept for a reason or for want of one")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Judgement {
+    /// By the controller's rules.
+    Kept(Reason),
+    /// Because a fact is missing.
+    Unknown(Missing),
+}
+
+fn judged<R>(kept: Kept<ObjectId, R>, judge: impl Fn(R) -> Judgement) -> Kept<ObjectId, Judgement> {
+    Kept {
+        object: kept.object,
+        reason: judge(kept.reason),
+    }
+}
+
+impl<C: Controller> Planner for BatchPlanner<C> {
+    type Facts = Cache;
+    type Action = Action;
+    type Object = ObjectId;
+    type Reason = Judgement;
+    type Summary = ();
+
+    fn plan(&self, cache: &Cache, now: Timestamp) -> Plan<Action, ObjectId, Judgement, ()> {
+        self.plan_with(cache, now, |_| (None, None))
+    }
+}
+
+/// Plays work through and adds its writes to a plan.
+fn play(
+    object: &ObjectId,
+    mut sequence: Sequence,
+    cache: &Cache,
+    now: Timestamp,
+    plan: &mut Plan<Action, ObjectId, Judgement, ()>,
+) {
+    let mut response = None;
+    // Work ends by itself; the bound only guards against a controller that does not.
+    for _ in 0..1_000_000 {
+        let (request, reason) = match sequence.next(response.take()) {
+            Step::Perform { request, reason } => (request, reason),
+            Step::End(end) => return ended(object, end, now, plan),
+        };
+        response = Some(answer(&request, cache));
+        if request.is_write() {
+            let target = request.object().unwrap_or(object).clone();
+            let record = cache.get(target.resource, &Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name)));
+            plan.actions.push(Action {
+                precondition: record.map(|record| preconditions(&record.meta)).unwrap_or_default(),
+                object: target,
+                reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
+                reads: Vec::new(),
+                requests: vec![request],
+                on_error: OnError::Report,
+                failure_event: None,
+            });
+        }
+    }
+}
+
+fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, ObjectId, Judgement, ()>) {
+    let reason = match end {
+        End::Done | End::Stale(_) | End::Failed { .. } => return,
+        End::Kept(reason) => Judgement::Kept(reason),
+        End::Unknown(missing) => Judgement::Unknown(missing),
+        End::RequeueAfter { after, reason } => {
+            let at = now.saturating_add(after);
+            plan.next_at = plan.next_at.into_iter().chain([at]).min();
+            Judgement::Kept(reason)
+        }
+    };
+    plan.kept.push(Kept {
+        object: object.clone(),
+        reason,
+    });
+}
+
+/// The response to a request when nothing has changed since the cache was filled.
+fn answer(request: &Request, cache: &Cache) -> Response {
+    let all = |resource: Resource| cache.require(resource).is_ok();
+    let unlisted = || Response::Failed(kubegc_core::StoreError::Unlisted);
+    match request {
+        Request::Get {
+            resource,
+            namespace,
+            name,
+        } => {
+            let key = Key::new(Arc::clone(namespace), Arc::clone(name));
+            match cache.get(*resource, &key) {
+                Some(record) => Response::Object(Box::new(record.clone())),
+                None if all(*resource) => Response::Failed(kubegc_core::StoreError::NotFound),
+                None => unlisted(),
+            }
+        }
+        Request::List { resource, namespace } if all(*resource) => {
+            let records: Vec<Record> = cache.in_namespace(*resource, namespace).cloned().collect();
+            Response::Objects(records)
+        }
+        Request::List { .. } | Request::Discover | Request::ListContent { .. } => unlisted(),
+        Request::Write(_) => Response::Written(None),
+        Request::FindPlugin { .. } => Response::Plugin(crate::Plugin::Unknown),
+        Request::AskGuard { .. } => Response::Guard(crate::Guard::Unknown),
+        Request::Operate { .. } => Response::Operation(crate::Operated::Done),
+        Request::Delete { .. }
+        | Request::Event(_)
+        | Request::DeleteCollection { .. }
+        | Request::DeleteContent { .. } => Response::Done,
+    }
+}

@@ -1,0 +1,150 @@
+//! Why a controller acts on an object, keeps it, or cannot decide.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use kubegc_core::{
+    StoreError,
+    record::{ObjectId, Resource},
+};
+
+/// Why an object is acted on or kept: a stable code for programs and a sentence for people.
+///
+/// # Examples
+/// ```
+/// use kubegc_controllers::Reason;
+/// let reason = Reason::new("TtlExpired", "finished 100s ago, and ttlSecondsAfterFinished is 60");
+/// assert_eq!(reason.code(), "TtlExpired");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reason {
+    code: &'static str,
+    message: Cow<'static, str>,
+}
+
+impl Reason {
+    /// A reason with a code in upper camel case, such as `TtlExpired`.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The code. It never changes for the same rule.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The sentence, as [`Display`](fmt::Display) prints it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// A fact that a decision needs and that is not known. No controller acts on an object while a fact that decides it is missing.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Missing {
+    /// Not all objects of a resource are known.
+    List {
+        /// The resource.
+        resource: Resource,
+        /// Why.
+        message: Arc<str>,
+    },
+    /// A field of an object was not read.
+    Field {
+        /// The object.
+        object: ObjectId,
+        /// Path of the field, such as `spec.nodeName`.
+        field: &'static str,
+    },
+    /// The metadata of an object was not read in full, or has no uid.
+    Metadata {
+        /// The object.
+        object: ObjectId,
+    },
+    /// Only the metadata of an object was read.
+    Object {
+        /// The object.
+        object: ObjectId,
+    },
+    /// A live read of an object failed.
+    Read {
+        /// The object.
+        object: ObjectId,
+        /// The error.
+        message: Arc<str>,
+    },
+    /// Something outside the API server was not asked, or could not answer.
+    Outside {
+        /// The question, such as `whether the cloud provider has node/a`.
+        question: Arc<str>,
+        /// The error; empty where nothing was asked.
+        message: Arc<str>,
+    },
+}
+
+impl Missing {
+    /// The list of a resource failed with this error, or was never made.
+    #[must_use]
+    pub fn list(resource: Resource, error: &StoreError) -> Self {
+        let message = match error {
+            StoreError::Unlisted => "not listed".into(),
+            other => other.to_string().into(),
+        };
+        Self::List { resource, message }
+    }
+
+    /// A stable code, such as `FieldUnread`.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::List { .. } => "ListMissing",
+            Self::Field { .. } => "FieldUnread",
+            Self::Metadata { .. } => "MetadataUnread",
+            Self::Object { .. } => "ObjectUnread",
+            Self::Read { .. } => "ReadFailed",
+            Self::Outside { .. } => "OutsideUnknown",
+        }
+    }
+
+    /// The object that was not read; `None` where the missing fact belongs to no single object.
+    #[must_use]
+    pub const fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Field { object, .. }
+            | Self::Metadata { object }
+            | Self::Object { object }
+            | Self::Read { object, .. } => Some(object),
+            Self::List { .. } | Self::Outside { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List { resource, message } => {
+                write!(f, "the list of {} is not complete: {message}", resource.plural())
+            }
+            Self::Field { object, field } => write!(f, "{object}: {field} could not be read"),
+            Self::Metadata { object } => write!(f, "{object}: its metadata could not be read in full"),
+            Self::Object { object } => write!(f, "{object}: only its metadata was read"),
+            Self::Read { object, message } => write!(f, "{object} could not be read: {message}"),
+            Self::Outside { question, message } if message.is_empty() => {
+                write!(f, "it is not known {question}")
+            }
+            Self::Outside { question, message } => write!(f, "it is not known {question}: {message}"),
+        }
+    }
+}

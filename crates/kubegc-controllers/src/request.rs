@@ -1,0 +1,541 @@
+//! The requests that controllers send, and the responses.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, StoreError, Uid,
+    record::{Body, Condition, ObjectId, Record, Resource, Taint},
+    store::Discovered,
+};
+
+/// One request to the API server, to a volume plugin, or to the event recorder.
+///
+/// An executor performs a request exactly once and answers it with one [`Response`].
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// Reads one object from the API server, not from a cache. Response: [`Response::Object`].
+    Get {
+        /// The resource.
+        resource: Resource,
+        /// Namespace; empty for cluster-scoped resources.
+        namespace: Arc<str>,
+        /// Name.
+        name: Arc<str>,
+    },
+    /// Lists the objects of a resource in one namespace. Response: [`Response::Objects`].
+    List {
+        /// The resource.
+        resource: Resource,
+        /// Namespace.
+        namespace: Arc<str>,
+    },
+    /// Deletes an object. Response: [`Response::Done`].
+    Delete {
+        /// The object.
+        object: ObjectId,
+        /// The body, preconditions included.
+        options: DeleteOptions,
+    },
+    /// Changes an object. Response: [`Response::Written`].
+    Write(Write),
+    /// Records an Event. Response: [`Response::Done`]; a failure has no effect on what follows.
+    Event(EventRequest),
+    /// Asks which plugin serves a volume. Response: [`Response::Plugin`].
+    FindPlugin {
+        /// The volume.
+        volume: ObjectId,
+        /// What the plugin is needed for.
+        operation: Operation,
+    },
+    /// Asks whether an external provisioner's own check lets a volume be deleted. Response: [`Response::Guard`].
+    AskGuard {
+        /// The volume.
+        volume: ObjectId,
+    },
+    /// Lets a plugin or a provisioner work on the storage behind a volume. Response: [`Response::Operation`].
+    Operate {
+        /// The volume.
+        volume: ObjectId,
+        /// The work.
+        operation: Operation,
+    },
+    /// Reads which resources are served. Response: [`Response::Discovered`].
+    Discover,
+    /// Lists the metadata of all objects of a resource in a namespace. Response: [`Response::Metadata`].
+    ListContent {
+        /// The resource.
+        resource: Arc<ApiResource>,
+        /// Namespace.
+        namespace: Arc<str>,
+    },
+    /// Deletes all objects of a resource in a namespace. Response: [`Response::Done`].
+    DeleteCollection {
+        /// The resource.
+        resource: Arc<ApiResource>,
+        /// Namespace.
+        namespace: Arc<str>,
+        /// The body.
+        options: DeleteOptions,
+    },
+    /// Deletes one object of any resource. Response: [`Response::Done`].
+    DeleteContent {
+        /// The resource.
+        resource: Arc<ApiResource>,
+        /// Namespace.
+        namespace: Arc<str>,
+        /// Name.
+        name: Arc<str>,
+        /// The body.
+        options: DeleteOptions,
+    },
+}
+
+impl Request {
+    /// Whether the request changes anything.
+    #[must_use]
+    pub const fn is_write(&self) -> bool {
+        match self {
+            Self::Delete { .. }
+            | Self::Write(_)
+            | Self::Event(_)
+            | Self::Operate { .. }
+            | Self::DeleteCollection { .. }
+            | Self::DeleteContent { .. } => true,
+            Self::Get { .. }
+            | Self::List { .. }
+            | Self::FindPlugin { .. }
+            | Self::AskGuard { .. }
+            | Self::Discover
+            | Self::ListContent { .. } => false,
+        }
+    }
+
+    /// Whether the request deletes objects.
+    #[must_use]
+    pub const fn is_deletion(&self) -> bool {
+        matches!(
+            self,
+            Self::Delete { .. } | Self::DeleteCollection { .. } | Self::DeleteContent { .. }
+        )
+    }
+
+    /// The object that the request is about; `None` where it names none or is about an object of any resource.
+    #[must_use]
+    pub const fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Delete { object, .. }
+            | Self::Write(Write { object, .. })
+            | Self::Event(EventRequest { object, .. }) => Some(object),
+            Self::FindPlugin { volume, .. } | Self::AskGuard { volume } | Self::Operate { volume, .. } => {
+                Some(volume)
+            }
+            Self::Get { .. }
+            | Self::List { .. }
+            | Self::Discover
+            | Self::ListContent { .. }
+            | Self::DeleteCollection { .. }
+            | Self::DeleteContent { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    /// Such as `delete job.batch/report -n shop`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Get {
+                resource,
+                namespace,
+                name,
+            } => {
+                write!(f, "get {}/{name}", resource.kubectl_name())?;
+                in_namespace(f, namespace)
+            }
+            Self::List { resource, namespace } => {
+                write!(f, "list {}", resource.plural())?;
+                in_namespace(f, namespace)
+            }
+            Self::Delete { object, .. } => write!(f, "delete {object}"),
+            Self::Write(write) => match write.subresource {
+                "" => write!(f, "{} {}", write.form, write.object),
+                subresource => write!(f, "{} {subresource} of {}", write.form, write.object),
+            },
+            Self::Event(event) => write!(
+                f,
+                "record event {} for {}: {}",
+                event.reason, event.object, event.message
+            ),
+            Self::FindPlugin { volume, operation } => write!(f, "find the plugin to {operation} {volume}"),
+            Self::AskGuard { volume } => write!(f, "ask the provisioner whether to delete {volume}"),
+            Self::Operate { volume, operation } => write!(f, "{operation} {volume}"),
+            Self::Discover => f.write_str("discover resources"),
+            Self::ListContent { resource, namespace } => {
+                write!(f, "list {resource}")?;
+                in_namespace(f, namespace)
+            }
+            Self::DeleteCollection {
+                resource, namespace, ..
+            } => {
+                write!(f, "delete all {resource}")?;
+                in_namespace(f, namespace)
+            }
+            Self::DeleteContent {
+                resource,
+                namespace,
+                name,
+                ..
+            } => {
+                write!(f, "delete {resource}/{name}")?;
+                in_namespace(f, namespace)
+            }
+        }
+    }
+}
+
+fn in_namespace(f: &mut fmt::Formatter<'_>, namespace: &str) -> fmt::Result {
+    match namespace {
+        "" => Ok(()),
+        namespace => write!(f, " -n {namespace}"),
+    }
+}
+
+/// A change of one object.
+#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Write {
+    /// The object.
+    pub object: ObjectId,
+    /// The subresource, such as `status`; empty for the object itself.
+    pub subresource: &'static str,
+    /// Patch or update.
+    pub form: Form,
+    /// What the stored object must have. A patch carries it in its metadata; an update is made of the object that was read at that version.
+    pub precondition: Preconditions,
+    /// The changes, in order.
+    pub changes: Vec<FieldChange>,
+}
+
+/// How an object is written.
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// By a patch with the changes.
+    Patch(PatchType),
+    /// The whole object, as it was read, with the changes.
+    Update,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Patch(_) => "patch",
+            Self::Update => "update",
+        })
+    }
+}
+
+/// One change of one field.
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FieldChange {
+    /// Sets `status.phase`.
+    Phase(Arc<str>),
+    /// Sets `status.message` of a volume.
+    Message(Arc<str>),
+    /// Sets the condition of this type in `status.conditions`.
+    Condition(Condition),
+    /// Replaces `status.conditions`.
+    Conditions(Vec<Condition>),
+    /// Appends a finalizer to `metadata.finalizers`.
+    AddFinalizer(&'static str),
+    /// Removes a finalizer from `metadata.finalizers`; the others keep their order.
+    RemoveFinalizer(&'static str),
+    /// Replaces `spec.finalizers` of a namespace.
+    SpecFinalizers(Vec<Arc<str>>),
+    /// Replaces `metadata.ownerReferences`.
+    OwnerReferences(Vec<OwnerReference>),
+    /// Sets a label.
+    Label {
+        /// Key.
+        key: &'static str,
+        /// Value.
+        value: String,
+    },
+    /// Sets an annotation.
+    Annotation {
+        /// Key.
+        key: &'static str,
+        /// Value.
+        value: String,
+    },
+    /// Removes an annotation.
+    RemoveAnnotation(&'static str),
+    /// Removes `spec.claimRef` of a volume.
+    RemoveClaimRef,
+    /// Removes `spec.claimRef.uid` of a volume, which stays reserved for the claim's name.
+    RemoveClaimRefUid,
+    /// Adds a taint to a node.
+    AddTaint(Taint),
+    /// Removes the taint of this key and effect from a node.
+    RemoveTaint(Taint),
+    /// Removes the Job of this uid from `status.active` of a CronJob.
+    RemoveActive(Uid),
+}
+
+impl FieldChange {
+    /// Applies the change to a record, as far as records have the field.
+    pub fn apply(&self, record: &mut Record) {
+        let meta = &mut record.meta;
+        match self {
+            Self::AddFinalizer(finalizer) => {
+                if !meta.has_finalizer(finalizer) {
+                    meta.finalizers.push((*finalizer).into());
+                }
+            }
+            Self::RemoveFinalizer(finalizer) => meta.finalizers.retain(|name| **name != **finalizer),
+            Self::OwnerReferences(references) => {
+                meta.owner_references = references.iter().cloned().collect();
+            }
+            Self::Label { key, value } => {
+                meta.labels.insert((*key).into(), value.as_str().into());
+            }
+            Self::Phase(_)
+            | Self::Message(_)
+            | Self::Condition(_)
+            | Self::Conditions(_)
+            | Self::SpecFinalizers(_)
+            | Self::Annotation { .. }
+            | Self::RemoveAnnotation(_)
+            | Self::RemoveClaimRef
+            | Self::RemoveClaimRefUid
+            | Self::AddTaint(_)
+            | Self::RemoveTaint(_)
+            | Self::RemoveActive(_) => self.apply_to_body(&mut record.body),
+        }
+    }
+
+    fn apply_to_body(&self, body: &mut Body) {
+        match (self, body) {
+            (Self::Phase(phase), Body::PersistentVolume(volume)) => volume.phase = phase.clone().into(),
+            (Self::Phase(phase), Body::Pod(pod)) => pod.phase = phase.clone().into(),
+            (Self::Phase(phase), Body::Namespace(namespace)) => namespace.phase = phase.clone().into(),
+            (Self::Condition(condition), Body::Pod(pod)) => {
+                let mut conditions = pod.conditions.known().cloned().unwrap_or_default();
+                let same = |known: &&mut Condition| known.condition_type == condition.condition_type;
+                match conditions.iter_mut().find(same) {
+                    Some(known) => *known = condition.clone(),
+                    None => conditions.push(condition.clone()),
+                }
+                pod.conditions = conditions.into();
+            }
+            (Self::Conditions(conditions), Body::Namespace(namespace)) => {
+                namespace.conditions = conditions.clone().into();
+            }
+            (Self::SpecFinalizers(finalizers), Body::Namespace(namespace)) => {
+                namespace.finalizers = finalizers.clone().into();
+            }
+            (Self::Annotation { key, value }, Body::PersistentVolume(volume)) => {
+                let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
+                match *key {
+                    "pv.kubernetes.io/provisioned-by" => {
+                        annotations.provisioned_by = Some(value.as_str().into());
+                    }
+                    "pv.kubernetes.io/migrated-to" => annotations.migrated_to = Some(value.as_str().into()),
+                    "pv.kubernetes.io/bound-by-controller" => annotations.bound_by_controller = true,
+                    _ => {}
+                }
+                volume.annotations = annotations.into();
+            }
+            (Self::RemoveAnnotation(key), Body::PersistentVolume(volume)) => {
+                let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
+                match *key {
+                    "pv.kubernetes.io/provisioned-by" => annotations.provisioned_by = None,
+                    "pv.kubernetes.io/migrated-to" => annotations.migrated_to = None,
+                    "pv.kubernetes.io/bound-by-controller" => annotations.bound_by_controller = false,
+                    _ => {}
+                }
+                volume.annotations = annotations.into();
+            }
+            (Self::RemoveClaimRef, Body::PersistentVolume(volume)) => volume.claim_ref = None.into(),
+            (Self::RemoveClaimRefUid, Body::PersistentVolume(volume)) => {
+                let claim_ref = volume.claim_ref.known().cloned().flatten();
+                let reserved = claim_ref.map(|claim| kubegc_core::record::ClaimRef {
+                    uid: Uid::default(),
+                    ..claim
+                });
+                volume.claim_ref = reserved.into();
+            }
+            (Self::AddTaint(taint), Body::Node(node)) => {
+                let mut taints = node.taints.known().cloned().unwrap_or_default();
+                taints.retain(|known| !known.matches(taint));
+                taints.push(taint.clone());
+                node.taints = taints.into();
+            }
+            (Self::RemoveTaint(taint), Body::Node(node)) => {
+                let mut taints = node.taints.known().cloned().unwrap_or_default();
+                taints.retain(|known| !known.matches(taint));
+                node.taints = taints.into();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An Event to be recorded about an object.
+#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventRequest {
+    /// The object.
+    pub object: ObjectId,
+    /// Whether the type is `Warning`; `Normal` otherwise.
+    pub is_warning: bool,
+    /// The reason, such as `SuccessfulDelete`. Upstream's older controllers put whole sentences here.
+    pub reason: Arc<str>,
+    /// The message.
+    pub message: String,
+}
+
+/// Work on the storage behind a volume.
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// Delete the storage.
+    DeleteVolume,
+    /// Erase the content of the storage.
+    RecycleVolume,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DeleteVolume => "delete the storage of",
+            Self::RecycleVolume => "recycle the storage of",
+        })
+    }
+}
+
+/// The response to one [`Request`].
+#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
+#[derive(Clone, Debug)]
+pub enum Response {
+    /// The object as it is now.
+    Object(Box<Record>),
+    /// All objects of the list.
+    Objects(Vec<Record>),
+    /// The metadata of all objects of the list.
+    Metadata(Vec<ObjectMeta>),
+    /// The request was carried out.
+    Done,
+    /// The object was written; its metadata as the server answered, where it is known.
+    Written(Option<Box<ObjectMeta>>),
+    /// The resources that are served.
+    Discovered(Arc<Discovered>),
+    /// Which plugin serves the volume.
+    Plugin(Plugin),
+    /// Whether the provisioner lets the volume be deleted.
+    Guard(Guard),
+    /// How the work on the storage ended.
+    Operation(Operated),
+    /// The request failed.
+    Failed(StoreError),
+}
+
+/// Which plugin of this cluster deletes or recycles a volume.
+#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Plugin {
+    /// Not known. Nothing is deleted.
+    #[default]
+    Unknown,
+    /// A plugin of kube-controller-manager.
+    InTree,
+    /// An external provisioner.
+    External,
+    /// None, or it could not be set up.
+    Missing {
+        /// The error.
+        message: String,
+    },
+}
+
+/// Whether an external provisioner lets one of its volumes be deleted.
+#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Guard {
+    /// Not known. Nothing is deleted.
+    #[default]
+    Unknown,
+    /// It does.
+    Allows,
+    /// It does not.
+    Forbids,
+}
+
+/// How work on the storage behind a volume ended.
+#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Operated {
+    /// It is done.
+    Done,
+    /// The storage is in use, so it could not be done yet.
+    InUse {
+        /// The plugin's message.
+        message: String,
+    },
+    /// It failed.
+    Failed {
+        /// The plugin's message.
+        message: String,
+    },
+}
+
+/// How much of what is known of an object goes over the wire as preconditions.
+#[expect(clippy::exhaustive_enums, reason = "as upstream, or everything")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// What upstream sends.
+    AsUpstream,
+    /// Uid and resourceVersion, so that a stale decision fails instead of deleting another object.
+    #[default]
+    Strict,
+}
+
+/// The preconditions that upstream sends with a write.
+#[expect(clippy::exhaustive_enums, reason = "a precondition is one of these")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// None.
+    Nothing,
+    /// The uid.
+    Uid,
+    /// The resourceVersion.
+    ResourceVersion,
+}
+
+impl Wire {
+    /// The preconditions that go over the wire for an object with this metadata.
+    #[must_use]
+    pub fn preconditions(self, meta: &ObjectMeta, upstream: Sent) -> Preconditions {
+        let all = preconditions(meta);
+        match (self, upstream) {
+            (Self::Strict, _) => all,
+            (Self::AsUpstream, Sent::Nothing) => Preconditions::default(),
+            (Self::AsUpstream, Sent::Uid) => Preconditions {
+                resource_version: None,
+                ..all
+            },
+            (Self::AsUpstream, Sent::ResourceVersion) => Preconditions { uid: None, ..all },
+        }
+    }
+}
+
+/// Uid and resourceVersion of an object, each where it is known.
+#[must_use]
+pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
+    let version = &meta.resource_version;
+    Preconditions {
+        uid: (!meta.uid.is_empty()).then(|| meta.uid.clone()),
+        resource_version: (!version.is_empty()).then(|| version.clone()),
+    }
+}

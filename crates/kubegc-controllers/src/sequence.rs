@@ -1,0 +1,385 @@
+//! Work whose next request depends on the last response, as a state machine without I/O.
+//!
+//! A controller writes such work as one `async fn` over a [`Port`], in the order of upstream's code. [`Sequence`] turns it into
+//! `next(response) -> step`: the caller performs each request as it likes, on an API server, on a simulation, or from a recording.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectMeta, StoreError,
+    record::{ObjectId, Record, Resource},
+    store::Discovered,
+};
+use parking_lot::Mutex;
+
+use crate::{EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write};
+
+/// Where a sequence sends its requests.
+#[derive(Clone, Debug)]
+pub struct Port(Arc<Mutex<Exchange>>);
+
+#[derive(Debug, Default)]
+struct Exchange {
+    reason: Option<Reason>,
+    request: Option<Request>,
+    response: Option<Response>,
+}
+
+impl Port {
+    /// Sets the reason of the requests that follow.
+    pub fn because(&self, reason: Reason) {
+        self.0.lock().reason = Some(reason);
+    }
+
+    /// Sends a request and waits for its response.
+    pub async fn send(&self, request: Request) -> Response {
+        {
+            let mut exchange = self.0.lock();
+            exchange.request = Some(request);
+            exchange.response = None;
+        }
+        poll_fn(|_| match self.0.lock().response.take() {
+            Some(response) => Poll::Ready(response),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Reads one object.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] where it does not exist, and what else the API server answers.
+    pub async fn get(
+        &self,
+        resource: Resource,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+    ) -> Result<Record, StoreError> {
+        let request = Request::Get {
+            resource,
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+        };
+        match self.send(request).await {
+            Response::Object(record) => Ok(*record),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Lists the objects of a resource in a namespace.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
+        let request = Request::List {
+            resource,
+            namespace: Arc::clone(namespace),
+        };
+        match self.send(request).await {
+            Response::Objects(records) => Ok(records),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Lists the metadata of all objects of a resource in a namespace.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn list_content(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: &Arc<str>,
+    ) -> Result<Vec<ObjectMeta>, StoreError> {
+        let request = Request::ListContent {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(namespace),
+        };
+        match self.send(request).await {
+            Response::Metadata(items) => Ok(items),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
+        done(self.send(Request::Delete { object, options }).await)
+    }
+
+    /// Changes an object. Gives its metadata after the write, where the response has it.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn write(&self, write: Write) -> Result<Option<ObjectMeta>, StoreError> {
+        match self.send(Request::Write(write)).await {
+            Response::Written(meta) => Ok(meta.map(|meta| *meta)),
+            Response::Done => Ok(None),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Records an Event. Its failure has no effect.
+    pub async fn event(&self, event: EventRequest) {
+        self.send(Request::Event(event)).await;
+    }
+
+    /// Reads which resources are served.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn discover(&self) -> Result<Arc<Discovered>, StoreError> {
+        match self.send(Request::Discover).await {
+            Response::Discovered(discovered) => Ok(discovered),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Asks which plugin serves a volume.
+    pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
+        match self.send(Request::FindPlugin { volume, operation }).await {
+            Response::Plugin(plugin) => plugin,
+            _ => Plugin::Unknown,
+        }
+    }
+
+    /// Asks whether an external provisioner lets a volume be deleted.
+    pub async fn ask_guard(&self, volume: ObjectId) -> Guard {
+        match self.send(Request::AskGuard { volume }).await {
+            Response::Guard(guard) => guard,
+            _ => Guard::Unknown,
+        }
+    }
+
+    /// Lets a plugin or a provisioner work on the storage behind a volume.
+    pub async fn operate(&self, volume: ObjectId, operation: Operation) -> Operated {
+        match self.send(Request::Operate { volume, operation }).await {
+            Response::Operation(operated) => operated,
+            Response::Done => Operated::Done,
+            other => Operated::Failed {
+                message: failure(other).to_string(),
+            },
+        }
+    }
+}
+
+/// The error of a response that is not the expected one.
+#[must_use]
+pub fn failure(response: Response) -> StoreError {
+    match response {
+        Response::Failed(error) => error,
+        _ => StoreError::Unknown {
+            message: "the response does not belong to the request".to_owned(),
+        },
+    }
+}
+
+/// The result of a response that carries nothing.
+///
+/// # Errors
+/// The request failed.
+pub fn done(response: Response) -> Result<(), StoreError> {
+    match response {
+        Response::Done | Response::Written(_) => Ok(()),
+        other => Err(failure(other)),
+    }
+}
+
+/// Work that was decided on and not begun. Clones begin independently.
+#[derive(Clone)]
+pub struct Steps {
+    object: ObjectId,
+    begin: Arc<dyn Fn(Port) -> Work + Send + Sync>,
+}
+
+type Work = Pin<Box<dyn Future<Output = End> + Send>>;
+
+impl Steps {
+    /// Work on an object. `begin` must await nothing but the port.
+    pub fn new<F>(object: ObjectId, begin: impl Fn(Port) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = End> + Send + 'static,
+    {
+        Self {
+            object,
+            begin: Arc::new(move |port| Box::pin(begin(port))),
+        }
+    }
+
+    /// The object that the work is about.
+    #[must_use]
+    pub const fn object(&self) -> &ObjectId {
+        &self.object
+    }
+
+    /// Begins the work.
+    #[must_use]
+    pub fn begin(&self) -> Sequence {
+        let port = Port(Arc::default());
+        Sequence {
+            work: Some((self.begin)(port.clone())),
+            port,
+            end: None,
+        }
+    }
+}
+
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Steps")
+            .field("object", &self.object)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Work in progress.
+///
+/// # Examples
+/// ```
+/// use kubegc_controllers::{End, Response, Step, Steps};
+/// use kubegc_core::{ObjectMeta, record::{ObjectId, Record, Resource}};
+///
+/// let pod = ObjectId::new(Resource::Pods, &ObjectMeta::new("shop", "web-0", "u-1"));
+/// let steps = Steps::new(pod, |port| async move {
+///     match port.get(Resource::Nodes, &"".into(), &"a".into()).await {
+///         Ok(_) => End::Done,
+///         Err(error) => End::failed(error),
+///     }
+/// });
+/// let mut sequence = steps.begin();
+/// let Step::Perform { request, .. } = sequence.next(None) else { panic!("it reads the node") };
+/// assert_eq!(request.to_string(), "get node/a");
+/// let node = Record::metadata_only(ObjectMeta::new("", "a", "u-2"));
+/// assert!(matches!(sequence.next(Some(Response::Object(Box::new(node)))), Step::End(End::Done)));
+/// ```
+pub struct Sequence {
+    work: Option<Work>,
+    port: Port,
+    end: Option<End>,
+}
+
+impl fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sequence")
+            .field("port", &self.port)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The next step of a [`Sequence`].
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Perform this request, and hand the response to [`Sequence::next`].
+    Perform {
+        /// The request.
+        request: Request,
+        /// Why it is made; `None` for reads before anything is decided.
+        reason: Option<Reason>,
+    },
+    /// The work has ended.
+    End(End),
+}
+
+impl Sequence {
+    /// Takes the response to the last request and gives the next step. The first call takes no response. After the end it gives the end again.
+    pub fn next(&mut self, response: Option<Response>) -> Step {
+        let Some(work) = &mut self.work else {
+            return Step::End(self.end.clone().unwrap_or(End::Done));
+        };
+        self.port.0.lock().response = response;
+        let mut context = Context::from_waker(Waker::noop());
+        let end = match work.as_mut().poll(&mut context) {
+            Poll::Ready(end) => end,
+            Poll::Pending => {
+                let mut exchange = self.port.0.lock();
+                let reason = exchange.reason.clone();
+                match exchange.request.take() {
+                    Some(request) => return Step::Perform { request, reason },
+                    // Without a response to the last request nothing can go on.
+                    None => End::failed(StoreError::Unknown {
+                        message: "the response is missing".to_owned(),
+                    }),
+                }
+            }
+        };
+        self.work = None;
+        self.end = Some(end.clone());
+        Step::End(end)
+    }
+}
+
+/// How work ended.
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is done, or nothing but a change makes upstream try again.
+    Done,
+    /// The object is kept, for a reason that only live reads showed.
+    Kept(Reason),
+    /// A fact is missing, so the object is kept.
+    Unknown(Missing),
+    /// What the decision rests on has changed. The cache learns what was read, and the key is reconciled again.
+    Stale(Vec<Found>),
+    /// The key is reconciled again after this time.
+    RequeueAfter {
+        /// How long from now.
+        after: Duration,
+        /// Why.
+        reason: Reason,
+    },
+    /// A request failed.
+    Failed {
+        /// The error of the request.
+        error: StoreError,
+        /// What upstream logs or returns; the text of the error where it adds nothing.
+        message: String,
+        /// Whether upstream retries the key with backoff. Otherwise the next pass or change brings it up again.
+        is_retried: bool,
+    },
+}
+
+impl End {
+    /// A request failed, and upstream retries the key with backoff.
+    #[must_use]
+    pub fn failed(error: StoreError) -> Self {
+        Self::Failed {
+            message: error.to_string(),
+            error,
+            is_retried: true,
+        }
+    }
+
+    /// A request failed, and upstream only logs it.
+    #[must_use]
+    pub fn reported(error: StoreError) -> Self {
+        Self::Failed {
+            message: error.to_string(),
+            error,
+            is_retried: false,
+        }
+    }
+}
+
+/// The outcome of a live read.
+#[expect(clippy::exhaustive_structs, reason = "a fact that executors build")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The resource.
+    pub resource: Resource,
+    /// Namespace; empty for cluster-scoped resources.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// The object; `None` where it does not exist.
+    pub record: Option<Record>,
+}

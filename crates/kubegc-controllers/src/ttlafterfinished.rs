@@ -1,0 +1,138 @@
+//! Deletes Jobs whose time to live after finishing has expired.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L2.1 | only Jobs that are not being deleted, have `spec.ttlSecondsAfterFinished`, and have finished |
+//! | L2.2 | the time counts from `lastTransitionTime` of the first true `Complete` or `Failed` condition |
+//! | L2.3 | a Job has expired when no time remains; a TTL of 0 expires at once |
+//! | L2.4 | otherwise the key is requeued after exactly the time that remains |
+//! | L2.6 | an expired Job is read again from the API server, and judged anew by what is found |
+//! | L2.7 | DELETE with propagation `Foreground` and the uid as precondition |
+//! | L2.8 | every error of the delete is retried with backoff, NotFound included |
+//!
+//! # Upstream
+//! [`processJob` and `processTTL`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go)
+//! in `ttlafterfinished_controller.go`.
+
+use std::time::Duration;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
+    controller::read,
+};
+
+/// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
+const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
+
+/// The TTL-after-finished controller.
+#[derive(Clone, Copy, Debug)]
+pub struct TtlAfterFinished {
+    /// Whether the feature gate `TTLAfterFinished` is on. Off, finished Jobs are kept.
+    pub is_enabled: bool,
+}
+
+impl TtlAfterFinished {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(TTL_AFTER_FINISHED),
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep("Disabled", "the feature gate TTLAfterFinished is off");
+        }
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let job = cx.body(id, record, Record::job)?;
+        let ttl = read(
+            &job.ttl_seconds_after_finished,
+            id,
+            "spec.ttlSecondsAfterFinished",
+        )?;
+        let Some(ttl_seconds) = *ttl else {
+            return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set");
+        };
+        read(&job.conditions, id, "status.conditions")?;
+        let Some(finished) = job.finished().flatten() else {
+            return keep("NotFinished", "it has not finished");
+        };
+        let Some(finished_at) = finished.last_transition_time else {
+            let message = format!(
+                "unable to find the time when the Job {}/{} finished",
+                id.namespace, id.name
+            );
+            return Ok(Decision::keep(id.clone(), Reason::new("NoFinishTime", message)));
+        };
+        let Some(expires_at) = expiry(finished_at, ttl_seconds) else {
+            return keep("NeverExpires", "its time to live ends after the year 2262");
+        };
+        if expires_at > cx.now {
+            let message = format!("its time to live ends in {}", seconds(expires_at.since(cx.now)));
+            let reason = Reason::new("TtlNotExpired", message);
+            return Ok(Decision::keep(id.clone(), reason).requeue_at(expires_at));
+        }
+        let message = format!(
+            "it finished {} ago, and spec.ttlSecondsAfterFinished is {ttl_seconds}",
+            seconds(cx.now.since(finished_at))
+        );
+        let action = Action::new(Resource::Jobs, &record.meta, Reason::new("TtlExpired", message))
+            .after_reading(Read::unchanged(Resource::Jobs, record))
+            .delete(
+                cx.wire,
+                Sent::Uid,
+                DeleteOptions::policy(PropagationPolicy::Foreground),
+            )
+            .on_error(OnError::Retry);
+        Ok(Decision::act(action))
+    }
+}
+
+/// When a Job that finished at this time expires; `None` beyond what a [`Timestamp`] can represent. Negative TTLs, which the API server
+/// refuses, count as they are.
+fn expiry(finished_at: Timestamp, ttl_seconds: i32) -> Option<Timestamp> {
+    let ttl = Duration::from_secs(u64::from(ttl_seconds.unsigned_abs()));
+    if ttl_seconds < 0 {
+        Some(finished_at.saturating_sub(ttl))
+    } else {
+        finished_at.checked_add(ttl)
+    }
+}
+
+/// Whole seconds, as people read them.
+fn seconds(duration: Duration) -> String {
+    format!("{}s", duration.as_secs())
+}
+
+static INFO: Info = Info {
+    name: "ttl-after-finished-controller",
+    summary: "deletes finished Jobs whose TTL has expired",
+    resources: &[Resource::Jobs],
+    permissions: &[(Resource::Jobs, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go",
+};
+
+impl Controller for TtlAfterFinished {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::Jobs, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}
+

@@ -1,0 +1,57 @@
+//! A value that may not have been read.
+
+/// A field of an object: its value, or the fact that it could not be read.
+///
+/// The default is the known zero value of `T`: what upstream's decoder gives for a field that the object leaves out.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::record::Field;
+/// let replicas: Field<i32> = Field::default();
+/// assert_eq!(replicas.known(), Some(&0));
+/// assert_eq!(Field::<i32>::Unread.known(), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Field<T> {
+    /// The value.
+    Known(T),
+    /// The field was not dumped, or holds a value of the wrong type.
+    Unread,
+}
+
+impl<T: Default> Default for Field<T> {
+    fn default() -> Self {
+        Self::Known(T::default())
+    }
+}
+
+impl<T> Field<T> {
+    /// The value; `None` where it was not read.
+    #[must_use]
+    pub const fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unread => None,
+        }
+    }
+
+    /// Whether the field was not read.
+    #[must_use]
+    pub const fn is_unread(&self) -> bool {
+        matches!(self, Self::Unread)
+    }
+
+    /// Converts a known value.
+    pub fn map<R>(self, convert: impl FnOnce(T) -> R) -> Field<R> {
+        match self {
+            Self::Known(value) => Field::Known(convert(value)),
+            Self::Unread => Field::Unread,
+        }
+    }
+}
+
+impl<T> From<T> for Field<T> {
+    fn from(value: T) -> Self {
+        Self::Known(value)
+    }
+}

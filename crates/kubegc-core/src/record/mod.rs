@@ -1,0 +1,202 @@
+//! Typed records of the objects that controllers read: metadata and, by kind, the fields that decide something.
+//!
+//! Readers of dumps, the simulated API server and live drivers build [`Record`]s; controllers only see records. A field that could not be
+//! read is [`Field::Unread`], and no controller decides anything on it. A field that the object leaves out has Go's zero value, as upstream's
+//! decoder gives it.
+
+#![expect(clippy::exhaustive_structs, reason = "facts that callers build")]
+#![expect(clippy::exhaustive_enums, reason = "facts that callers build")]
+
+mod batch;
+mod field;
+mod node;
+mod pod;
+mod resource;
+mod security;
+mod storage;
+
+use std::{fmt, sync::Arc};
+
+pub use batch::{ClaimRetentionPolicy, CronJob, Job, StatefulSet};
+pub use field::Field;
+pub use node::{Lease, Namespace, Node, Taint};
+pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
+pub use resource::Resource;
+pub use security::{Certificate, CertificateSigningRequest, ConfigMap, Secret, ServiceAccount};
+pub use storage::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations};
+
+use crate::{ObjectMeta, Timestamp, Uid};
+
+/// The identity of one object. Its text is kubectl's: `job.batch/report -n shop`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// The resource.
+    pub resource: Resource,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Uid; empty where it is not known.
+    pub uid: Uid,
+}
+
+impl ObjectId {
+    /// The identity of the object with this metadata.
+    #[must_use]
+    pub fn new(resource: Resource, meta: &ObjectMeta) -> Self {
+        Self {
+            resource,
+            namespace: Arc::clone(&meta.namespace),
+            name: Arc::clone(&meta.name),
+            uid: meta.uid.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.resource.kubectl_name(), self.name)?;
+        match &*self.namespace {
+            "" => Ok(()),
+            namespace => write!(f, " -n {namespace}"),
+        }
+    }
+}
+
+/// One object, as far as any controller reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// Metadata.
+    pub meta: ObjectMeta,
+    /// Whether all of [`meta`](Self::meta) was read. Where it was not, owner references, finalizers and times may be missing from it.
+    pub has_whole_meta: bool,
+    /// The fields of the kind.
+    pub body: Body,
+}
+
+impl Record {
+    /// An object whose metadata and fields were read.
+    #[must_use]
+    pub const fn new(meta: ObjectMeta, body: Body) -> Self {
+        Self {
+            meta,
+            has_whole_meta: true,
+            body,
+        }
+    }
+
+    /// An object of which only the metadata was read.
+    #[must_use]
+    pub const fn metadata_only(meta: ObjectMeta) -> Self {
+        Self::new(meta, Body::Unread)
+    }
+
+    /// An object of which not even all metadata could be read.
+    #[must_use]
+    pub const fn unreadable(meta: ObjectMeta) -> Self {
+        Self {
+            meta,
+            has_whole_meta: false,
+            body: Body::Unread,
+        }
+    }
+
+    /// The identity of the object.
+    #[must_use]
+    pub fn id(&self, resource: Resource) -> ObjectId {
+        ObjectId::new(resource, &self.meta)
+    }
+}
+
+/// Declares [`Body`] with an accessor for each kind.
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $kind:ident => $accessor:ident,)*) => {
+        /// The fields of one object beside its metadata.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum Body {
+            /// Nothing was read, or the kind has no fields that a controller reads.
+            #[default]
+            Unread,
+            $($(#[$doc])* $kind($kind),)*
+        }
+
+        impl Record {
+            $(
+                #[doc = concat!("The fields of a ", stringify!($kind), "; `None` where they were not read.")]
+                #[must_use]
+                pub const fn $accessor(&self) -> Option<&$kind> {
+                    match &self.body {
+                        Body::$kind(body) => Some(body),
+                        _ => None,
+                    }
+                }
+            )*
+        }
+    };
+}
+
+bodies! {
+    /// Of a CertificateSigningRequest.
+    CertificateSigningRequest => certificate_signing_request,
+    /// Of a ConfigMap.
+    ConfigMap => config_map,
+    /// Of a CronJob.
+    CronJob => cron_job,
+    /// Of a Job.
+    Job => job,
+    /// Of a Lease.
+    Lease => lease,
+    /// Of a Namespace.
+    Namespace => namespace,
+    /// Of a Node.
+    Node => node,
+    /// Of a PersistentVolume.
+    PersistentVolume => persistent_volume,
+    /// Of a PersistentVolumeClaim.
+    PersistentVolumeClaim => persistent_volume_claim,
+    /// Of a Pod.
+    Pod => pod,
+    /// Of a Secret.
+    Secret => secret,
+    /// Of a ServiceAccount.
+    ServiceAccount => service_account,
+    /// Of a StatefulSet.
+    StatefulSet => stateful_set,
+}
+
+/// An entry of `status.conditions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Condition {
+    /// `type`, such as `Complete`.
+    pub condition_type: Arc<str>,
+    /// `status`: `True`, `False`, `Unknown`, or any other text.
+    pub status: Arc<str>,
+    /// `reason`.
+    pub reason: Arc<str>,
+    /// `message`.
+    pub message: Arc<str>,
+    /// `lastTransitionTime`; `None` where unset.
+    pub last_transition_time: Option<Timestamp>,
+    /// `lastUpdateTime` of certificate signing requests; `None` where unset.
+    pub last_update_time: Option<Timestamp>,
+    /// `observedGeneration`; 0 where unset.
+    pub observed_generation: i64,
+}
+
+impl Condition {
+    /// A condition of this type and status, with all else empty.
+    #[must_use]
+    pub fn new(condition_type: &str, status: &str) -> Self {
+        Self {
+            condition_type: condition_type.into(),
+            status: status.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the status is `True`.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        &*self.status == "True"
+    }
+}

@@ -1,0 +1,87 @@
+//! Fields of nodes, leases and namespaces.
+
+use std::sync::Arc;
+
+use super::{Condition, Field};
+use crate::Timestamp;
+
+/// Fields of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// `status.conditions`.
+    pub conditions: Field<Vec<Condition>>,
+    /// `spec.taints`.
+    pub taints: Field<Vec<Taint>>,
+    /// `spec.providerID`; empty where unset.
+    pub provider_id: Field<Arc<str>>,
+}
+
+impl Node {
+    /// Whether the first condition of type `Ready` is true; `None` where the conditions were not read.
+    #[must_use]
+    pub fn is_ready(&self) -> Option<bool> {
+        let conditions = self.conditions.known()?;
+        let ready = conditions
+            .iter()
+            .find(|condition| &*condition.condition_type == "Ready");
+        Some(ready.is_some_and(Condition::is_true))
+    }
+
+    /// Whether the node has a taint with this key; `None` where the taints were not read.
+    #[must_use]
+    pub fn has_taint(&self, key: &str) -> Option<bool> {
+        let taints = self.taints.known()?;
+        Some(taints.iter().any(|taint| &*taint.key == key))
+    }
+}
+
+/// An entry of `spec.taints` of a Node. Key and effect identify it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Taint {
+    /// `key`.
+    pub key: Arc<str>,
+    /// `effect`, such as `NoSchedule`.
+    pub effect: Arc<str>,
+    /// `value`.
+    pub value: Arc<str>,
+    /// `timeAdded`; `None` where unset.
+    pub time_added: Option<Timestamp>,
+}
+
+impl Taint {
+    /// A taint without a value.
+    #[must_use]
+    pub fn new(key: &str, effect: &str) -> Self {
+        Self {
+            key: key.into(),
+            effect: effect.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether both have the same key and effect.
+    #[must_use]
+    pub fn matches(&self, other: &Self) -> bool {
+        self.key == other.key && self.effect == other.effect
+    }
+}
+
+/// Fields of a Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// `spec.renewTime`; `None` where unset.
+    pub renew_time: Field<Option<Timestamp>>,
+    /// `spec.leaseDurationSeconds`; `None` where unset.
+    pub lease_duration_seconds: Field<Option<i32>>,
+}
+
+/// Fields of a Namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Namespace {
+    /// `status.phase`; empty where unset.
+    pub phase: Field<Arc<str>>,
+    /// `spec.finalizers`, beside those of the metadata.
+    pub finalizers: Field<Vec<Arc<str>>>,
+    /// `status.conditions`.
+    pub conditions: Field<Vec<Condition>>,
+}

@@ -1,0 +1,89 @@
+//! Fields of pods.
+
+use std::sync::Arc;
+
+use super::{Condition, Field};
+
+/// Fields of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pod {
+    /// `spec.nodeName`; empty while the pod is not scheduled.
+    pub node_name: Field<Arc<str>>,
+    /// `status.phase`; empty where unset.
+    pub phase: Field<Arc<str>>,
+    /// `status.reason`, such as `Evicted`; empty where unset.
+    pub reason: Field<Arc<str>>,
+    /// `status.conditions`. Readers may leave out all but those of type `DisruptionTarget`.
+    pub conditions: Field<Vec<Condition>>,
+    /// `spec.volumes`. Readers may leave out those that stand for no claim.
+    pub volumes: Field<Vec<PodVolume>>,
+    /// Every name of a Secret that the pod references, sorted, each once.
+    pub secrets: Field<Vec<Arc<str>>>,
+    /// `spec.terminationGracePeriodSeconds`; `None` where unset.
+    pub termination_grace_period_seconds: Field<Option<i64>>,
+    /// `spec.tolerations`.
+    pub tolerations: Field<Vec<Toleration>>,
+}
+
+impl Pod {
+    /// Whether the phase is `Succeeded` or `Failed`; `None` where it was not read.
+    #[must_use]
+    pub fn has_final_phase(&self) -> Option<bool> {
+        let phase = self.phase.known()?;
+        Some(matches!(&**phase, "Succeeded" | "Failed"))
+    }
+
+    /// Whether a volume of the pod, which has this name, stands for a claim of this name; `None` where the volumes were not read.
+    #[must_use]
+    pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
+        let mut volumes = self.volumes.known()?.iter();
+        Some(volumes.any(|volume| volume.claim_name(pod_name).is_some_and(|name| *name == *claim_name)))
+    }
+}
+
+/// An entry of `spec.volumes` of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodVolume {
+    /// `name`.
+    pub name: Arc<str>,
+    /// Where the volume comes from.
+    pub source: VolumeSource,
+}
+
+impl PodVolume {
+    /// The name of the claim that the volume stands for in a pod of this name; `None` where there is none.
+    #[must_use]
+    pub fn claim_name(&self, pod_name: &str) -> Option<Arc<str>> {
+        match &self.source {
+            VolumeSource::Claim(name) => Some(Arc::clone(name)),
+            VolumeSource::Ephemeral => Some(format!("{pod_name}-{}", self.name).into()),
+            VolumeSource::Other => None,
+        }
+    }
+}
+
+/// The source of a volume of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum VolumeSource {
+    /// `persistentVolumeClaim`: the claim of this name.
+    Claim(Arc<str>),
+    /// `ephemeral`: the claim `<pod>-<volume>`, which the pod owns.
+    Ephemeral,
+    /// Any other source: no claim.
+    Other,
+}
+
+/// An entry of `spec.tolerations` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Toleration {
+    /// `key`; empty matches every key where the operator is `Exists`.
+    pub key: Arc<str>,
+    /// `operator`; empty means `Equal`.
+    pub operator: Arc<str>,
+    /// `value`.
+    pub value: Arc<str>,
+    /// `effect`; empty matches every effect.
+    pub effect: Arc<str>,
+    /// `tolerationSeconds`; `None` tolerates for ever.
+    pub toleration_seconds: Option<i64>,
+}

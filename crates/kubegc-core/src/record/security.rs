@@ -1,0 +1,56 @@
+//! Fields of certificate requests, secrets, service accounts and config maps.
+
+use std::sync::Arc;
+
+use super::{Condition, Field};
+use crate::Timestamp;
+
+/// Fields of a CertificateSigningRequest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CertificateSigningRequest {
+    /// `status.conditions`.
+    pub conditions: Field<Vec<Condition>>,
+    /// `status.certificate`.
+    pub certificate: Field<Certificate>,
+}
+
+/// `status.certificate` of a CertificateSigningRequest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Certificate {
+    /// The field is absent.
+    #[default]
+    Absent,
+    /// The field is empty. Only releases before 1.19 distinguish this from an absent field.
+    Empty,
+    /// `NotAfter` of the first certificate. A date that a [`Timestamp`] cannot represent is the nearest one that it can.
+    NotAfter(Timestamp),
+    /// The field holds no certificate; the text is Go's error.
+    Malformed(Arc<str>),
+}
+
+/// Fields of a ConfigMap: the one entry of `data` that a controller reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ConfigMap {
+    /// `data.since`; `None` where there is no such key.
+    pub since: Field<Option<Arc<str>>>,
+}
+
+/// Fields of a Secret. Its data is never kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Secret {
+    /// `type`.
+    pub secret_type: Field<Arc<str>>,
+    /// The annotation `kubernetes.io/service-account.name`; empty where there is none.
+    pub service_account_name: Field<Arc<str>>,
+    /// The annotation `kubernetes.io/service-account.uid`; empty where there is none.
+    pub service_account_uid: Field<Arc<str>>,
+    /// `data.expiration` of a bootstrap token, decoded; empty where there is none. Of other Secrets it is not read.
+    pub expiration: Field<Arc<str>>,
+}
+
+/// Fields of a ServiceAccount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ServiceAccount {
+    /// The names in `secrets`, in stored order.
+    pub secrets: Field<Vec<Arc<str>>>,
+}

@@ -1,0 +1,58 @@
+//! Fields of persistent volumes and claims.
+
+use std::{fmt, sync::Arc};
+
+use super::Field;
+use crate::Uid;
+
+/// Fields of a PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PersistentVolume {
+    /// `status.phase`; empty where unset.
+    pub phase: Field<Arc<str>>,
+    /// `spec.persistentVolumeReclaimPolicy`: `Retain`, `Delete`, `Recycle`, or any other text.
+    pub reclaim_policy: Field<Arc<str>>,
+    /// `spec.claimRef`.
+    pub claim_ref: Field<Option<ClaimRef>>,
+    /// `spec.volumeMode`; `None` means `Filesystem`.
+    pub volume_mode: Field<Option<Arc<str>>>,
+    /// The annotations that controllers read.
+    pub annotations: Field<VolumeAnnotations>,
+}
+
+/// The annotations of a PersistentVolume that controllers read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VolumeAnnotations {
+    /// `pv.kubernetes.io/provisioned-by`; `None` for volumes that nobody provisioned.
+    pub provisioned_by: Option<Arc<str>>,
+    /// Whether `pv.kubernetes.io/bound-by-controller` is set.
+    pub bound_by_controller: bool,
+    /// `pv.kubernetes.io/migrated-to`.
+    pub migrated_to: Option<Arc<str>>,
+}
+
+/// `spec.claimRef` of a PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimRef {
+    /// Namespace of the claim.
+    pub namespace: Arc<str>,
+    /// Name of the claim.
+    pub name: Arc<str>,
+    /// Uid of the claim; empty where the volume is reserved for any claim of that name.
+    pub uid: Uid,
+}
+
+impl fmt::Display for ClaimRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Fields of a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PersistentVolumeClaim {
+    /// `spec.volumeName`; empty while the claim is not bound.
+    pub volume_name: Field<Arc<str>>,
+    /// `spec.volumeMode`; `None` means `Filesystem`.
+    pub volume_mode: Field<Option<Arc<str>>>,
+}
