@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError,
     WatchStream,
-    store::{Address, Deleted, Discovered, MetaList},
+    store::{Address, Deleted, Discovered, MetaList, ObjectList},
 };
 use parking_lot::Mutex;
 
@@ -211,6 +211,18 @@ impl<S> Faulty<S> {
         fault
     }
 
+    /// A watch with the faults of the plan.
+    fn faulty<T>(&self, stream: Box<dyn WatchStream<T>>) -> FaultyWatch<T> {
+        FaultyWatch {
+            stream,
+            plan: self.plan.clone(),
+            state: Arc::clone(&self.state),
+            clock: self.clock.clone(),
+            held: VecDeque::new(),
+            ended: None,
+        }
+    }
+
     /// Carries a call out, or not, and passes its answer on, or not.
     async fn through<T>(
         &self,
@@ -258,14 +270,17 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
     ) -> Result<Box<dyn WatchStream>, StoreError> {
         let work = self.store.watch(resource, since);
         let stream = self.through(Call::Watch, Some(resource), None, work).await?;
-        Ok(Box::new(FaultyWatch {
-            stream,
-            plan: self.plan.clone(),
-            state: Arc::clone(&self.state),
-            clock: self.clock.clone(),
-            held: VecDeque::new(),
-            ended: None,
-        }))
+        Ok(Box::new(self.faulty(stream)))
+    }
+
+    async fn watch_objects(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        let work = self.store.watch_objects(resource, since);
+        let stream = self.through(Call::Watch, Some(resource), None, work).await?;
+        Ok(Box::new(self.faulty(stream)))
     }
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
@@ -306,7 +321,7 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
+    ) -> Result<ObjectList, StoreError> {
         let work = self.store.list_objects(resource, namespace);
         self.through(Call::List, Some(resource), None, work).await
     }
