@@ -313,6 +313,41 @@ fn t43_success_resets_the_delay_from_1_23_on() {
 }
 
 #[test]
+fn w2_a_node_waits_for_one_retry_at_a_time() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let item = Object::new(SECRET, "red", "item").blocking(&owner);
+    let verifies_owner = |ask: &Ask| ask.reason == Reason::VerifyItem && &*ask.target.name == "owner";
+    for release in ["1.20.2", "1.36"] {
+        let mut world = world(release, &[&owner, &item]);
+        world.settle();
+        // Making a reference non-blocking has the owner looked at (G-30), while it waits for its retry as well.
+        for _ in 0..4 {
+            for blocks in [true, false] {
+                edit(&mut world, &item, |meta| {
+                    meta.owner_references[0].block_owner_deletion = Some(blocks)
+                });
+                world.deliver_all();
+            }
+            assert!(world.run_to(verifies_owner));
+            fail(&mut world, 0, Fault::Unknown);
+            world.answer(0);
+        }
+        assert_eq!(
+            next_try(&mut world),
+            Duration::from_millis(5),
+            "{release}: the earliest"
+        );
+        let since = world.trace.len();
+        world.settle();
+        let retries = world
+            .calls(since)
+            .into_iter()
+            .filter(|(ask, _)| verifies_owner(ask));
+        assert_eq!(retries.count(), 1, "{release}");
+    }
+}
+
+#[test]
 fn t44_a_finalizer_is_tried_four_times() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let released = |ask: &Ask| ask.reason == Reason::DependentsReleased;
