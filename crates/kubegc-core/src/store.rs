@@ -138,8 +138,19 @@ pub trait ObjectStore: Send + Sync {
     /// One object's metadata.
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError>;
 
-    /// The metadata of all objects of a resource; of one namespace where one is given.
+    /// The metadata of all objects of a resource; of one namespace where one is given. The list is consistent: it shows every write
+    /// that was finished before the call.
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError>;
+
+    /// The metadata of all objects of a resource, to begin a watch with. The list is of `at_least` or of a newer version, and of any
+    /// version where `at_least` is empty, so a store may answer it from a cache. By default it is a consistent [`list`](Self::list).
+    async fn list_for_watch(
+        &self,
+        resource: &ApiResource,
+        _at_least: &ResourceVersion,
+    ) -> Result<MetaList, StoreError> {
+        self.list(resource, None).await
+    }
 
     /// The changes of a resource since a version.
     async fn watch(

@@ -263,6 +263,15 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
         self.through(Call::List, Some(resource), None, work).await
     }
 
+    async fn list_for_watch(
+        &self,
+        resource: &ApiResource,
+        at_least: &ResourceVersion,
+    ) -> Result<MetaList, StoreError> {
+        let work = self.store.list_for_watch(resource, at_least);
+        self.through(Call::List, Some(resource), None, work).await
+    }
+
     async fn watch(
         &self,
         resource: &ApiResource,
