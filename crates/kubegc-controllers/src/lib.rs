@@ -16,6 +16,7 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod cronjob;
 pub mod manager;
 pub mod planner;
 pub mod reason;
@@ -28,6 +29,7 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use cronjob::CronJobHistory;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
