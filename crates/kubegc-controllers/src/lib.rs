@@ -19,6 +19,7 @@ pub mod cache;
 pub mod controller;
 pub mod documents;
 pub mod driver;
+pub mod cronjob;
 pub mod manager;
 pub mod planner;
 pub mod reason;
@@ -32,6 +33,7 @@ pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use documents::{DocumentError, Documents};
+pub use cronjob::CronJobHistory;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
