@@ -15,6 +15,7 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod namespace;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -26,6 +27,7 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use namespace::NamespaceController;
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
