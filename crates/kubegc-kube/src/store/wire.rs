@@ -74,6 +74,14 @@ pub(crate) struct WireStatus {
 pub(crate) struct WireDetails {
     pub(crate) name: Option<String>,
     pub(crate) retry_after_seconds: Option<u64>,
+    pub(crate) causes: Option<Vec<WireCause>>,
+}
+
+/// A cause in the details of a `Status`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireCause {
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
