@@ -21,6 +21,7 @@ pub mod documents;
 pub mod driver;
 pub mod cronjob;
 pub mod manager;
+pub mod namespace;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -35,6 +36,7 @@ pub use controller::{
 pub use documents::{DocumentError, Documents};
 pub use cronjob::CronJobHistory;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use namespace::NamespaceController;
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
