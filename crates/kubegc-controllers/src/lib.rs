@@ -15,6 +15,7 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod documents;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -26,11 +27,11 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use documents::{DocumentError, Documents};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
-    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent,
-    Wire, Write,
+    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use ttlafterfinished::TtlAfterFinished;
