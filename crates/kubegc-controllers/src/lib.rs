@@ -17,6 +17,7 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod cronjob;
 pub mod documents;
 pub mod driver;
 pub mod manager;
@@ -32,6 +33,7 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use cronjob::CronJobHistory;
 pub use documents::{DocumentError, Documents};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;

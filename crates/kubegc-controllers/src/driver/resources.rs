@@ -69,7 +69,10 @@ mod tests {
         let version: KubernetesVersion = release.parse().expect("a release in range");
         Resources::new(&Discovered {
             catalog: Catalog::builtin(version),
-            failed: failed.iter().map(|text| ((*text).to_owned(), String::new())).collect(),
+            failed: failed
+                .iter()
+                .map(|text| ((*text).to_owned(), String::new()))
+                .collect(),
         })
     }
 
@@ -80,7 +83,11 @@ mod tests {
             ("1.36", Resource::CronJobs, "batch/v1"),
             ("1.13", Resource::Leases, "coordination.k8s.io/v1beta1"),
             ("1.36", Resource::Leases, "coordination.k8s.io/v1"),
-            ("1.13", Resource::CertificateSigningRequests, "certificates.k8s.io/v1beta1"),
+            (
+                "1.13",
+                Resource::CertificateSigningRequests,
+                "certificates.k8s.io/v1beta1",
+            ),
         ] {
             let resources = resources(release, &[]);
             let found = resources.find(resource).map(ApiResource::api_version);
