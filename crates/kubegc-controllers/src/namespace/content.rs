@@ -127,7 +127,7 @@ impl Content {
         self.failures.push(failure);
     }
 
-    /// Adds the pods, which are deleted before all else, as [`add`](Self::add) does.
+    /// Adds what remains of the pods, which are deleted before all else. Upstream adds its own text to their error, but not in the condition.
     pub(super) fn add_first_pods(
         &mut self,
         namespace: &str,
@@ -135,12 +135,9 @@ impl Content {
         result: Result<(), Problem>,
     ) {
         self.waits_for_pods = !remaining.resources.is_empty();
+        let has_failed = matches!(result, Err(Problem::Failed(_)));
         self.add(remaining, result);
-        if let Some(failure) = self
-            .failures
-            .last_mut()
-            .filter(|_| !self.resource_failures.is_empty())
-        {
+        if let Some(failure) = self.failures.last_mut().filter(|_| has_failed) {
             let message = &failure.message;
             failure.message = format!("failed to delete pods for namespace: {namespace}, err: {message}");
         }

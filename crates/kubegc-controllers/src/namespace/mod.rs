@@ -15,6 +15,7 @@
 //! | L10.11 | conditions are written only where status, reason or message has changed |
 //!
 //! Content that could not be discovered, deleted or listed keeps the namespace. Every pass deletes again what is already being deleted.
+//! Beside its [`Info::permissions`], the controller needs `list`, `delete` and `deletecollection` on all namespaced resources.
 //!
 //! # Order
 //! Upstream goes through the resources in the random order of a map. Here they are sorted by group, version and resource. The order
@@ -83,8 +84,7 @@ impl NamespaceController {
 
 static INFO: Info = Info {
     name: "namespace-controller",
-    summary: "deletes the content of terminating namespaces, in addition to the permissions below with list, delete and \
-              deletecollection on all namespaced resources",
+    summary: "deletes the content of terminating namespaces and then their finalizer",
     resources: &[Resource::Namespaces],
     permissions: &[
         (Resource::Namespaces, "status", &["update"]),
