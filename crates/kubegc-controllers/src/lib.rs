@@ -22,7 +22,6 @@ pub mod documents;
 pub mod driver;
 pub mod manager;
 pub mod namespace;
-pub mod documents;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -38,7 +37,6 @@ pub use cronjob::CronJobHistory;
 pub use documents::{DocumentError, Documents};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
-pub use documents::{DocumentError, Documents};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
