@@ -7,7 +7,8 @@ use kubegc_controllers::{
     Wire,
 };
 use kubegc_core::{
-    Propagation, StoreError, Timestamp,
+    StoreError, Timestamp,
+    deletion::Propagation,
     record::{Record, Resource},
 };
 use kubegc_snapshot::JsonDocuments;
