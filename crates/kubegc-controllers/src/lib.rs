@@ -17,11 +17,14 @@ pub mod action;
 pub mod cache;
 pub mod controller;
 pub mod cronjob;
+pub mod legacytokens;
 pub mod manager;
 pub mod planner;
 pub mod reason;
 pub mod request;
 pub mod sequence;
+pub mod statefulset;
+pub mod tokencleaner;
 pub mod ttlafterfinished;
 
 pub use action::{Action, FailureEvent, OnError, Read};
@@ -30,6 +33,7 @@ pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use cronjob::CronJobHistory;
+pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
@@ -37,4 +41,6 @@ pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
+pub use statefulset::StatefulSetClaims;
+pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
