@@ -254,7 +254,7 @@ async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
                 message: format!(
                     "{}{}",
                     event.message_prefix,
-                    server_message(&error, &action.object)
+                    server_message_about(&action.object, &error)
                 ),
             })
             .await;
@@ -311,19 +311,25 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
     Ok(all)
 }
 
-/// The server's own message where there is one: what upstream passes on in Events, conditions and errors. `object` is the one that the request was about.
+/// The server's own message where there is one: what upstream passes on in Events, conditions and errors.
 #[must_use]
-pub fn server_message(error: &StoreError, object: &ObjectId) -> String {
+pub fn server_message(error: &StoreError) -> String {
     match error {
-        StoreError::NotFound => {
-            let (resource, group) = (object.resource.plural(), object.resource.group());
-            let dot = if group.is_empty() { "" } else { "." };
-            format!("{resource}{dot}{group} {:?} not found", object.name)
-        }
         StoreError::Conflict { message }
         | StoreError::Invalid { message }
         | StoreError::Refused { message, .. }
         | StoreError::Unknown { message } => message.clone(),
         other => other.to_string(),
     }
+}
+
+/// The same for a request about this object, which is named where it was not found.
+#[must_use]
+pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
+    if *error != StoreError::NotFound {
+        return server_message(error);
+    }
+    let (resource, group) = (object.resource.plural(), object.resource.group());
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{resource}{dot}{group} {:?} not found", object.name)
 }

@@ -35,7 +35,7 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
     Missing, Read, Reason, Sent, Steps, Subject, Timing, Wire, Write,
-    action::{changed, server_message},
+    action::{changed, server_message_about},
     controller::read,
     request::preconditions,
     sequence::Port,
@@ -381,7 +381,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
         Err(error) => return End::failed(error),
     }
     let failed = |error: StoreError, object: &ObjectId, is_retried| End::Failed {
-        message: server_message(&error, object),
+        message: server_message_about(object, &error),
         error,
         is_retried,
     };
@@ -400,7 +400,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
                 pruning.event(false, "SuccessfulDelete", format!("Deleted job {}", object.name))
             }
             Err(error) => {
-                let message = format!("Deleted job: {}", server_message(&error, object));
+                let message = format!("Deleted job: {}", server_message_about(object, &error));
                 // The next reconcile tries again.
                 end = failed(error, object, false);
                 pruning.event(true, "FailedDelete", message)

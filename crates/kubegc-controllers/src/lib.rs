@@ -6,7 +6,8 @@
 //! | caller | for |
 //! |---|---|
 //! | [`BatchPlanner`] | a plan over all objects, without requests |
-//! | [`Manager`] | a control plane: list and watch events in, tasks out |
+//! | [`Manager`] | all controllers as one state machine: list and watch events in, tasks out |
+//! | [`driver::Driver`] | a live API server |
 //!
 //! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
 //! [`Missing`], and nothing is decided on them.
@@ -18,7 +19,11 @@ pub mod cache;
 pub mod controller;
 pub mod cronjob;
 pub mod legacytokens;
+pub mod documents;
+pub mod driver;
 pub mod manager;
+pub mod namespace;
+pub mod documents;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -34,7 +39,10 @@ pub use controller::{
 };
 pub use cronjob::CronJobHistory;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
+pub use documents::{DocumentError, Documents};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use namespace::NamespaceController;
+pub use documents::{DocumentError, Documents};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
