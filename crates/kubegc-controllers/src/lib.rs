@@ -18,12 +18,11 @@ pub mod action;
 pub mod cache;
 pub mod controller;
 pub mod cronjob;
-pub mod legacytokens;
 pub mod documents;
 pub mod driver;
+pub mod legacytokens;
 pub mod manager;
 pub mod namespace;
-pub mod documents;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -38,11 +37,10 @@ pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use cronjob::CronJobHistory;
-pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use documents::{DocumentError, Documents};
+pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
-pub use documents::{DocumentError, Documents};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
