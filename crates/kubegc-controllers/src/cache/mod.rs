@@ -171,10 +171,25 @@ impl Cache {
     /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not built with costs O(n log n) each time.
     #[must_use]
     pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Arc<str>> {
+        self.with_index(index, key, |names| names.cloned().collect())
+    }
+
+    /// The first name under a key of an index. The complexity is that of [`indexed`](Self::indexed) for one name.
+    #[must_use]
+    pub fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<Arc<str>> {
+        self.with_index(index, key, |names| names.next().cloned())
+    }
+
+    fn with_index<R>(
+        &self,
+        index: &'static Index,
+        key: &Key,
+        read: impl FnOnce(&mut dyn Iterator<Item = &Arc<str>>) -> R,
+    ) -> R {
         let records = || self.records(index.resource());
         match self.indexes.get(index.name()) {
-            Some((_, names)) => names.under(index, records, key).cloned().collect(),
-            None => Names::default().under(index, records, key).cloned().collect(),
+            Some((_, names)) => read(&mut names.under(index, records, key)),
+            None => read(&mut Names::default().under(index, records, key)),
         }
     }
 
