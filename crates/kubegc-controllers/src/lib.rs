@@ -19,11 +19,16 @@ pub mod cache;
 pub mod controller;
 pub mod documents;
 pub mod driver;
+pub mod externalprovisioner;
 pub mod manager;
+pub mod persistentvolume;
 pub mod planner;
+pub mod pvcprotection;
+pub mod pvprotection;
 pub mod reason;
 pub mod request;
 pub mod sequence;
+mod storage;
 pub mod ttlafterfinished;
 
 pub use action::{Action, FailureEvent, OnError, Read};
@@ -32,11 +37,16 @@ pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use documents::{DocumentError, Documents};
+pub use externalprovisioner::ExternalProvisioner;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement};
+pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};
+pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
 pub use reason::{Missing, Reason};
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
+pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE};
 pub use ttlafterfinished::TtlAfterFinished;
