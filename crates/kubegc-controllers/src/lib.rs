@@ -17,10 +17,12 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod cronjob;
 pub mod documents;
 pub mod driver;
 pub mod externalprovisioner;
 pub mod manager;
+pub mod namespace;
 pub mod persistentvolume;
 pub mod planner;
 pub mod pvcprotection;
@@ -36,9 +38,11 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use cronjob::CronJobHistory;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use namespace::NamespaceController;
 pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement};
 pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};

@@ -193,8 +193,7 @@ fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
         &namespace_key(&claim.namespace),
     );
-    let unread = unread.map(|name| Key::new(Arc::clone(&claim.namespace), name));
-    if let Some(pod) = unread.and_then(|key| cache.get(Resource::Pods, &key)) {
+    if let Some(pod) = unread {
         return Err(Missing::Field {
             object: pod.id(Resource::Pods),
             field: "spec.volumes",

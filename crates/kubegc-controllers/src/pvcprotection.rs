@@ -89,11 +89,7 @@ impl PvcProtection {
         let unread = cx
             .cache
             .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
-        let key = unread.map(|name| Key::new(Arc::clone(&id.namespace), name));
-        self.user(
-            key.iter().filter_map(|key| cx.cache.get(Resource::Pods, key)),
-            &record.meta,
-        )?;
+        self.user(unread.into_iter(), &record.meta)?;
         cx.cache.require(Resource::Pods)?;
         let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
         let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
@@ -258,7 +254,7 @@ impl Controller for PvcProtection {
         if was_unread != change.new.is_some_and(has_unread_volumes) {
             let namespace = namespace_key(&change.key.namespace);
             let first = cache.first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace);
-            if first.is_none_or(|first| first >= change.key.name) {
+            if first.is_none_or(|first| first.meta.name >= change.key.name) {
                 let names = cache.indexed(&TERMINATING_CLAIMS, &namespace).into_iter();
                 keys.extend(names.map(|name| Key::new(Arc::clone(&namespace.namespace), name)));
             }

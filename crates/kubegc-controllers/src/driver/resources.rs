@@ -28,7 +28,7 @@ impl Resources {
                 group.insert(Arc::clone(&resource.resource), resource.clone());
             }
         }
-        let failed = discovered.failed.iter().map(|api_version| {
+        let failed = discovered.failed.keys().map(|api_version| {
             let group = api_version.split_once('/').map_or("", |(group, _)| group);
             (group.to_owned(), api_version.clone())
         });
@@ -69,7 +69,10 @@ mod tests {
         let version: KubernetesVersion = release.parse().expect("a release in range");
         Resources::new(&Discovered {
             catalog: Catalog::builtin(version),
-            failed: failed.iter().map(|text| (*text).to_owned()).collect(),
+            failed: failed
+                .iter()
+                .map(|text| ((*text).to_owned(), String::new()))
+                .collect(),
         })
     }
 

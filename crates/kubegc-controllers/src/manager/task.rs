@@ -50,12 +50,12 @@ impl Work {
         }
     }
 
-    /// The work as steps. `verify` says whether reads are made that only verify the cache; off in simulations, where nothing can have changed.
+    /// The work as steps. `verify` says whether the reads of an action are made; off in simulations, where nothing can have changed.
     #[must_use]
     pub fn into_steps(self, verify: bool) -> Steps {
         match self {
             Self::Action(action) => action.into_steps(verify),
-            Self::Steps(steps) => steps.verify(verify),
+            Self::Steps(steps) => steps,
         }
     }
 }
@@ -64,6 +64,7 @@ impl Work {
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     unit: Unit,
+    /// The object that the work is about.
     object: ObjectId,
     is_action: bool,
 }
@@ -131,14 +132,14 @@ impl Manager {
 
     /// Takes the end of a task.
     pub(super) fn end(&mut self, task: TaskId, end: End) {
-        let Some(in_flight) = self.in_flight.remove(&task) else {
-            return;
-        };
-        let InFlight {
+        let Some(InFlight {
             unit,
             object,
             is_action,
-        } = in_flight;
+        }) = self.in_flight.remove(&task)
+        else {
+            return;
+        };
         if self.mode == Mode::Simulation
             && end == End::Done
             && is_action
@@ -167,7 +168,7 @@ impl Manager {
         self.finish(&unit, outcome);
     }
 
-    /// A live read showed that a fact is missing.
+    /// Work on an object showed that a fact is missing.
     fn unresolved(&mut self, unit: &Unit, object: ObjectId, missing: Missing) -> Outcome {
         let unknown = kubegc_core::Kept {
             object,
