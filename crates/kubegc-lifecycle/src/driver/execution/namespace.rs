@@ -169,7 +169,7 @@ impl Visiting {
             ListPurpose::Estimate => {
                 let documents = hands.store.list_objects(resource, namespace).await?;
                 let items = documents
-                    .iter()
+                    .items.iter()
                     .map(|document| hands.documents.read_pod_item(document));
                 items.collect::<Result<_, _>>().map_err(unreadable)
             }
