@@ -227,7 +227,7 @@ pub struct FailureEvent {
 /// Carries an action out.
 async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
     if verify {
-        match changed(&action, &port).await {
+        match changed(&action.reads, &port).await {
             Ok(found) if found.is_empty() => {}
             Ok(found) => return End::Stale(found),
             Err(error) => return action.on_error.end(error),
@@ -251,7 +251,11 @@ async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
                 object: event.object.clone(),
                 is_warning: true,
                 reason: event.reason.into(),
-                message: format!("{}{}", event.message_prefix, server_message(&error)),
+                message: format!(
+                    "{}{}",
+                    event.message_prefix,
+                    server_message_about(&action.object, &error)
+                ),
             })
             .await;
         }
@@ -260,10 +264,13 @@ async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
     End::Done
 }
 
-/// What the reads of an action found where it differs from what the action rests on.
-async fn changed(action: &Action, port: &Port) -> Result<Vec<Found>, StoreError> {
+/// What the reads find where it differs from what they expect.
+///
+/// # Errors
+/// A read failed otherwise than by NotFound.
+pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, StoreError> {
     let mut all = Vec::new();
-    for read in &action.reads {
+    for read in reads {
         let (resource, namespace, name) = match read {
             Read::Unchanged { object, .. } => (object.resource, &object.namespace, &object.name),
             Read::Absent {
@@ -304,7 +311,7 @@ async fn changed(action: &Action, port: &Port) -> Result<Vec<Found>, StoreError>
     Ok(all)
 }
 
-/// The server's own message where there is one: what upstream passes on in Events and conditions.
+/// The server's own message where there is one: what upstream passes on in Events, conditions and errors.
 #[must_use]
 pub fn server_message(error: &StoreError) -> String {
     match error {
@@ -314,4 +321,15 @@ pub fn server_message(error: &StoreError) -> String {
         | StoreError::Unknown { message } => message.clone(),
         other => other.to_string(),
     }
+}
+
+/// The same for a request about this object, which is named where it was not found.
+#[must_use]
+pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
+    if *error != StoreError::NotFound {
+        return server_message(error);
+    }
+    let (resource, group) = (object.resource.plural(), object.resource.group());
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{resource}{dot}{group} {:?} not found", object.name)
 }

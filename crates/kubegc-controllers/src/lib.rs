@@ -17,9 +17,11 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod cronjob;
 pub mod documents;
 pub mod driver;
 pub mod manager;
+pub mod namespace;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -31,8 +33,10 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use cronjob::CronJobHistory;
 pub use documents::{DocumentError, Documents};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use namespace::NamespaceController;
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{

@@ -115,6 +115,44 @@ impl Port {
         done(self.send(Request::Delete { object, options }).await)
     }
 
+    /// Deletes all objects of a resource in a namespace.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn delete_collection(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: &Arc<str>,
+        options: DeleteOptions,
+    ) -> Result<(), StoreError> {
+        let request = Request::DeleteCollection {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(namespace),
+            options,
+        };
+        done(self.send(request).await)
+    }
+
+    /// Deletes one object of any resource.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn delete_content(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+        options: DeleteOptions,
+    ) -> Result<(), StoreError> {
+        let request = Request::DeleteContent {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+            options,
+        };
+        done(self.send(request).await)
+    }
+
     /// Changes an object. Gives its metadata after the write, where the response has it.
     ///
     /// # Errors

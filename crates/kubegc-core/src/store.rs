@@ -3,7 +3,7 @@
 //! The simulator implements it in memory, the kube adapter over HTTP, and an embedder over whatever store is at hand.
 //! Implementations report failures in the classes of [`StoreError`]: only those change what a collector does.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use async_trait::async_trait;
 
@@ -92,15 +92,16 @@ pub enum WatchItem<T = ObjectMeta> {
 pub struct Discovered {
     /// The kinds.
     pub catalog: Catalog,
-    /// Group versions that could not be asked for, as apiVersion texts: what they serve is unknown, not absent.
-    pub failed: Vec<String>,
+    /// The error of each group version that could not be discovered, by its apiVersion: what it serves is unknown, not absent. The empty
+    /// apiVersion stands for discovery as a whole.
+    pub failed: BTreeMap<String, String>,
 }
 
 impl From<Catalog> for Discovered {
     fn from(catalog: Catalog) -> Self {
         Self {
             catalog,
-            failed: Vec::new(),
+            failed: BTreeMap::new(),
         }
     }
 }

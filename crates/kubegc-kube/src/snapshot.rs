@@ -72,7 +72,7 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
     for (_, resource) in catalog.iter() {
         let left_out =
             |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
-        if failed.contains(&resource.api_version()) {
+        if failed.contains_key(&resource.api_version()) {
             live.unlisted(resource, "its group version could not be asked for its resources");
         } else if settings.ignores(resource) {
             live.unlisted(resource, "the garbage collector ignores it");
@@ -107,7 +107,7 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
 fn with_failed(mut discovered: Discovered, version: KubernetesVersion) -> Discovered {
     let builtin = Catalog::builtin(version);
     for (_, resource) in builtin.iter() {
-        if discovered.failed.contains(&resource.api_version()) {
+        if discovered.failed.contains_key(&resource.api_version()) {
             // A second one with the name cannot be there: the version listed nothing.
             let _added = discovered.catalog.add(resource.clone());
         }

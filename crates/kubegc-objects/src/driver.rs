@@ -228,6 +228,7 @@ where
             Woken::Done(Done::Discovered(Ok(Discovered { catalog, failed }))) => {
                 discovery_failures = 0;
                 let catalog = Arc::new(catalog);
+                let failed = failed.into_keys().collect();
                 collector.handle(now, Input::Catalog { catalog, failed })?;
             }
             Woken::Done(Done::Discovered(Err(error))) => {

@@ -114,7 +114,8 @@ impl Performer<'_> {
         };
         let document = self.store.get_object(address).await?;
         let record = self.documents.read(resource, &document);
-        let record = record.map_err(|error| unreadable(&format!("{}/{name}", resource.kubectl_name()), &error))?;
+        let record =
+            record.map_err(|error| unreadable(&format!("{}/{name}", resource.kubectl_name()), &error))?;
         Ok((document, record))
     }
 
@@ -133,7 +134,10 @@ impl Performer<'_> {
     async fn list(&self, resource: Resource, namespace: &str) -> Result<Response, StoreError> {
         let api_resource = self.resources.find(resource)?;
         let list = self.store.list_objects(api_resource, Some(namespace)).await?;
-        let records = list.items.iter().map(|document| self.documents.read(resource, document));
+        let records = list
+            .items
+            .iter()
+            .map(|document| self.documents.read(resource, document));
         let records: Result<_, DocumentError> = records.collect();
         records
             .map(Response::Objects)
@@ -144,8 +148,12 @@ impl Performer<'_> {
         let Write { object, .. } = write;
         let read = self.read(object.resource, &object.namespace, &object.name).await;
         let (document, record) = read?;
-        let Preconditions { uid, resource_version } = &write.precondition;
-        let is_meant = record.meta.uid == object.uid && uid.as_ref().is_none_or(|uid| *uid == record.meta.uid);
+        let Preconditions {
+            uid,
+            resource_version,
+        } = &write.precondition;
+        let is_meant =
+            record.meta.uid == object.uid && uid.as_ref().is_none_or(|uid| *uid == record.meta.uid);
         let is_version = |version: &kubegc_core::ResourceVersion| *version == record.meta.resource_version;
         if !is_meant || !resource_version.as_ref().is_none_or(is_version) {
             return Err(StoreError::Conflict {
@@ -157,7 +165,10 @@ impl Performer<'_> {
         if write.subresource == "finalize" && write.form == Form::Update {
             let body = self.documents.replace(write, &document);
             let body = body.map_err(|error| unreadable(&object.to_string(), &error))?;
-            let written = self.store.replace_subresource(address, write.subresource, &body).await?;
+            let written = self
+                .store
+                .replace_subresource(address, write.subresource, &body)
+                .await?;
             return Ok(Response::Written(Some(Box::new(written))));
         }
         let patch = self.documents.write(write, &document);

@@ -28,7 +28,7 @@ impl Resources {
                 group.insert(Arc::clone(&resource.resource), resource.clone());
             }
         }
-        let failed = discovered.failed.iter().map(|api_version| {
+        let failed = discovered.failed.keys().map(|api_version| {
             let group = api_version.split_once('/').map_or("", |(group, _)| group);
             (group.to_owned(), api_version.clone())
         });
@@ -69,7 +69,10 @@ mod tests {
         let version: KubernetesVersion = release.parse().expect("a release in range");
         Resources::new(&Discovered {
             catalog: Catalog::builtin(version),
-            failed: failed.iter().map(|text| (*text).to_owned()).collect(),
+            failed: failed
+                .iter()
+                .map(|text| ((*text).to_owned(), String::new()))
+                .collect(),
         })
     }
 
@@ -80,7 +83,11 @@ mod tests {
             ("1.36", Resource::CronJobs, "batch/v1"),
             ("1.13", Resource::Leases, "coordination.k8s.io/v1beta1"),
             ("1.36", Resource::Leases, "coordination.k8s.io/v1"),
-            ("1.13", Resource::CertificateSigningRequests, "certificates.k8s.io/v1beta1"),
+            (
+                "1.13",
+                Resource::CertificateSigningRequests,
+                "certificates.k8s.io/v1beta1",
+            ),
         ] {
             let resources = resources(release, &[]);
             let found = resources.find(resource).map(ApiResource::api_version);

@@ -19,8 +19,8 @@ use super::{
     watch::{Effects, Step as WatchStep, Tools, Watched},
 };
 use crate::{
-    Cloud, CloudAnswer, CloudQuery, End, Input, Manager, Operated, Output, Reason, Request, Response, Sequence,
-    Step, Task, TaskId,
+    Cloud, CloudAnswer, CloudQuery, End, Input, Manager, Operated, Output, Reason, Request, Response,
+    Sequence, Step, Task, TaskId,
 };
 
 /// When discovery is asked again because a resource is not served.

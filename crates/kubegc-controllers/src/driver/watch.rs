@@ -252,7 +252,10 @@ impl Watched {
         effects: &mut Effects,
     ) {
         self.is_listing = false;
-        let records = list.items.iter().map(|item| tools.documents.read(self.resource, item));
+        let records = list
+            .items
+            .iter()
+            .map(|item| tools.documents.read(self.resource, item));
         let records: Result<Vec<Record>, DocumentError> = records.collect();
         let records = match records {
             Ok(records) => records,

@@ -37,7 +37,11 @@ impl Pod {
     #[must_use]
     pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
         let mut volumes = self.volumes.known()?.iter();
-        Some(volumes.any(|volume| volume.claim_name(pod_name).is_some_and(|name| *name == *claim_name)))
+        Some(volumes.any(|volume| {
+            volume
+                .claim_name(pod_name)
+                .is_some_and(|name| *name == *claim_name)
+        }))
     }
 }
 

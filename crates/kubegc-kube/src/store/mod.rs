@@ -10,12 +10,12 @@ use std::sync::Arc;
 use ::http::Method;
 use async_trait::async_trait;
 use http_body_util::{BodyExt as _, Collected};
-use kube::Client;
+use kube::{Client, client::Body};
 use kubegc_core::{
     ApiResource, Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
     ResourceVersion, StoreError, WatchStream,
     deletion::Propagation,
-    store::{Address, Deleted, Discovered, MetaList},
+    store::{Address, Deleted, Discovered, MetaList, ObjectList},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -196,6 +196,42 @@ impl KubeStore {
     }
 }
 
+impl KubeStore {
+    /// Opens a watch. Gives the body of the response, and after how many seconds the server is asked to end it.
+    async fn open_watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+        accept: &str,
+    ) -> Result<(Body, u64), StoreError> {
+        let seconds = watch::seconds(&resource.resource);
+        let mut url = url::collection(resource, None)?
+            .query("watch", "true")
+            .query("timeoutSeconds", &seconds.to_string())
+            .query("allowWatchBookmarks", "true");
+        if !since.is_empty() {
+            url = url.query("resourceVersion", since.as_str());
+        }
+        let opening = open(&self.client, Ask::get(&url, accept), true);
+        let answer = tokio::time::timeout(http::TIMEOUT, opening).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(StoreError::Unknown {
+                message: "the watch was not opened in time".to_owned(),
+            })
+        })?;
+        let (parts, body) = answer.into_parts();
+        if parts.status.is_success() {
+            return Ok((body, seconds));
+        }
+        let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
+        let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
+        match judge(parts.status, &parts.headers, &said.unwrap_or_default()) {
+            Err(error) => Err(error),
+            Ok(()) => Err(unreadable("the watch was refused with a success")),
+        }
+    }
+}
+
 pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
     StoreError::Unknown {
         message: format!("the answer cannot be read: {problem}"),
@@ -355,31 +391,17 @@ impl ObjectStore for KubeStore {
         resource: &ApiResource,
         since: &ResourceVersion,
     ) -> Result<Box<dyn WatchStream>, StoreError> {
-        let seconds = watch::seconds(&resource.resource);
-        let mut url = url::collection(resource, None)?
-            .query("watch", "true")
-            .query("timeoutSeconds", &seconds.to_string())
-            .query("allowWatchBookmarks", "true");
-        if !since.is_empty() {
-            url = url.query("resourceVersion", since.as_str());
-        }
-        let opening = open(&self.client, Ask::get(&url, META), true);
-        let answer = tokio::time::timeout(http::TIMEOUT, opening).await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(StoreError::Unknown {
-                message: "the watch was not opened in time".to_owned(),
-            })
-        })?;
-        let (parts, body) = answer.into_parts();
-        if parts.status.is_success() {
-            return Ok(Box::new(Watch::new(body, seconds)));
-        }
-        let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
-        let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
-        match judge(parts.status, &parts.headers, &said.unwrap_or_default()) {
-            Err(error) => Err(error),
-            Ok(()) => Err(unreadable("the watch was refused with a success")),
-        }
+        let (body, seconds) = self.open_watch(resource, since, META).await?;
+        Ok(Box::new(Watch::new(body, seconds, wire::meta_of)))
+    }
+
+    async fn watch_objects(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        let (body, seconds) = self.open_watch(resource, since, JSON).await?;
+        Ok(Box::new(Watch::new(body, seconds, wire::document_of)))
     }
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
@@ -456,13 +478,13 @@ impl ObjectStore for KubeStore {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
+    ) -> Result<ObjectList, StoreError> {
         let url = url::collection(resource, namespace)?;
         let api_version = resource.api_version();
-        let mut objects = Vec::new();
+        let mut objects = ObjectList::default();
         self.pages(&url, JSON, Freshness::Consistent, |body, first| {
             if first {
-                objects.clear();
+                objects.items.clear();
             }
             let mut list: Value = serde_json::from_slice(body).map_err(unreadable)?;
             if !list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
@@ -472,6 +494,8 @@ impl ObjectStore for KubeStore {
                 .as_str()
                 .filter(|token| !token.is_empty());
             let more = more.map(str::to_owned);
+            let version = list["metadata"]["resourceVersion"].as_str();
+            objects.resource_version = ResourceVersion::new(version.unwrap_or_default());
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
                 for mut item in items {
                     let Some(object) = item.as_object_mut() else {
@@ -482,7 +506,7 @@ impl ObjectStore for KubeStore {
                         .entry("apiVersion")
                         .or_insert_with(|| api_version.as_str().into());
                     object.entry("kind").or_insert_with(|| (&*resource.kind).into());
-                    objects.push(item.to_string().into_bytes());
+                    objects.items.push(item.to_string().into_bytes());
                 }
             }
             Ok(more)

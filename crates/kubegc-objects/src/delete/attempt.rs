@@ -497,7 +497,11 @@ impl Attempt {
     fn process_deleting_dependents(&mut self, item: Target, context: &mut Context<'_>) -> Next {
         let blocking: Vec<NodeId> = context.graph.blocking_dependents(self.node).collect();
         if blocking.is_empty() {
-            let removing = Removing::new(item, metadata::FINALIZER_FOREGROUND, Reason::NothingBlocks);
+            let reason = Reason::NothingBlocks {
+                dependents: context.graph.dependents(self.node).len(),
+                unset: context.graph.dependents_without_block_owner_deletion(self.node),
+            };
+            let removing = Removing::new(item, metadata::FINALIZER_FOREGROUND, reason);
             return self.finalize(removing, context, None);
         }
         for dependent in blocking {
