@@ -16,13 +16,17 @@
 
 pub mod action;
 pub mod cache;
+pub mod cloudnodelifecycle;
 pub mod controller;
+pub mod csrcleaner;
 pub mod cronjob;
 pub mod documents;
 pub mod driver;
 pub mod manager;
 pub mod namespace;
 pub mod planner;
+pub mod podcertificaterequests;
+pub mod podgc;
 pub mod reason;
 pub mod request;
 pub mod sequence;
@@ -30,14 +34,18 @@ pub mod ttlafterfinished;
 
 pub use action::{Action, FailureEvent, OnError, Read};
 pub use cache::{Cache, Change, Index, Key};
+pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use csrcleaner::CsrCleaner;
 pub use cronjob::CronJobHistory;
 pub use documents::{DocumentError, Documents};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
 pub use planner::{BatchPlanner, Judgement};
+pub use podcertificaterequests::PodCertificateRequestCleaner;
+pub use podgc::PodGc;
 pub use reason::{Missing, Reason};
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,

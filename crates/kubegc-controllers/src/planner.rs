@@ -174,6 +174,7 @@ fn play(
                 reads: Vec::new(),
                 requests: vec![request],
                 on_error: OnError::Report,
+                error_prefix: String::new(),
                 failure_event: None,
             });
         }
