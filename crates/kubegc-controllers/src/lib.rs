@@ -20,6 +20,7 @@ pub mod cloudnodelifecycle;
 pub mod controller;
 pub mod csrcleaner;
 pub mod cronjob;
+pub mod legacytokens;
 pub mod documents;
 pub mod driver;
 pub mod manager;
@@ -30,6 +31,8 @@ pub mod podgc;
 pub mod reason;
 pub mod request;
 pub mod sequence;
+pub mod statefulset;
+pub mod tokencleaner;
 pub mod ttlafterfinished;
 
 pub use action::{Action, FailureEvent, OnError, Read};
@@ -40,6 +43,7 @@ pub use controller::{
 };
 pub use csrcleaner::CsrCleaner;
 pub use cronjob::CronJobHistory;
+pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use documents::{DocumentError, Documents};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
@@ -51,4 +55,6 @@ pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
+pub use statefulset::StatefulSetClaims;
+pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
