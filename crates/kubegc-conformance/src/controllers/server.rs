@@ -129,10 +129,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Begins a step of a case.
-    pub(super) fn begin(&mut self, now: Timestamp, inject: &Value) -> Result<(), serde_json::Error> {
-        self.now = now;
-        self.faults = Option::<Vec<Fault>>::deserialize(inject)?.unwrap_or_default();
+    /// Sets what the server does on purpose.
+    pub(super) fn inject(&mut self, faults: &Value) -> Result<(), serde_json::Error> {
+        self.faults = Option::<Vec<Fault>>::deserialize(faults)?.unwrap_or_default();
         Ok(())
     }
 
@@ -198,13 +197,15 @@ impl Server {
         }
         match changed {
             Some(mut object) => {
+                let had_finalizers = has_finalizers(&stored);
                 if call.subresource == "finalize" {
                     let spec = std::mem::replace(&mut object, stored)["spec"].take();
                     object["spec"] = spec;
                 }
                 object["metadata"]["resourceVersion"] = self.next_version();
                 let is_removed = !object["metadata"]["deletionTimestamp"].is_null()
-                    && object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty)
+                    && had_finalizers
+                    && !has_finalizers(&object)
                     && call.resource != "namespaces";
                 if is_removed {
                     self.objects.remove(&place);
@@ -225,8 +226,7 @@ impl Server {
         let Some(mut object) = self.objects.remove(place) else {
             return;
         };
-        let has_finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
-        if !has_finalizers && object.get(STAYS).is_none() {
+        if !has_finalizers(&object) && object.get(STAYS).is_none() {
             return;
         }
         if object["metadata"]["deletionTimestamp"].is_null() {
@@ -235,6 +235,10 @@ impl Server {
         }
         self.objects.insert(place.clone(), object);
     }
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
 }
 
 /// A key of stored objects that a delete only marks, as pods in their grace period.
