@@ -38,7 +38,7 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, Missing,
     Read, Reason, Steps, Subject, Wire, Write,
-    action::{changed, server_message},
+    action::{changed, server_message_about},
     controller::read,
     request::preconditions,
     sequence::Port,
@@ -616,7 +616,7 @@ async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str
         if let Some(write) = write
             && let Err(error) = port.write(write.clone()).await
         {
-            let message = server_message(&error, claim);
+            let message = server_message_about(claim, &error);
             return End::Failed {
                 message: format!("{text} {} for delete policy ownerRefs: {message}", claim.name),
                 error,
