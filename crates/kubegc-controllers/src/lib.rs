@@ -23,8 +23,10 @@ pub mod cronjob;
 pub mod documents;
 pub mod driver;
 pub mod legacytokens;
+pub mod externalprovisioner;
 pub mod manager;
 pub mod namespace;
+pub mod persistentvolume;
 pub mod planner;
 pub mod podcertificaterequests;
 pub mod podgc;
@@ -33,6 +35,12 @@ pub mod request;
 pub mod sequence;
 pub mod statefulset;
 pub mod tokencleaner;
+pub mod pvcprotection;
+pub mod pvprotection;
+pub mod reason;
+pub mod request;
+pub mod sequence;
+mod storage;
 pub mod ttlafterfinished;
 
 pub use action::{Action, FailureEvent, OnError, Read};
@@ -45,11 +53,15 @@ pub use csrcleaner::CsrCleaner;
 pub use cronjob::CronJobHistory;
 pub use documents::{DocumentError, Documents};
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
+pub use externalprovisioner::ExternalProvisioner;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
+pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement};
 pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
+pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};
+pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
 pub use reason::{Missing, Reason};
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
@@ -57,4 +69,5 @@ pub use request::{
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use statefulset::StatefulSetClaims;
 pub use tokencleaner::TokenCleaner;
+pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE};
 pub use ttlafterfinished::TtlAfterFinished;
