@@ -18,6 +18,7 @@ pub mod action;
 pub mod cache;
 pub mod cloudnodelifecycle;
 pub mod controller;
+pub mod defaults;
 pub mod cronjob;
 pub mod csrcleaner;
 pub mod documents;
@@ -47,6 +48,7 @@ pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use cronjob::CronJobHistory;
+pub use defaults::default_controllers;
 pub use csrcleaner::CsrCleaner;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
