@@ -4,11 +4,10 @@
 //! |---|---|
 //! | L12.1 | Secrets in `kube-system` of type `bootstrap.kubernetes.io/token`; `data.expiration` is in RFC 3339 |
 //! | L12.2 | a token expires when no time remains; without an expiration never; any text but a date has expired |
-//! | L12.3 | DELETE with the uid, where there is one, as precondition; errors are at most logged |
+//! | L12.3 | DELETE with the uid as precondition; errors are at most logged |
 //! | L12.4 | the name of the Secret does not matter |
 //!
-//! Beyond upstream: a Secret that is being deleted is not deleted again, and with [`Wire::Strict`] a Secret
-//! without a uid is kept.
+//! Beyond upstream: a Secret that is being deleted is not deleted again.
 //!
 //! # Upstream
 //! [`evalSecret`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/bootstrap/tokencleaner.go) in `tokencleaner.go` and
@@ -23,7 +22,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject,
-    Wire, controller::read,
+    controller::read,
 };
 
 /// The namespace of bootstrap tokens.
@@ -167,13 +166,7 @@ impl Controller for TokenCleaner {
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         let (id, record) = match cx.subject(Resource::Secrets, key) {
             Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => match cx.cache.get(Resource::Secrets, key) {
-                // Upstream deletes without a precondition what has no uid.
-                Some(record) if cx.wire == Wire::AsUpstream && record.has_whole_meta => {
-                    (record.id(Resource::Secrets), record)
-                }
-                _ => return decision,
-            },
+            Subject::Settled(decision) => return decision,
         };
         if &*key.namespace != NAMESPACE {
             return Decision::keep(id, Reason::new("OtherNamespace", "it is not in kube-system"));
