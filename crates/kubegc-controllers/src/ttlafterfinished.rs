@@ -21,12 +21,11 @@ use std::time::Duration;
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp,
-    record::{ObjectId, Record, Resource},
+    record::{Field, ObjectId, Record, Resource},
 };
 
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
-    controller::read,
 };
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
@@ -58,17 +57,16 @@ impl TtlAfterFinished {
             return keep("Terminating", "it is being deleted");
         }
         let job = cx.body(id, record, Record::job)?;
-        let ttl = read(
-            &job.ttl_seconds_after_finished,
-            id,
-            "spec.ttlSecondsAfterFinished",
-        )?;
-        let Some(ttl_seconds) = *ttl else {
-            return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set");
+        let unread = |field| {
+            let object = id.clone();
+            Err(Missing::Field { object, field })
         };
-        read(&job.conditions, id, "status.conditions")?;
-        let Some(finished) = job.finished().flatten() else {
-            return keep("NotFinished", "it has not finished");
+        let (ttl_seconds, finished) = match (&job.ttl_seconds_after_finished, job.finished()) {
+            (Field::Known(None), _) => return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set"),
+            (_, Some(None)) => return keep("NotFinished", "it has not finished"),
+            (Field::Unread, _) => return unread("spec.ttlSecondsAfterFinished"),
+            (_, None) => return unread("status.conditions"),
+            (Field::Known(Some(ttl_seconds)), Some(Some(finished))) => (*ttl_seconds, finished),
         };
         let Some(finished_at) = finished.last_transition_time else {
             let message = format!(
