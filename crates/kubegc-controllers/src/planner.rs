@@ -178,6 +178,7 @@ fn play(
                 reads: Vec::new(),
                 requests: vec![request.clone()],
                 on_error: OnError::Report,
+                error_prefix: String::new(),
                 failure_event: None,
             });
             if let Some(record) = record {

@@ -7,7 +7,7 @@ use kubegc_controllers::{
     Wire,
 };
 use kubegc_core::{
-    StoreError, Timestamp,
+    DeleteOptions, Preconditions, StoreError, Timestamp,
     deletion::Propagation,
     record::{Record, Resource},
 };
@@ -15,12 +15,12 @@ use kubegc_snapshot::JsonDocuments;
 use serde_json::Value;
 
 /// A date in RFC 3339.
-pub fn at(text: &str) -> Timestamp {
+pub(crate) fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("a date")
 }
 
 /// The record of an object. `uid` defaults to `uid-` and the name, `resourceVersion` to `1`.
-pub fn record(mut object: Value) -> (Resource, Record) {
+pub(crate) fn record(mut object: Value) -> (Resource, Record) {
     let kind = object["kind"].as_str().expect("a kind").to_owned();
     let mut all = Resource::ALL.iter().copied();
     let resource = all
@@ -36,7 +36,7 @@ pub fn record(mut object: Value) -> (Resource, Record) {
 }
 
 /// A cache of these objects, in which all resources of the controller are listed.
-pub fn cache(controller: &dyn Controller, objects: &[Value]) -> Cache {
+pub(crate) fn cache(controller: &dyn Controller, objects: &[Value]) -> Cache {
     let records: Vec<_> = objects.iter().cloned().map(record).collect();
     let listed = controller.info().resources.iter().copied();
     let resources = listed.chain(records.iter().map(|(resource, _)| *resource));
@@ -50,7 +50,7 @@ pub fn cache(controller: &dyn Controller, objects: &[Value]) -> Cache {
 }
 
 /// `namespace/name`, or the name of a cluster-scoped object.
-pub fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     match text.split_once('/') {
         Some((namespace, name)) => Key::new(namespace, name),
         None => Key::cluster(text),
@@ -58,7 +58,12 @@ pub fn key(text: &str) -> Key {
 }
 
 /// What the controller decides about a key, with the preconditions that upstream sends.
-pub fn reconcile(controller: &dyn Controller, cache: &Cache, at_key: &str, now: Timestamp) -> Decision {
+pub(crate) fn reconcile(
+    controller: &dyn Controller,
+    cache: &Cache,
+    at_key: &str,
+    now: Timestamp,
+) -> Decision {
     let cx = Context {
         cache,
         now,
@@ -71,7 +76,7 @@ pub fn reconcile(controller: &dyn Controller, cache: &Cache, at_key: &str, now: 
 }
 
 /// The decisions about all keys, in order.
-pub fn reconcile_all(controller: &dyn Controller, cache: &Cache, now: Timestamp) -> Vec<String> {
+pub(crate) fn reconcile_all(controller: &dyn Controller, cache: &Cache, now: Timestamp) -> Vec<String> {
     let mut keys = Vec::new();
     controller.keys(cache, &mut keys);
     keys.sort();
@@ -81,7 +86,7 @@ pub fn reconcile_all(controller: &dyn Controller, cache: &Cache, now: Timestamp)
 }
 
 /// One line for each request, kept object, missing fact and requeue.
-pub fn lines(decision: &Decision, now: Timestamp) -> Vec<String> {
+pub(crate) fn lines(decision: &Decision, now: Timestamp) -> Vec<String> {
     let requests = decision.actions.iter().flat_map(|action| &action.requests);
     let mut lines: Vec<String> = requests.map(line).collect();
     if let Some(steps) = &decision.steps {
@@ -103,45 +108,44 @@ pub fn lines(decision: &Decision, now: Timestamp) -> Vec<String> {
 }
 
 /// A request, its options and preconditions, and the changes of a write.
-pub fn line(request: &Request) -> String {
-    let mut line = request.to_string();
-    let mut add = |name: &str, value: Option<String>| {
-        line.extend(value.map(|value| format!(" {name}={value}")));
-    };
-    let preconditions = match request {
+pub(crate) fn line(request: &Request) -> String {
+    let (options, changes) = match request {
         Request::Delete { options, .. }
         | Request::DeleteCollection { options, .. }
-        | Request::DeleteContent { options, .. } => {
-            let propagation = options.propagation.map(|propagation| match propagation {
-                Propagation::Policy(policy) => format!("{policy:?}"),
-                Propagation::OrphanDependents(orphan) => format!("orphanDependents:{orphan}"),
-            });
-            add("propagation", propagation);
-            add(
-                "grace",
-                options.grace_period_seconds.map(|seconds| seconds.to_string()),
-            );
-            &options.preconditions
+        | Request::DeleteContent { options, .. } => (options.clone(), String::new()),
+        Request::Write(write) => {
+            let preconditions = write.precondition.clone();
+            let options = DeleteOptions {
+                preconditions,
+                ..DeleteOptions::default()
+            };
+            (options, format!(" {:?}", write.changes))
         }
-        Request::Write(write) => &write.precondition,
-        _ => return line,
+        _ => return request.to_string(),
     };
-    add("uid", preconditions.uid.as_ref().map(ToString::to_string));
-    add(
-        "rv",
-        preconditions
-            .resource_version
-            .as_ref()
-            .map(|version| version.as_str().to_owned()),
-    );
-    if let Request::Write(write) = request {
-        line.push_str(&format!(" {:?}", write.changes));
-    }
-    line
+    let Preconditions {
+        uid,
+        resource_version,
+    } = options.preconditions;
+    let parts = [
+        options.propagation.map(|propagation| match propagation {
+            Propagation::Policy(policy) => format!(" propagation={policy:?}"),
+            Propagation::OrphanDependents(is_orphaning) => format!(" orphanDependents={is_orphaning}"),
+        }),
+        options
+            .grace_period_seconds
+            .map(|seconds| format!(" grace={seconds}")),
+        uid.map(|uid| format!(" uid={uid}")),
+        resource_version.map(|version| format!(" rv={}", version.as_str())),
+    ];
+    format!(
+        "{request}{}{changes}",
+        parts.into_iter().flatten().collect::<String>()
+    )
 }
 
 /// Plays work through with these responses. The last line is how it ended.
-pub fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response) -> Vec<String> {
+pub(crate) fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response) -> Vec<String> {
     let (mut sequence, mut response, mut lines) = (steps.begin(), None, Vec::new());
     loop {
         match sequence.next(response.take()) {
@@ -150,28 +154,24 @@ pub fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response) -> Vec
                 response = Some(respond(&request));
             }
             Step::End(end) => {
-                lines.push(end_line(&end));
+                lines.push(match end {
+                    End::Done => "done".to_owned(),
+                    End::Kept(reason) => format!("kept: {}", reason.code()),
+                    End::Unknown(missing) => format!("unknown: {missing}"),
+                    End::Stale(found) => format!("stale: {} reads differ", found.len()),
+                    End::RequeueAfter { after, .. } => format!("requeue {}", after.as_secs_f64()),
+                    End::Failed {
+                        message, is_retried, ..
+                    } => format!("failed, retried={is_retried}: {message}"),
+                });
                 return lines;
             }
         }
     }
 }
 
-fn end_line(end: &End) -> String {
-    match end {
-        End::Done => "done".to_owned(),
-        End::Kept(reason) => format!("kept: {}", reason.code()),
-        End::Unknown(missing) => format!("unknown: {missing}"),
-        End::Stale(found) => format!("stale: {} reads differ", found.len()),
-        End::RequeueAfter { after, reason } => format!("requeue {}: {}", after.as_secs_f64(), reason.code()),
-        End::Failed {
-            message, is_retried, ..
-        } => format!("failed, retried={is_retried}: {message}"),
-    }
-}
-
 /// The response to a request while the API server has what the cache has: reads find it, and writes succeed.
-pub fn from_cache(cache: &Cache) -> impl FnMut(&Request) -> Response {
+pub(crate) fn from_cache(cache: &Cache) -> impl FnMut(&Request) -> Response {
     |request| match request {
         Request::Get {
             resource,

@@ -25,7 +25,7 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
         annotations,
         reclaim_policy: reading.field(spec, |reading, spec| {
             let path = SPEC.field("persistentVolumeReclaimPolicy");
-            let policy = reading.text_unless_empty(&spec.persistent_volume_reclaim_policy, path);
+            let policy = reading.text(&spec.persistent_volume_reclaim_policy, path);
             reading.always_filled(policy, path)
         }),
         volume_mode: reading.field(spec, |reading, spec| {

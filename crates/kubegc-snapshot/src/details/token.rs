@@ -21,7 +21,7 @@ pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
     let secret_type = reading.field(Some(body), |reading, body| {
         let path = Path::of("type");
         // Without a type an object in a dump is not known to be whole, but it is no flaw either.
-        match reading.text_unless_empty(&body.object_type, path)? {
+        match reading.text(&body.object_type, path)? {
             None if !reading.is_whole => Err(Unreadable),
             found => Ok(found.unwrap_or_default()),
         }

@@ -202,7 +202,7 @@ fn time(time: Option<Timestamp>) -> Value {
         .into()
 }
 
-fn with_taint(entry: &Value, taint: &Taint) -> Value {
+pub(super) fn with_taint(entry: &Value, taint: &Taint) -> Value {
     with_fields(
         entry,
         [
@@ -214,7 +214,7 @@ fn with_taint(entry: &Value, taint: &Taint) -> Value {
     )
 }
 
-fn with_condition(entry: &Value, condition: &Condition) -> Value {
+pub(super) fn with_condition(entry: &Value, condition: &Condition) -> Value {
     with_fields(
         entry,
         [

@@ -2,6 +2,7 @@
 
 mod change;
 mod patch;
+mod write;
 
 use std::{
     str,
@@ -78,6 +79,15 @@ impl Default for JsonDocuments {
 }
 
 impl JsonDocuments {
+    /// The JSON of a record beside its typed metadata: `spec`, `status`, `data`, and annotations under `metadata`.
+    ///
+    /// [`read`](Documents::read) gives the same record again. Unread fields become `false`, which none of the fields can hold. A certificate
+    /// becomes a stand-in of the same expiry, to the second.
+    #[must_use]
+    pub fn body(record: &Record) -> Map<String, Value> {
+        write::body(&record.body)
+    }
+
     fn shared(&self) -> MutexGuard<'_, Store> {
         // A reader that panicked left nothing that another object refers to.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
