@@ -171,20 +171,31 @@ impl Cache {
     /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not built with costs O(n log n) each time.
     #[must_use]
     pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Arc<str>> {
-        self.look_up(index, key, |_, name| Some(Arc::clone(name)))
+        self.look_up(index, key, usize::MAX, |_, name| Some(Arc::clone(name)))
     }
 
     /// The objects under a key of an index, in any namespace, by namespace and name. The complexity is that of [`indexed`](Self::indexed).
     #[must_use]
     pub fn indexed_records(&self, index: &'static Index, key: &Key) -> Vec<&Record> {
         let table = self.table(index.resource());
-        self.look_up(index, key, |namespace, name| table.get(namespace, name))
+        self.look_up(index, key, usize::MAX, |namespace, name| {
+            table.get(namespace, name)
+        })
+    }
+
+    /// The first object under a key of an index, by namespace and name. The complexity is that of [`indexed`](Self::indexed) for one name.
+    #[must_use]
+    pub fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<&Record> {
+        let table = self.table(index.resource());
+        let first = self.look_up(index, key, 1, |namespace, name| table.get(namespace, name));
+        first.first().copied()
     }
 
     fn look_up<T>(
         &self,
         index: &'static Index,
         key: &Key,
+        at_most: usize,
         found: impl Fn(&Arc<str>, &Arc<str>) -> Option<T>,
     ) -> Vec<T> {
         let unregistered = Names::default();
@@ -195,6 +206,7 @@ impl Cache {
         let under = names.under(index, || self.records(index.resource()), key);
         under
             .filter_map(|(namespace, name)| found(namespace, name))
+            .take(at_most)
             .collect()
     }
 
