@@ -20,6 +20,7 @@ pub mod cloudnodelifecycle;
 pub mod controller;
 pub mod cronjob;
 pub mod csrcleaner;
+pub mod defaults;
 pub mod documents;
 pub mod driver;
 pub mod externalprovisioner;
@@ -48,6 +49,7 @@ pub use controller::{
 };
 pub use cronjob::CronJobHistory;
 pub use csrcleaner::CsrCleaner;
+pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
