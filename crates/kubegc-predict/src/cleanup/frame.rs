@@ -92,6 +92,25 @@ impl CleanupFrame {
         nodes.chain(facts::sets_not_in_dump(cluster, self)).collect()
     }
 
+    /// The same with a controller in the place of the one of its name, or beside the others.
+    #[must_use]
+    pub fn with(mut self, controller: impl Controller + 'static) -> Self {
+        let name = controller.info().name;
+        let same = |known: &&mut Arc<dyn Controller>| known.info().name == name;
+        match self.controllers.iter_mut().find(same) {
+            Some(known) => *known = Arc::new(controller),
+            None => self.controllers.push(Arc::new(controller)),
+        }
+        self
+    }
+
+    /// The same without the controller of a name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.controllers.retain(|controller| controller.info().name != name);
+        self
+    }
+
     /// The same with only the controllers of these names, such as `pod-garbage-collector-controller`.
     #[must_use]
     pub fn only(mut self, names: &[&str]) -> Self {
