@@ -40,11 +40,12 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Index, Info,
     Key, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    action::{server_message, server_message_about},
     controller::read,
     request::preconditions,
     storage::{
         BOUND_BY_CONTROLLER, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, IN_TREE_PREFIX, MIGRATED_TO,
-        PODS_BY_CLAIM, decide, error_text, namespace_key, require_version,
+        PODS_BY_CLAIM, decide, namespace_key, require_version,
     },
 };
 
@@ -72,10 +73,8 @@ static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
     "running pods with unread volumes",
     Resource::Pods,
     |record, keys| {
-        let is_unread = record
-            .pod()
-            .is_none_or(|pod| pod.volumes.is_unread() && pod.has_final_phase() != Some(true));
-        if is_unread {
+        let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
+        if is_unread && may_run(record) {
             keys.push(namespace_key(&record.meta.namespace));
         }
     },
@@ -202,13 +201,21 @@ fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
     let pods = cache
         .indexed_records(&PODS_BY_CLAIM, &claim_key(claim))
         .into_iter();
-    let may_run = pods.filter(|pod| {
-        let pod = pod.pod();
-        pod.and_then(kubegc_core::record::Pod::has_final_phase) != Some(true)
-    });
-    Ok(may_run
+    let users = pods.filter(|pod| may_run(pod));
+    Ok(users
         .map(|pod| format!("{}/{}", pod.meta.namespace, pod.meta.name))
         .collect())
+}
+
+/// Whether a pod has not ended, as far as that is known.
+///
+/// # Upstream
+/// [`IsPodTerminated`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/util/util.go).
+fn may_run(record: &Record) -> bool {
+    record.pod().is_none_or(|pod| {
+        let has_stopped = record.meta.is_deleting() && pod.containers_stopped.known() == Some(&true);
+        !has_stopped && pod.has_final_phase() != Some(true)
+    })
 }
 
 fn claim_key(claim: &ClaimRef) -> Key {
@@ -416,7 +423,7 @@ impl Sync {
             Ok(claim) => Ok(Some(claim).filter(|claim| claim.meta.uid == claim_ref.uid)),
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => {
-                let message = error_text(&error, resource, &claim_ref.name);
+                let message = server_message(&error);
                 Err(reported(error, message))
             }
         }
@@ -557,7 +564,7 @@ impl Sync {
         if !self.deletion_finalizers {
             return Ok(());
         }
-        let text = |error| error_text(&error, self.id.resource, &self.id.name);
+        let text = |error| server_message_about(&self.id, &error);
         let live = port
             .get(self.id.resource, &self.id.namespace, &self.id.name)
             .await;
@@ -790,7 +797,7 @@ impl Sync {
 
     /// A request about the volume failed, and upstream only logs it.
     fn failed(&self, prefix: &str, error: StoreError) -> End {
-        let message = format!("{prefix}{}", error_text(&error, self.id.resource, &self.id.name));
+        let message = format!("{prefix}{}", server_message_about(&self.id, &error));
         reported(error, message)
     }
 }

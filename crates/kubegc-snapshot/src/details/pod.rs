@@ -12,7 +12,7 @@ use super::{
     status_of,
 };
 use crate::{
-    body::{Body, Container, List, Named, PodSpec, Volume},
+    body::{Body, Container, List, Named, PodSpec, Status, Volume},
     item::Text,
     mentions::Mentions,
     soft::{Expected, Soft},
@@ -41,6 +41,13 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
         phase: phase_of(reading, body, status),
         reason: reading.field(status, |reading, status| {
             reading.text_or_empty(&status.reason, STATUS.field("reason"))
+        }),
+        containers_stopped: reading.field(status, |reading, status| {
+            if mentions.deletion {
+                containers_stopped(reading, status)
+            } else {
+                Ok(false)
+            }
         }),
         conditions: reading.field(status, |reading, status| {
             if mentions.disruption {
@@ -78,6 +85,21 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
             )
         }),
     }
+}
+
+/// Whether every container waits or has terminated.
+fn containers_stopped(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<bool, Unreadable> {
+    let path = STATUS.field("containerStatuses");
+    let stopped = reading.list(&status.container_statuses, path, |reading, entry, path| {
+        let path = path.field("state");
+        let Some(state) = reading.value(&entry.state, path)? else {
+            return Ok(false);
+        };
+        let waiting = reading.value(&state.waiting, path.field("waiting"))?;
+        let terminated = reading.value(&state.terminated, path.field("terminated"))?;
+        Ok(waiting.is_some() || terminated.is_some())
+    })?;
+    Ok(stopped.into_iter().all(|is_stopped| is_stopped))
 }
 
 type Contents = (Field<Vec<PodVolume>>, Field<Vec<Arc<str>>>);

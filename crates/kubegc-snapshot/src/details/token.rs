@@ -19,12 +19,8 @@ static STRING_DATA: Path<'static> = Path::of("stringData");
 
 pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
     let secret_type = reading.field(Some(body), |reading, body| {
-        let path = Path::of("type");
-        // Without a type an object in a dump is not known to be whole, but it is no flaw either.
-        match reading.text(&body.object_type, path)? {
-            None if !reading.is_whole => Err(Unreadable),
-            found => Ok(found.unwrap_or_default()),
-        }
+        let secret_type = reading.text(&body.object_type, Path::of("type"));
+        reading.unless_stripped(secret_type)
     });
     let is_bootstrap_token = secret_type
         .known()

@@ -224,6 +224,8 @@ pub(super) fn with_condition(entry: &Value, condition: &Condition) -> Value {
             ("message", (&*condition.message).into()),
             ("lastTransitionTime", time(condition.last_transition_time)),
             ("lastUpdateTime", time(condition.last_update_time)),
+            // Upstream writes a whole new condition, and never sets it.
+            ("lastProbeTime", "".into()),
             ("observedGeneration", condition.observed_generation.into()),
         ],
     )
