@@ -303,10 +303,14 @@ impl Sync {
             return Ok(End::Kept(reason));
         };
         let Some(claim) = self.find_claim(port, &volume, &claim_ref).await? else {
-            let message = format!("claim {claim_ref} no longer exists");
-            return self
-                .release(port, &mut volume, Reason::new("ClaimDeleted", message))
-                .await;
+            let claim = ObjectId {
+                resource: Resource::PersistentVolumeClaims,
+                namespace: Arc::clone(&claim_ref.namespace),
+                name: Arc::clone(&claim_ref.name),
+                uid: claim_ref.uid.clone(),
+            };
+            let reason = Reason::new("ClaimDeleted", format!("claim {claim_ref} no longer exists"));
+            return self.release(port, &mut volume, reason.about(claim)).await;
         };
         let (claim_id, claim) = (
             claim.id(Resource::PersistentVolumeClaims),

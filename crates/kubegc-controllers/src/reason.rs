@@ -19,6 +19,7 @@ use kubegc_core::{
 pub struct Reason {
     code: &'static str,
     message: Cow<'static, str>,
+    object: Option<Box<ObjectId>>,
 }
 
 impl Reason {
@@ -28,7 +29,21 @@ impl Reason {
         Self {
             code,
             message: message.into(),
+            object: None,
         }
+    }
+
+    /// The same reason with the other object that it is about, such as the claim of a released volume.
+    #[must_use]
+    pub fn about(mut self, object: ObjectId) -> Self {
+        self.object = Some(Box::new(object));
+        self
+    }
+
+    /// The other object that the reason is about, where there is one.
+    #[must_use]
+    pub fn object(&self) -> Option<&ObjectId> {
+        self.object.as_deref()
     }
 
     /// The code. It never changes for the same rule.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::Timestamp;
-use kubegc_lifecycle::node::Cloud;
+use kubegc_controllers::Cloud;
 use kubegc_predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Instance, cleanup_forecast};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;

@@ -174,7 +174,7 @@ impl Telling {
     fn of(event: &Event<'_>) -> Self {
         Self {
             actor: event.step.actor.to_string(),
-            because: because(&event.step.why, event.subject.object, event.at),
+            because: because(&event.step.why, event.subject.object),
             otherwise: event.subject.otherwise(),
             fate: match event.subject.end {
                 End::Gone(_) => ["", ""],
