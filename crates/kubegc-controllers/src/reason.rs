@@ -133,6 +133,16 @@ impl Missing {
         }
     }
 
+    /// The sentence as it reads in a line that names this object already.
+    #[must_use]
+    pub fn message_about(&self, object: &ObjectId) -> String {
+        let text = self.to_string();
+        match text.strip_prefix(&format!("{object}: ")) {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        }
+    }
+
     /// The object that was not read; `None` where the missing fact belongs to no single object.
     #[must_use]
     pub const fn object(&self) -> Option<&ObjectId> {

@@ -107,7 +107,8 @@ impl CleanupFrame {
     /// The same without the controller of a name.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
-        self.controllers.retain(|controller| controller.info().name != name);
+        self.controllers
+            .retain(|controller| controller.info().name != name);
         self
     }
 

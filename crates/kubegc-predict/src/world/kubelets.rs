@@ -99,7 +99,7 @@ impl Kubelets {
     /// it does with those that were given one before they ran to their end.
     pub(crate) fn unknown_end(&self, pod: &Record, pods_end: bool) -> Option<String> {
         let Some(fields) = pod.pod() else {
-            return Some("neither its spec nor its status was read".to_owned());
+            return Some("its node is not known".to_owned());
         };
         let is_deleting = pod.meta.is_deleting();
         if is_deleting && pod.meta.deletion_grace_period_seconds == Some(0) {

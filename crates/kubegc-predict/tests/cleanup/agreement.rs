@@ -9,11 +9,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_core::Timestamp;
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Guard, Operated, Operation, Plugin,
     driver::{Driver, Outside},
 };
+use kubegc_core::Timestamp;
 use kubegc_core::record::ObjectId;
 use kubegc_predict::{Assumptions, CleanupFrame, ControlPlane, Turn, cleanup_forecast};
 use kubegc_sim::{EventType, SharedApiServer, SimClock};

@@ -302,16 +302,14 @@ fn set_with_claims(spec: &Value) -> Town {
 }
 
 #[test]
-fn what_becomes_of_the_claims_of_a_set_that_was_not_read_is_in_doubt_while_it_goes() {
+fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
     let mut town = set_with_claims(&Value::Null);
     let forecast = cleanup_forecast(&town.cluster(), &frame());
     let words = |forecast: &CleanupForecast| {
         ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
     };
-    assert_eq!(
-        words(&forecast),
-        [Some("undecided"), Some("undecided"), Some("kept")]
-    );
+    assert_eq!(words(&forecast), [Some("kept"); 3]);
+    assert!(forecast.undecided.is_empty(), "{:?}", forecast.undecided);
     // Nothing goes with a set that stays.
     town.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });

@@ -153,10 +153,7 @@ fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
     node(&mut town, "a");
     pod(&mut town, "on-a", "a", "Running", json!({}));
     pod(&mut town, "on-b", "b", "Running", json!({}));
-    assert_eq!(
-        gone(&forecast(&town)),
-        [row("shop/Pod/on-b", 40, "pod garbage collector")]
-    );
+    assert_eq!(gone(&forecast(&town)), [row("shop/Pod/on-b", 40, PODS)]);
 }
 
 #[test]
@@ -173,7 +170,7 @@ fn histories_are_pruned_at_once() {
         job["status"]["startTime"] = at(started).into();
         town.add("batch/v1", "Job", "shop", name, job);
     }
-    let rows = ["shop/Job/n1", "shop/Job/n2"].map(|name| row(name, 0, "cron job controller"));
+    let rows = ["shop/Job/n1", "shop/Job/n2"].map(|name| row(name, 0, "cronjob-controller"));
     assert_eq!(gone(&forecast(&town)), rows);
 }
 
@@ -191,7 +188,11 @@ fn certificates_wait_for_the_hourly_look() {
     // Denied a minute ago: its hour is over 59 minutes from now, and the look of the first hour finds it.
     assert_eq!(
         gone(&forecast(&town)),
-        [row("CertificateSigningRequest/denied", 3_600, "CSR cleaner")]
+        [row(
+            "CertificateSigningRequest/denied",
+            3_600,
+            "certificatesigningrequest-cleaner-controller"
+        )]
     );
 }
 

@@ -95,7 +95,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         (
             "Pod web",
             |pod| pod["status"] = Value::Null,
-            Some("whether it has run to its end is not known"),
+            Some("whether it has finished is not known"),
         ),
         (
             "Pod web",

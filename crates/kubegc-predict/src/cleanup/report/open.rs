@@ -53,7 +53,7 @@ impl Text<'_> {
         let mut groups: Vec<(String, &str, Vec<String>)> = Vec::new();
         let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
         for one in &self.forecast.undecided {
-            let text = format!("{}: {}", one.controller, one.missing);
+            let text = format!("{}: {}", one.controller, one.missing.message_about(&one.object));
             let kind = one.object.resource.kind();
             let place = *places.entry((text.clone(), kind)).or_insert(groups.len());
             if place == groups.len() {
