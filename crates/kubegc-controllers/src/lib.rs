@@ -18,9 +18,9 @@ pub mod action;
 pub mod cache;
 pub mod cloudnodelifecycle;
 pub mod controller;
-pub mod defaults;
 pub mod cronjob;
 pub mod csrcleaner;
+pub mod defaults;
 pub mod documents;
 pub mod driver;
 pub mod externalprovisioner;
@@ -48,8 +48,8 @@ pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use cronjob::CronJobHistory;
-pub use defaults::default_controllers;
 pub use csrcleaner::CsrCleaner;
+pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
