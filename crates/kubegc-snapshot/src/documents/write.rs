@@ -225,10 +225,17 @@ fn of_pod(pod: &Pod) -> Object {
         Value::Bool(_) => "DisruptionTarget".into(),
         known => known,
     };
+    let container_statuses = match pod.containers_stopped.known() {
+        Some(true) => Value::Null,
+        Some(false) => json!([{ "state": { "running": {} } }]),
+        // Readers skip the containers of a pod whose text does not mention its deletion.
+        None => "deletionTimestamp".into(),
+    };
     let status = object([
         ("phase", text(&pod.phase)),
         ("reason", text(&pod.reason)),
         ("conditions", conditions),
+        ("containerStatuses", container_statuses),
     ]);
     object([("spec", spec.into()), ("status", status.into())])
 }
