@@ -220,15 +220,21 @@ fn of_pod(pod: &Pod) -> Object {
             known(&pod.tolerations, |all| all.iter().map(toleration).collect()),
         ),
     ]);
+    // Readers skip the conditions and the containers of a pod whose text mentions neither of these.
     let conditions = match conditions(&pod.conditions) {
-        // Readers skip the conditions of a pod whose text does not mention the one that they want.
         Value::Bool(_) => "DisruptionTarget".into(),
         known => known,
+    };
+    let container_statuses = match pod.containers_stopped.known() {
+        Some(true) => json!([{ "state": { "terminated": {} } }]),
+        Some(false) => json!([{ "state": { "running": {} } }]),
+        None => "deletionTimestamp".into(),
     };
     let status = object([
         ("phase", text(&pod.phase)),
         ("reason", text(&pod.reason)),
         ("conditions", conditions),
+        ("containerStatuses", container_statuses),
     ]);
     object([("spec", spec.into()), ("status", status.into())])
 }
