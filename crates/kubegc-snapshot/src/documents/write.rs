@@ -220,15 +220,14 @@ fn of_pod(pod: &Pod) -> Object {
             known(&pod.tolerations, |all| all.iter().map(toleration).collect()),
         ),
     ]);
+    // Readers skip the conditions and the containers of a pod whose text mentions neither of these.
     let conditions = match conditions(&pod.conditions) {
-        // Readers skip the conditions of a pod whose text does not mention the one that they want.
         Value::Bool(_) => "DisruptionTarget".into(),
         known => known,
     };
     let container_statuses = match pod.containers_stopped.known() {
-        Some(true) => Value::Null,
+        Some(true) => json!([{ "state": { "terminated": {} } }]),
         Some(false) => json!([{ "state": { "running": {} } }]),
-        // Readers skip the containers of a pod whose text does not mention its deletion.
         None => "deletionTimestamp".into(),
     };
     let status = object([

@@ -87,6 +87,7 @@ fn every_field_of_a_pod_is_read() {
                 ..Toleration::default()
             },
         ]),
+        containers_stopped: false.into(),
     };
     assert_eq!((read, flaws), (expected, vec![]));
 }
@@ -392,6 +393,36 @@ fn each_field_of_a_status_is_read_alone() {
         ];
         assert_eq!(unread.map(|unread| !unread), known, "{status}");
         assert_eq!(found, flaws, "{status}");
+    }
+}
+
+#[test]
+fn the_containers_of_a_terminating_pod_are_read() {
+    let (waiting, terminated) = (
+        json!({ "waiting": {} }),
+        json!({ "terminated": { "exitCode": 1 } }),
+    );
+    let running = json!({ "running": {} });
+    for (states, expected) in [
+        (vec![], true),
+        (vec![&waiting, &terminated], true),
+        (vec![&terminated, &running], false),
+        (vec![&json!({})], false),
+    ] {
+        let statuses: Vec<Value> = states
+            .into_iter()
+            .map(|state| json!({ "state": state }))
+            .collect();
+        let status = json!({ "phase": "Running", "containerStatuses": statuses });
+        let terminating = json!({ "deletionTimestamp": "2026-03-01T12:00:00Z" });
+        let (read, flaws) = pod(json!({ "metadata": terminating, "spec": {}, "status": status }));
+        assert_eq!(
+            (read.containers_stopped, flaws),
+            (expected.into(), vec![]),
+            "{statuses:?}"
+        );
+        let (read, _) = pod(json!({ "spec": {}, "status": status }));
+        assert_eq!(read.containers_stopped, false.into(), "it is not being deleted");
     }
 }
 
