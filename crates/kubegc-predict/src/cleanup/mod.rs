@@ -1,6 +1,6 @@
 //! What will be cleaned up in a cluster, by all mechanisms together, when, and why.
 //!
-//! The mechanisms' own controller (`kubegc-lifecycle`), the owner-reference collector, the namespace controller and the kubelets act on the simulated
+//! The manager of `kubegc-controllers`, the garbage collector, the namespace controller and the kubelets act on the simulated
 //! API server, one beside the other, from one instant at which something is due to the next. What one of them does is what the next one sees: a job
 //! that goes for its age takes its pods with it, and a claim that its last pod leaves goes with its volume.
 
