@@ -80,7 +80,12 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 const OUTERMOST: &[&str] = &["kubegc-benches", "kubegc-examples"];
 
 /// Crates that only decide: no runtime, no network, no documents.
-const PURE: &[&str] = &["kubegc-core", "kubegc-objects", "kubegc-node", "kubegc-controllers"];
+const PURE: &[&str] = &[
+    "kubegc-core",
+    "kubegc-objects",
+    "kubegc-node",
+    "kubegc-controllers",
+];
 
 /// What pure crates stay away from, as beginnings of package names.
 const NOT_PURE: &[&str] = &[
