@@ -24,6 +24,7 @@ use kubegc_core::{
     record::{Field, ObjectId, Record, Resource},
 };
 
+use crate::reason::age;
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
 };
