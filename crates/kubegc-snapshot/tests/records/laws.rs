@@ -128,14 +128,18 @@ fn pods() -> impl Strategy<Value = Pod> {
         field(option::of(any::<i64>())),
         field(vec(toleration, 0..3)),
     );
-    let status = (field(text()), field(text()), conditions(&["DisruptionTarget"]));
+    // Of pods that are not being deleted it is not read.
+    let stopped = select(vec![Field::Known(false), Field::Unread]);
+    let conditions = conditions(&["DisruptionTarget"]);
+    let status = (field(text()), field(text()), conditions, stopped);
     (spec, status).prop_map(
         |((node_name, volumes, secrets, termination_grace_period_seconds, tolerations), status)| {
-            let (phase, reason, conditions) = status;
+            let (phase, reason, conditions, containers_stopped) = status;
             Pod {
                 node_name,
                 phase,
                 reason,
+                containers_stopped,
                 conditions,
                 volumes,
                 secrets,
