@@ -24,9 +24,9 @@ use kubegc_core::{
     record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::reason::age;
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
+    controller::read, reason::age,
 };
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
