@@ -128,6 +128,13 @@ impl CsrCleaner {
                 let message = format!("{reason}; it is deleted after {at}");
                 Ok(keep("NotExpired", message).requeue_at(at))
             }
+            // The API server always sets it.
+            None if conditions.is_empty() && record.meta.creation_timestamp.is_none() => {
+                Err(Missing::Field {
+                    object: id.clone(),
+                    field: "metadata.creationTimestamp",
+                })
+            }
             None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
         }
     }

@@ -8,8 +8,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, CloudAnswer, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason, Request,
-    Response, Sequence, Step, Wire, request::preconditions,
+    Action, Cache, CloudAnswer, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
+    Request, Response, Sequence, Step, Wire, request::preconditions,
 };
 
 /// A controller as a [`Planner`].
@@ -173,7 +173,11 @@ fn play(
             };
             let write = (target, reason);
             let (target, reason) = &write;
-            match plan.actions.last_mut().filter(|_| last_write.as_ref() == Some(&write)) {
+            match plan
+                .actions
+                .last_mut()
+                .filter(|_| last_write.as_ref() == Some(&write))
+            {
                 // Requests about one object in a row are one action.
                 Some(action) => action.requests.push(request.clone()),
                 None => plan.actions.push(Action {
@@ -182,9 +186,9 @@ fn play(
                         .map(|record| preconditions(&record.meta))
                         .unwrap_or_default(),
                     object: target.clone(),
-                    reason: reason.clone().unwrap_or_else(|| {
-                        Reason::new("Unspecified", "the controller gave no reason")
-                    }),
+                    reason: reason
+                        .clone()
+                        .unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
                     reads: reads.clone(),
                     requests: vec![request.clone()],
                     on_error: OnError::Report,
@@ -210,7 +214,14 @@ fn play(
 fn read_of(request: &Request, response: &Response) -> Option<Read> {
     match (request, response) {
         (Request::Get { resource, .. }, Response::Object(record)) => Some(Read::unchanged(*resource, record)),
-        (Request::Get { resource, namespace, name }, Response::Failed(StoreError::NotFound)) => Some(Read::Absent {
+        (
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            },
+            Response::Failed(StoreError::NotFound),
+        ) => Some(Read::Absent {
             resource: *resource,
             namespace: Arc::clone(namespace),
             name: Arc::clone(name),
@@ -268,9 +279,7 @@ fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
             let written = written.get(&(*resource, key));
             match written.map_or(found, Option::as_ref) {
                 Some(record) => Response::Object(Box::new(record.clone())),
-                None if written.is_some() || all(*resource) => {
-                    Response::Failed(StoreError::NotFound)
-                }
+                None if written.is_some() || all(*resource) => Response::Failed(StoreError::NotFound),
                 None => unlisted(),
             }
         }

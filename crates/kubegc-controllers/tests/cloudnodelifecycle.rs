@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{at, cache, from_cache, key, lines, play};
 use kubegc_controllers::{
-    Cache, Cloud, CloudAnswer, CloudNodeLifecycle, Context, Controller as _, Deadlines, Decision, Input, Manager,
-    Output, Request, Response, Wire,
+    Cache, Cloud, CloudAnswer, CloudNodeLifecycle, Context, Controller as _, Deadlines, Decision, Input,
+    Manager, Output, Request, Response, Wire,
 };
 use kubegc_core::{KubernetesVersion, StoreError, record::Resource};
 use proptest::{prelude::*, sample::select};
@@ -40,7 +40,12 @@ fn failed() -> Cloud {
     Cloud::Failed("boom".into())
 }
 
-fn decide(controller: &CloudNodeLifecycle, cache: &Cache, answer: Option<(Cloud, Cloud)>, now: &str) -> Decision {
+fn decide(
+    controller: &CloudNodeLifecycle,
+    cache: &Cache,
+    answer: Option<(Cloud, Cloud)>,
+    now: &str,
+) -> Decision {
     let answer = answer.map(|(exists, is_shut_down)| CloudAnswer {
         node_uid: "uid-n".into(),
         exists,
@@ -74,7 +79,12 @@ fn l8_1_to_l8_6_each_answer_has_one_outcome() {
     let keep = |code: &str| vec![format!("keep node/n: {code}")];
     let unknown = |text: &str| vec![format!("unknown node/n: it is not known whether node/n {text}")];
     let event = "Deleting node n because it does not exist in the cloud provider";
-    let delete = || vec![format!("record event DeletingNode for node/n: {event}"), "delete node/n".to_owned()];
+    let delete = || {
+        vec![
+            format!("record event DeletingNode for node/n: {event}"),
+            "delete node/n".to_owned(),
+        ]
+    };
     let shutdown = r#"key: "node.cloudprovider.kubernetes.io/shutdown", effect: "NoSchedule", value: "", time_added: None"#;
     let patch = |change: &str| {
         vec![
@@ -91,31 +101,63 @@ fn l8_1_to_l8_6_each_answer_has_one_outcome() {
             (vec![], Some((Yes, No)), keep("Running")),
             (taints(), Some((Yes, NotImplemented)), keep("Running")),
             (vec![], Some((Yes, Yes)), patch("AddTaint")),
-            (vec![taint(SHUTDOWN, "NoExecute")], Some((Yes, Yes)), patch("AddTaint")),
+            (
+                vec![taint(SHUTDOWN, "NoExecute")],
+                Some((Yes, Yes)),
+                patch("AddTaint"),
+            ),
             (taints(), Some((Yes, Yes)), keep("AlreadyTainted")),
-            (vec![], Some((Yes, failed())), unknown("is shut down in the cloud: boom")),
-            (vec![], Some((failed(), Yes)), unknown("exists in the cloud: boom")),
-            (vec![], Some((NotImplemented, Yes)), unknown("exists in the cloud: not implemented")),
+            (
+                vec![],
+                Some((Yes, failed())),
+                unknown("is shut down in the cloud: boom"),
+            ),
+            (
+                vec![],
+                Some((failed(), Yes)),
+                unknown("exists in the cloud: boom"),
+            ),
+            (
+                vec![],
+                Some((NotImplemented, Yes)),
+                unknown("exists in the cloud: not implemented"),
+            ),
         ] {
-            assert_eq!(outcome(&latest(), &node(ready, taints), answer), expected, "{ready:?}");
+            assert_eq!(
+                outcome(&latest(), &node(ready, taints), answer),
+                expected,
+                "{ready:?}"
+            );
         }
     }
     // A ready node is not asked about.
     for answer in [None, Some((No, Yes))] {
-        assert_eq!(outcome(&latest(), &node(Some("True"), vec![]), answer.clone()), keep("Ready"));
-        assert_eq!(outcome(&latest(), &node(Some("True"), taints()), answer), patch("RemoveTaint"));
+        assert_eq!(
+            outcome(&latest(), &node(Some("True"), vec![]), answer.clone()),
+            keep("Ready")
+        );
+        assert_eq!(
+            outcome(&latest(), &node(Some("True"), taints()), answer),
+            patch("RemoveTaint")
+        );
     }
 }
 
 #[test]
 fn l8_2_young_uninitialized_nodes_are_spared_where_that_is_set() {
-    let uninitialized = || vec![taint("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule")];
+    let uninitialized = || {
+        vec![taint(
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "NoSchedule",
+        )]
+    };
     let mut young = node(None, uninitialized());
     young["spec"]["providerID"] = "".into();
     let mut careful = latest();
     careful.uninitialized_grace = Duration::from_secs(60);
     let cache = cache(&careful, &[young.clone()]);
-    let of = |controller: &CloudNodeLifecycle, now: &str| lines(&decide(controller, &cache, None, now), at(now));
+    let of =
+        |controller: &CloudNodeLifecycle, now: &str| lines(&decide(controller, &cache, None, now), at(now));
     let asks = ["ask cloud node/n"];
     assert_eq!(of(&latest(), NOW), asks, "upstream does not spare them");
     assert_eq!(of(&careful, NOW), ["keep node/n: Uninitialized", "requeue 30"]);
@@ -136,7 +178,8 @@ fn l8_4_releases_differ_in_events() {
     let deleted = "delete node/n".to_owned();
     let failed = r#"failed, retried=false: unable to delete node "n": not found"#.to_owned();
     let event = format!("record event DeletingNode for node/n: {sentence}");
-    let failure = r#"record event DeletingNodeFailed for node/n: Failed deleting node n: nodes "n" not found"#;
+    let failure =
+        r#"record event DeletingNodeFailed for node/n: Failed deleting node n: nodes "n" not found"#;
     for (text, expected) in [
         (
             "1.20.2",
@@ -153,7 +196,13 @@ fn l8_4_releases_differ_in_events() {
         let cache = cache(&latest(), &[node(None, vec![])]);
         let decision = decide(&release(text), &cache, Some((Cloud::No, Cloud::No)), NOW);
         let action = decision.actions[0].clone();
-        let respond = |request: &Request| if request.is_deletion() { error() } else { Response::Done };
+        let respond = |request: &Request| {
+            if request.is_deletion() {
+                error()
+            } else {
+                Response::Done
+            }
+        };
         assert_eq!(play(&action.into_steps(true), respond), expected, "{text}");
     }
 }
@@ -179,7 +228,11 @@ fn a_taint_is_read_and_patched_up_to_five_times() {
             _ => respond(request),
         });
         let writes = lines.iter().filter(|line| line.starts_with("patch")).count();
-        (writes, lines.last().cloned().unwrap_or_default(), lines[1].contains(" rv=1 "))
+        (
+            writes,
+            lines.last().cloned().unwrap_or_default(),
+            lines[1].contains(" rv=1 "),
+        )
     };
     let done = || Response::Written(None);
     let gone = || Response::Failed(StoreError::NotFound);
@@ -205,7 +258,10 @@ fn a_taint_is_written_to_the_node_that_is_found() {
         play(&steps, |_| response.clone())[1].clone()
     };
     assert_eq!(found(|_| {}), "done", "somebody else has added it");
-    assert_eq!(found(|node| node["metadata"]["uid"] = "other".into()), "stale: 1 reads differ");
+    assert_eq!(
+        found(|node| node["metadata"]["uid"] = "other".into()),
+        "stale: 1 reads differ"
+    );
     let unread = found(|node| node["spec"]["taints"] = "hidden".into());
     assert_eq!(unread, "unknown: node/n: spec.taints could not be read");
     let gone = play(&steps, |_| Response::Failed(StoreError::NotFound));
@@ -239,20 +295,49 @@ fn the_cloud_is_asked_in_each_pass_about_a_node_that_is_not_ready() {
     let mut manager = Manager::new(vec![std::sync::Arc::new(latest())], Wire::Strict, at(NOW));
     let (_, record) = common::record(node(None, vec![]));
     let records = Ok(vec![record.clone()]);
-    manager.handle(at(NOW), Input::Listed { resource: Resource::Nodes, records });
+    manager.handle(
+        at(NOW),
+        Input::Listed {
+            resource: Resource::Nodes,
+            records,
+        },
+    );
     for pass in 0..3 {
         let now = seconds(5 * pass);
-        let Output::QueryCloud(query) = manager.poll_output(now) else { panic!("pass {pass}") };
+        let Output::QueryCloud(query) = manager.poll_output(now) else {
+            panic!("pass {pass}")
+        };
         let (exists, is_shut_down) = (Cloud::Yes, Cloud::No);
-        let answer = CloudAnswer { node_uid: "uid-n".into(), exists, is_shut_down };
-        manager.handle(now, Input::Cloud { node: query.node, answer });
-        let Output::Wait { until } = manager.poll_output(now) else { panic!("it is running") };
+        let answer = CloudAnswer {
+            node_uid: "uid-n".into(),
+            exists,
+            is_shut_down,
+        };
+        manager.handle(
+            now,
+            Input::Cloud {
+                node: query.node,
+                answer,
+            },
+        );
+        let Output::Wait { until } = manager.poll_output(now) else {
+            panic!("it is running")
+        };
         assert_eq!(until, Some(seconds(5 * (pass + 1))));
     }
     let (_, ready) = common::record(node(Some("True"), vec![]));
     let record = Box::new(ready);
-    manager.handle(seconds(11), Input::Applied { resource: Resource::Nodes, record });
-    assert!(matches!(manager.poll_output(seconds(15)), Output::Wait { until: None }));
+    manager.handle(
+        seconds(11),
+        Input::Applied {
+            resource: Resource::Nodes,
+            record,
+        },
+    );
+    assert!(matches!(
+        manager.poll_output(seconds(15)),
+        Output::Wait { until: None }
+    ));
 }
 
 fn answers() -> impl Strategy<Value = Cloud> {

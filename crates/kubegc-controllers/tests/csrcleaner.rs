@@ -72,14 +72,29 @@ fn l4_3_each_rule_holds_a_nanosecond_after_its_age() {
     let expiring = Certificate::NotAfter(after(0, 0));
     for (record, code) in [
         (request(vec![condition("Approved", HOUR)], valid()), "Issued"),
-        (request(vec![condition("Denied", HOUR)], Certificate::Absent), "Denied"),
+        (
+            request(vec![condition("Denied", HOUR)], Certificate::Absent),
+            "Denied",
+        ),
         (request(vec![condition("Denied", HOUR)], Field::Unread), "Denied"),
         (request(vec![condition("Failed", HOUR)], valid()), "Failed"),
-        (request(vec![condition("Approved", 5)], expiring), "CertificateExpired"),
-        (request(vec![condition("Approved", DAY)], Certificate::Absent), "Unissued"),
-        (request(vec![condition("Approved", DAY)], Certificate::Empty), "Unissued"),
         (
-            request(vec![condition("Other", DAY), condition("Failed", HOUR)], Certificate::Absent),
+            request(vec![condition("Approved", 5)], expiring),
+            "CertificateExpired",
+        ),
+        (
+            request(vec![condition("Approved", DAY)], Certificate::Absent),
+            "Unissued",
+        ),
+        (
+            request(vec![condition("Approved", DAY)], Certificate::Empty),
+            "Unissued",
+        ),
+        (
+            request(
+                vec![condition("Other", DAY), condition("Failed", HOUR)],
+                Certificate::Absent,
+            ),
             "Failed",
         ),
         (pending, "Pending"),
@@ -94,7 +109,11 @@ fn l4_3_each_rule_holds_a_nanosecond_after_its_age() {
 
 #[test]
 fn l4_3_no_rule_holds_for_what_has_no_deadline() {
-    let kept = |code: &str| vec![format!("keep certificatesigningrequest.certificates.k8s.io/a: {code}")];
+    let kept = |code: &str| {
+        vec![format!(
+            "keep certificatesigningrequest.certificates.k8s.io/a: {code}"
+        )]
+    };
     let without_time = Condition {
         last_update_time: None,
         ..condition("Approved", 0)
@@ -103,7 +122,10 @@ fn l4_3_no_rule_holds_for_what_has_no_deadline() {
     for record in [
         // A condition without a time never becomes old.
         request(vec![without_time.clone()], Certificate::Absent),
-        request(vec![without_time], Certificate::Malformed("no certificates found".into())),
+        request(
+            vec![without_time],
+            Certificate::Malformed("no certificates found".into()),
+        ),
         // Any condition ends the rule for pending requests, and a certificate counts only where it is
         // approved.
         request(vec![condition("Other", 2 * DAY)], expired.clone()),
@@ -124,14 +146,23 @@ fn l4_3_no_rule_holds_for_what_has_no_deadline() {
         }],
         Certificate::NotAfter(Timestamp::from_nanos(i64::MAX)),
     );
-    assert_eq!(decide(&latest(), &ends, Timestamp::from_nanos(i64::MAX)).0, kept("NoDeadline"));
+    assert_eq!(
+        decide(&latest(), &ends, Timestamp::from_nanos(i64::MAX)).0,
+        kept("NoDeadline")
+    );
 }
 
 #[test]
 fn the_rule_that_held_first_is_the_reason() {
-    let record = request(vec![condition("Approved", 3 * HOUR), condition("Denied", 2 * HOUR)], valid());
+    let record = request(
+        vec![condition("Approved", 3 * HOUR), condition("Denied", 2 * HOUR)],
+        valid(),
+    );
     assert_eq!(deleted(&latest(), &record, at(NOW)), Some("Issued"));
-    let record = request(vec![condition("Denied", 3 * HOUR), condition("Denied", 2 * HOUR)], valid());
+    let record = request(
+        vec![condition("Denied", 3 * HOUR), condition("Denied", 2 * HOUR)],
+        valid(),
+    );
     assert_eq!(deleted(&latest(), &record, after(-2 * HOUR, 1)), Some("Denied"));
 }
 
@@ -140,7 +171,10 @@ fn releases_differ() {
     let old = |condition_type| vec![condition(condition_type, 2 * DAY)];
     let failed = request(old("Failed"), Certificate::Absent);
     let empty = request(old("Approved"), Certificate::Empty);
-    let malformed = request(old("Denied"), Certificate::Malformed("no certificates found".into()));
+    let malformed = request(
+        old("Denied"),
+        Certificate::Malformed("no certificates found".into()),
+    );
     let unissued = request(old("Approved"), Certificate::Absent);
     for (text, expected) in [
         ("1.18", [false, false, false, false]),
@@ -163,7 +197,10 @@ fn releases_differ() {
     tolerant.skips_malformed = false;
     assert_eq!(deleted(&tolerant, &empty, at(NOW)), Some("Issued"));
     for (record, text) in [
-        (&empty, "expected the certificate associated with the CSR to be PEM encoded"),
+        (
+            &empty,
+            "expected the certificate associated with the CSR to be PEM encoded",
+        ),
         (&malformed, "no certificates found"),
     ] {
         let mut cache = cache(&tolerant, &[]);
@@ -180,15 +217,24 @@ fn nothing_is_decided_on_what_was_not_read() {
         vec![format!("unknown {object}: {object}: {field} could not be read")]
     };
     let approved = request(vec![condition("Approved", 2 * DAY)], Field::Unread);
-    assert_eq!(decide(&latest(), &approved, at(NOW)).0, unknown("status.certificate"));
+    assert_eq!(
+        decide(&latest(), &approved, at(NOW)).0,
+        unknown("status.certificate")
+    );
     let denied = request(vec![condition("Denied", 2 * DAY)], Field::Unread);
-    assert_eq!(decide(&release("1.20"), &denied, at(NOW)).0, unknown("status.certificate"));
+    assert_eq!(
+        decide(&release("1.20"), &denied, at(NOW)).0,
+        unknown("status.certificate")
+    );
     let mut no_conditions = request(vec![], valid());
     no_conditions.body = Body::CertificateSigningRequest(CertificateSigningRequest {
         conditions: Field::Unread,
         certificate: valid().into(),
     });
-    assert_eq!(decide(&latest(), &no_conditions, at(NOW)).0, unknown("status.conditions"));
+    assert_eq!(
+        decide(&latest(), &no_conditions, at(NOW)).0,
+        unknown("status.conditions")
+    );
     let mut metadata = request(vec![], valid());
     metadata.body = Body::Unread;
     assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("only its metadata was read"));
@@ -215,7 +261,19 @@ fn l4_8_the_request_is_deleted_without_preconditions() {
 }
 
 fn any_request() -> impl Strategy<Value = Record> {
-    let times = || select(vec![0, 5, HOUR - 1, HOUR, HOUR + 1, DAY - 1, DAY, DAY + 1, 3 * DAY]);
+    let times = || {
+        select(vec![
+            0,
+            5,
+            HOUR - 1,
+            HOUR,
+            HOUR + 1,
+            DAY - 1,
+            DAY,
+            DAY + 1,
+            3 * DAY,
+        ])
+    };
     let types = select(vec!["Approved", "Denied", "Failed", "Other"]);
     let certificate = prop_oneof![
         Just(Field::Unread),
@@ -286,6 +344,9 @@ proptest! {
 #[test]
 fn a_key_without_an_object_has_no_decision() {
     let cache = cache(&latest(), &[]);
-    assert_eq!(cache.get(Resource::CertificateSigningRequests, &Key::cluster("a")), None);
+    assert_eq!(
+        cache.get(Resource::CertificateSigningRequests, &Key::cluster("a")),
+        None
+    );
     assert!(lines(&reconcile(&latest(), &cache, "a", at(NOW)), at(NOW)).is_empty());
 }

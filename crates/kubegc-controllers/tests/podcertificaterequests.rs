@@ -29,9 +29,24 @@ fn l4_9_a_request_is_deleted_at_its_age() {
     let created = json!({"creationTimestamp": "2026-03-01T12:00:00Z"});
     let latest = PodCertificateRequestCleaner::new(KubernetesVersion::LATEST);
     for (controller, until, age, by_uid) in [
-        (latest, "2026-03-01T12:14:59Z", "2026-03-01T12:15:00Z", " uid=uid-r"),
-        (release("1.35"), "2026-03-01T12:14:59Z", "2026-03-01T12:15:00Z", " uid=uid-r"),
-        (release("1.34.3"), "2026-03-01T12:29:59Z", "2026-03-01T12:30:00Z", ""),
+        (
+            latest,
+            "2026-03-01T12:14:59Z",
+            "2026-03-01T12:15:00Z",
+            " uid=uid-r",
+        ),
+        (
+            release("1.35"),
+            "2026-03-01T12:14:59Z",
+            "2026-03-01T12:15:00Z",
+            " uid=uid-r",
+        ),
+        (
+            release("1.34.3"),
+            "2026-03-01T12:29:59Z",
+            "2026-03-01T12:30:00Z",
+            "",
+        ),
     ] {
         let expected = [format!("{kept}: Young"), "requeue 1".to_owned()];
         assert_eq!(decide(&controller, created.clone(), until), expected);
@@ -41,9 +56,15 @@ fn l4_9_a_request_is_deleted_at_its_age() {
         assert_eq!(decide(&controller, json!({}), until), expected);
     }
     assert_eq!(latest.timing().period.map(|period| period.as_secs()), Some(300));
-    assert_eq!(release("1.34").timing().period.map(|period| period.as_secs()), Some(3_600));
+    assert_eq!(
+        release("1.34").timing().period.map(|period| period.as_secs()),
+        Some(3_600)
+    );
     let now = "2026-03-02T12:00:00Z";
-    assert_eq!(decide(&release("1.33"), created, now), [format!("{kept}: Disabled")]);
+    assert_eq!(
+        decide(&release("1.33"), created, now),
+        [format!("{kept}: Disabled")]
+    );
     let deleting = json!({"deletionTimestamp": "2026-03-01T12:00:00Z"});
     assert_eq!(decide(&latest, deleting, now), [format!("{kept}: Terminating")]);
 }

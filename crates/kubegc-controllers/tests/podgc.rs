@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use common::{at, cache, line, lines, play, record};
 use kubegc_controllers::{
-    BatchPlanner, Cache, Change, Context, Controller as _, Deadlines, Decision, End, Input, Key, Manager, Output,
-    PodGc, Request, Response, Wire,
+    BatchPlanner, Cache, Change, Context, Controller as _, Deadlines, Decision, End, Input, Key, Manager,
+    Output, PodGc, Request, Response, Wire,
 };
 use kubegc_core::{
     KubernetesVersion, StoreError, Timestamp,
@@ -73,7 +73,11 @@ impl Passes {
     fn new(controller: PodGc, objects: &[Value]) -> Self {
         let cache = cache(&controller, objects);
         let deadlines = Deadlines::new();
-        Self { controller, cache, deadlines }
+        Self {
+            controller,
+            cache,
+            deadlines,
+        }
     }
 
     fn put(&mut self, object: Value) {
@@ -116,8 +120,14 @@ impl Passes {
     /// Code and name of each pod that is kept or unknown.
     fn kept(&self, now: Timestamp) -> Vec<String> {
         let decision = self.decide(now);
-        let kept = decision.kept.iter().map(|kept| format!("{} {}", kept.object.name, kept.reason.code()));
-        let unknown = decision.unknown.iter().map(|unknown| format!("{}: {}", unknown.object.name, unknown.reason));
+        let kept = decision
+            .kept
+            .iter()
+            .map(|kept| format!("{} {}", kept.object.name, kept.reason.code()));
+        let unknown = decision
+            .unknown
+            .iter()
+            .map(|unknown| format!("{}: {}", unknown.object.name, unknown.reason));
         kept.chain(unknown).collect()
     }
 
@@ -134,7 +144,11 @@ fn gone() -> Response {
 /// What one pass deletes of these pods, by name, in order.
 fn deleted(controller: PodGc, objects: &[Value]) -> Vec<String> {
     let decision = Passes::new(controller, objects).decide(second(0));
-    decision.actions.iter().map(|action| action.object.name.to_string()).collect()
+    decision
+        .actions
+        .iter()
+        .map(|action| action.object.name.to_string())
+        .collect()
 }
 
 fn patch(name: &str) -> String {
@@ -149,7 +163,12 @@ fn delete(name: &str) -> String {
 fn l1_3_to_l1_7_terminated_pods_above_the_threshold_are_deleted() {
     let old_to_young = |phases: [&str; 3]| {
         let names = ["b", "c", "a"];
-        names.iter().zip(phases).zip([3, 2, 1]).map(|((name, phase), age)| pod(name, phase, "", age)).collect::<Vec<_>>()
+        names
+            .iter()
+            .zip(phases)
+            .zip([3, 2, 1])
+            .map(|((name, phase), age)| pod(name, phase, "", age))
+            .collect::<Vec<_>>()
     };
     for (threshold, phases, expected) in [
         (2, ["Failed", "Succeeded", "Failed"], &["b"][..]),
@@ -161,16 +180,28 @@ fn l1_3_to_l1_7_terminated_pods_above_the_threshold_are_deleted() {
         (1, ["Unknown", "", "Failed"], &["c"]),
         (1, ["succeeded", "Running", "Lost"], &["b"]),
     ] {
-        assert_eq!(deleted(with_threshold(threshold), &old_to_young(phases)), expected, "{threshold} {phases:?}");
+        assert_eq!(
+            deleted(with_threshold(threshold), &old_to_young(phases)),
+            expected,
+            "{threshold} {phases:?}"
+        );
     }
     // Any other phase is terminated, but not final.
     let odd = [pod("odd", "Lost", "", 2), pod("done", "Succeeded", "", 1)];
     assert_eq!(
         lines(&Passes::new(with_threshold(1), &odd).decide(second(0)), second(0)),
-        [patch("odd"), delete("odd"), "keep pod/done -n shop: OthersFirst".into()]
+        [
+            patch("odd"),
+            delete("odd"),
+            "keep pod/done -n shop: OthersFirst".into()
+        ]
     );
     // Pods that are being deleted count and are deleted again.
-    let again = [node("n", "True", ""), terminating(pod("a", "Failed", "n", 2)), pod("b", "Failed", "n", 1)];
+    let again = [
+        node("n", "True", ""),
+        terminating(pod("a", "Failed", "n", 2)),
+        pod("b", "Failed", "n", 1),
+    ];
     assert_eq!(deleted(with_threshold(1), &again), ["a"]);
     assert_eq!(latest().terminated_pod_threshold, 12_500);
 }
@@ -193,12 +224,20 @@ fn l1_5_the_order_is_evicted_then_age_then_name() {
     let mut timeless = pod("z", "Failed", "", 1);
     timeless["metadata"]["creationTimestamp"] = Value::Null;
     let ties = [pod("b", "Failed", "", 1), elsewhere, timeless];
-    assert_eq!(deleted(with_threshold(1), &ties), ["z", "a"], "Go's zero time first, namespaces do not count");
+    assert_eq!(
+        deleted(with_threshold(1), &ties),
+        ["z", "a"],
+        "Go's zero time first, namespaces do not count"
+    );
 }
 
 #[test]
 fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
-    let known = [pod("old", "Failed", "", 3), pod("middle", "Failed", "", 2), pod("young", "Failed", "", 1)];
+    let known = [
+        pod("old", "Failed", "", 3),
+        pod("middle", "Failed", "", 2),
+        pod("young", "Failed", "", 1),
+    ];
     let hide = |path: [&str; 2]| {
         let mut hidden = pod("hidden", "Failed", "", 9);
         hidden[path[0]][path[1]] = json!({"hidden": true});
@@ -208,7 +247,11 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
     nameless["metadata"]["uid"] = "".into();
     for (hidden, fact, of_itself) in [
         (hide(["status", "phase"]), "status.phase could not be read", true),
-        (hide(["status", "reason"]), "status.reason could not be read", false),
+        (
+            hide(["status", "reason"]),
+            "status.reason could not be read",
+            false,
+        ),
         (nameless, "its metadata could not be read in full", true),
     ] {
         let fact = format!("pod/hidden -n shop: {fact}");
@@ -223,9 +266,16 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
             let passes = Passes::new(with_threshold(threshold), &objects);
             let decision = passes.decide(second(0));
             let names = |name: &Arc<str>| name.to_string();
-            let found: Vec<String> = decision.actions.iter().map(|action| names(&action.object.name)).collect();
+            let found: Vec<String> = decision
+                .actions
+                .iter()
+                .map(|action| names(&action.object.name))
+                .collect();
             assert_eq!(found, goes, "{threshold} {fact}");
-            let unknown = decision.unknown.iter().filter(|unknown| &*unknown.object.name != "hidden");
+            let unknown = decision
+                .unknown
+                .iter()
+                .filter(|unknown| &*unknown.object.name != "hidden");
             let unknown: Vec<String> = unknown
                 .map(|unknown| {
                     assert_eq!(unknown.reason.to_string(), fact);
@@ -233,10 +283,17 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
                 })
                 .collect();
             assert_eq!(unknown, open, "{threshold} {fact}");
-            let is_unknown = decision.unknown.iter().any(|unknown| &*unknown.object.name == "hidden");
+            let is_unknown = decision
+                .unknown
+                .iter()
+                .any(|unknown| &*unknown.object.name == "hidden");
             let is_named = fact.contains("metadata");
             // Of its own outcome nothing is open where no more pods have terminated than are retained.
-            assert_eq!(is_unknown, of_itself && (threshold < 4 || is_named), "{threshold} {fact}");
+            assert_eq!(
+                is_unknown,
+                of_itself && (threshold < 4 || is_named),
+                "{threshold} {fact}"
+            );
         }
     }
 }
@@ -249,12 +306,19 @@ fn l1_8_terminating_pods_on_nodes_out_of_service_are_deleted() {
         ("True", OUT, Some("LeftToKubelet")),
         ("False", "node.kubernetes.io/unreachable", Some("LeftToKubelet")),
     ] {
-        let objects = [node("n", ready, taint), terminating(pod("web", "Running", "n", 1)), pod("stays", "Running", "n", 1)];
+        let objects = [
+            node("n", ready, taint),
+            terminating(pod("web", "Running", "n", 1)),
+            pod("stays", "Running", "n", 1),
+        ];
         let passes = Passes::new(latest(), &objects);
         let mut expected = vec!["stays NotTerminated".to_owned()];
         match code {
             Some(code) => expected.push(format!("web {code}")),
-            None => assert_eq!(lines(&passes.decide(second(0)), second(0))[..2], [patch("web"), delete("web")]),
+            None => assert_eq!(
+                lines(&passes.decide(second(0)), second(0))[..2],
+                [patch("web"), delete("web")]
+            ),
         }
         assert_eq!(passes.kept(second(0)), expected, "{ready} {taint}");
         // Before 1.26 the taint has no meaning.
@@ -262,17 +326,29 @@ fn l1_8_terminating_pods_on_nodes_out_of_service_are_deleted() {
     }
     // Only the first Ready condition counts, and none means not ready.
     let mut first = node("n", "False", OUT);
-    first["status"]["conditions"].as_array_mut().expect("conditions").push(json!({"type": "Ready", "status": "True"}));
+    first["status"]["conditions"]
+        .as_array_mut()
+        .expect("conditions")
+        .push(json!({"type": "Ready", "status": "True"}));
     let mut none = node("n", "False", OUT);
     none["status"]["conditions"] = json!([]);
     for node in [first, none] {
-        assert_eq!(deleted(latest(), &[node, terminating(pod("web", "Running", "n", 1))]), ["web"]);
+        assert_eq!(
+            deleted(latest(), &[node, terminating(pod("web", "Running", "n", 1))]),
+            ["web"]
+        );
     }
-    for (path, fact) in [(["status", "conditions"], "status.conditions"), (["spec", "taints"], "spec.taints")] {
+    for (path, fact) in [
+        (["status", "conditions"], "status.conditions"),
+        (["spec", "taints"], "spec.taints"),
+    ] {
         let mut hidden = node("n", "False", OUT);
         hidden[path[0]][path[1]] = "hidden".into();
         let passes = Passes::new(latest(), &[hidden, terminating(pod("web", "Running", "n", 1))]);
-        assert_eq!(passes.kept(second(0)), [format!("web: node/n: {fact} could not be read")]);
+        assert_eq!(
+            passes.kept(second(0)),
+            [format!("web: node/n: {fact} could not be read")]
+        );
     }
 }
 
@@ -284,26 +360,48 @@ fn l1_10_to_l1_12_orphans_are_deleted_after_the_quarantine_and_a_live_read() {
         assert_eq!(passes.pass(second(seconds), &gone()), [""; 0]);
         assert_eq!(passes.until("gone"), Some(40), "the first end counts");
         assert_eq!(passes.decide(second(seconds)).requeue_at, Some(second(40)));
-        assert_eq!(passes.kept(second(seconds)), ["db Quarantined", "web Quarantined"]);
+        assert_eq!(
+            passes.kept(second(seconds)),
+            ["db Quarantined", "web Quarantined"]
+        );
     }
     let pass = passes.pass(second(40), &gone());
     let patched = &pass[2];
-    assert_eq!(pass, ["get node/gone", &delete("db"), patched, &delete("web"), "done"]);
-    for part in ["status of pod/web -n shop uid=uid-web", r#"Phase("Failed")"#, "DisruptionTarget", "DeletionByPodGC"] {
+    assert_eq!(
+        pass,
+        ["get node/gone", &delete("db"), patched, &delete("web"), "done"]
+    );
+    for part in [
+        "status of pod/web -n shop uid=uid-web",
+        r#"Phase("Failed")"#,
+        "DisruptionTarget",
+        "DeletionByPodGC",
+    ] {
         assert!(patched.contains(part), "{patched}");
     }
     // The node is in quarantine again, whatever the read found.
     assert_eq!(passes.until("gone"), Some(80));
-    for (at, response) in [(80, Response::Object(Box::new(record(node("gone", "True", "")).1))), (120, gone())] {
+    for (at, response) in [
+        (80, Response::Object(Box::new(record(node("gone", "True", "")).1))),
+        (120, gone()),
+    ] {
         assert_eq!(passes.pass(second(at - 1), &gone()), [""; 0]);
         let is_gone = matches!(response, Response::Failed(_));
-        assert_eq!(passes.pass(second(at), &response).len(), if is_gone { 5 } else { 2 });
+        assert_eq!(
+            passes.pass(second(at), &response).len(),
+            if is_gone { 5 } else { 2 }
+        );
         assert_eq!(passes.until("gone"), Some(at + 40));
     }
-    let refused = Response::Failed(StoreError::Unknown { message: "timeout".into() });
+    let refused = Response::Failed(StoreError::Unknown {
+        message: "timeout".into(),
+    });
     assert_eq!(
         passes.pass(second(160), &refused),
-        ["get node/gone", "failed, retried=false: node/gone: unknown outcome: timeout"]
+        [
+            "get node/gone",
+            "failed, retried=false: node/gone: unknown outcome: timeout"
+        ]
     );
     assert_eq!(passes.until("gone"), Some(200));
     // A node that is back by then, or has no pods, leaves the quarantine without a read.
@@ -315,31 +413,49 @@ fn l1_10_to_l1_12_orphans_are_deleted_after_the_quarantine_and_a_live_read() {
     passes.pass(second(0), &gone());
     passes.remove(Resource::Pods, "shop/web");
     let decision = passes.decide(second(20));
-    assert_eq!((decision.requeue_at, passes.until("gone")), (Some(second(40)), Some(40)));
+    assert_eq!(
+        (decision.requeue_at, passes.until("gone")),
+        (Some(second(40)), Some(40))
+    );
     assert_eq!(passes.pass(second(41), &gone()), [""; 0]);
     assert!(passes.deadlines.is_empty());
 }
 
 #[test]
 fn the_errors_of_one_orphan_do_not_stop_the_others() {
-    let objects = ["a", "b", "c"].map(|name| pod(name, "Running", if name == "c" { "lost" } else { "gone" }, 1));
+    let objects =
+        ["a", "b", "c"].map(|name| pod(name, "Running", if name == "c" { "lost" } else { "gone" }, 1));
     let mut passes = Passes::new(latest(), &objects);
     passes.controller.quarantine = Duration::ZERO;
     let steps = passes.decide(second(0)).steps.expect("orphans");
     let lines = play(&steps, |request| match request {
         Request::Get { .. } => gone(),
         Request::Write(write) if &*write.object.name == "a" => Response::Failed(StoreError::NotFound),
-        Request::Delete { object, .. } if &*object.name == "b" => {
-            Response::Failed(StoreError::Unknown { message: "timeout".into() })
-        }
+        Request::Delete { object, .. } if &*object.name == "b" => Response::Failed(StoreError::Unknown {
+            message: "timeout".into(),
+        }),
         _ => Response::Done,
     });
     let of = |line: &&String| !line.starts_with("patch");
     let lines: Vec<&str> = lines.iter().filter(of).map(String::as_str).collect();
     let failed = "failed, retried=false: pod/a -n shop: not found, and 1 more errors";
     // A patch that fails keeps its pod.
-    assert_eq!(lines, ["get node/gone", &delete("b"), "get node/lost", &delete("c"), failed]);
-    assert!(passes.decide(second(0)).deadlines.is_some_and(|deadlines| deadlines.is_empty()));
+    assert_eq!(
+        lines,
+        [
+            "get node/gone",
+            &delete("b"),
+            "get node/lost",
+            &delete("c"),
+            failed
+        ]
+    );
+    assert!(
+        passes
+            .decide(second(0))
+            .deadlines
+            .is_some_and(|deadlines| deadlines.is_empty())
+    );
 }
 
 #[test]
@@ -362,7 +478,10 @@ fn l1_16_a_condition_that_was_true_keeps_its_time() {
             let patched = passes.pass(second(40), &gone()).remove(1);
             let time = format!("last_transition_time: Some({transition:?})");
             assert!(patched.contains(&time), "{before:?}: {patched}");
-            assert!(patched.contains(&format!("observed_generation: {generation}")), "{text}: {patched}");
+            assert!(
+                patched.contains(&format!("observed_generation: {generation}")),
+                "{text}: {patched}"
+            );
         }
     }
 }
@@ -379,10 +498,35 @@ fn l1_14_to_l1_19_releases_differ_in_what_they_patch() {
     ];
     let condition = "Condition";
     for (text, expected) in [
-        ("1.20.2", vec![delete("failed"), delete("loose"), delete("orphan")]),
+        (
+            "1.20.2",
+            vec![delete("failed"), delete("loose"), delete("orphan")],
+        ),
         ("1.25", vec![delete("failed"), delete("loose"), delete("orphan")]),
-        ("1.26", vec![delete("failed"), patch("loose"), delete("loose"), patch("out"), delete("out"), condition.into(), delete("orphan")]),
-        ("1.36", vec![delete("failed"), patch("loose"), delete("loose"), patch("out"), delete("out"), condition.into(), delete("orphan")]),
+        (
+            "1.26",
+            vec![
+                delete("failed"),
+                patch("loose"),
+                delete("loose"),
+                patch("out"),
+                delete("out"),
+                condition.into(),
+                delete("orphan"),
+            ],
+        ),
+        (
+            "1.36",
+            vec![
+                delete("failed"),
+                patch("loose"),
+                delete("loose"),
+                patch("out"),
+                delete("out"),
+                condition.into(),
+                delete("orphan"),
+            ],
+        ),
     ] {
         let mut passes = Passes::new(release(text), &objects);
         passes.controller.quarantine = Duration::ZERO;
@@ -390,7 +534,10 @@ fn l1_14_to_l1_19_releases_differ_in_what_they_patch() {
         lines.retain(|line| line != "get node/gone" && line != "done");
         assert_eq!(lines.len(), expected.len(), "{text}: {lines:?}");
         for (line, expected) in lines.iter().zip(&expected) {
-            assert!(line == expected || (expected == condition && line.contains("Condition(")), "{line}");
+            assert!(
+                line == expected || (expected == condition && line.contains("Condition(")),
+                "{line}"
+            );
         }
     }
     let mut plain = latest();
@@ -418,7 +565,13 @@ fn a_pod_that_two_sub_passes_choose_is_acted_on_twice() {
 #[test]
 fn the_patch_expects_the_version_and_the_deletion_after_it_does_not() {
     let of = |wire| {
-        let passes = Passes::new(latest(), &[terminating(pod("web", "Pending", "", 1)), terminating(pod("end", "Failed", "", 1))]);
+        let passes = Passes::new(
+            latest(),
+            &[
+                terminating(pod("web", "Pending", "", 1)),
+                terminating(pod("end", "Failed", "", 1)),
+            ],
+        );
         let cx = Context {
             cache: &passes.cache,
             now: second(0),
@@ -428,13 +581,25 @@ fn the_patch_expects_the_version_and_the_deletion_after_it_does_not() {
             failures: 0,
         };
         let decision = passes.controller.reconcile(&cx, &Key::cluster(""));
-        let requests: Vec<String> = decision.actions.iter().flat_map(|action| &action.requests).map(line).collect();
+        let requests: Vec<String> = decision
+            .actions
+            .iter()
+            .flat_map(|action| &action.requests)
+            .map(line)
+            .collect();
         requests
     };
     let patch = r#"patch status of pod/web -n shop uid=uid-web rv=1 [Phase("Failed")]"#;
-    let strict = ["delete pod/end -n shop grace=0 uid=uid-end rv=1", patch, "delete pod/web -n shop grace=0 uid=uid-web"];
+    let strict = [
+        "delete pod/end -n shop grace=0 uid=uid-end rv=1",
+        patch,
+        "delete pod/web -n shop grace=0 uid=uid-web",
+    ];
     assert_eq!(of(Wire::Strict), strict);
-    assert_eq!(of(Wire::AsUpstream), [delete("end"), self::patch("web"), delete("web")]);
+    assert_eq!(
+        of(Wire::AsUpstream),
+        [delete("end"), self::patch("web"), delete("web")]
+    );
 }
 
 #[test]
@@ -444,10 +609,22 @@ fn nothing_is_decided_about_a_pod_whose_fields_were_not_read() {
         pod
     };
     for (pod, fact) in [
-        (hide(terminating(pod("p", "Pending", "", 1)), ["spec", "nodeName"]), "spec.nodeName could not be read"),
-        (hide(terminating(pod("p", "", "", 1)), ["status", "phase"]), "status.phase could not be read"),
-        (hide(pod("p", "", "gone", 1), ["status", "phase"]), "status.phase could not be read"),
-        (hide(pod("p", "Running", "gone", 1), ["status", "conditions"]), "status.conditions could not be read"),
+        (
+            hide(terminating(pod("p", "Pending", "", 1)), ["spec", "nodeName"]),
+            "spec.nodeName could not be read",
+        ),
+        (
+            hide(terminating(pod("p", "", "", 1)), ["status", "phase"]),
+            "status.phase could not be read",
+        ),
+        (
+            hide(pod("p", "", "gone", 1), ["status", "phase"]),
+            "status.phase could not be read",
+        ),
+        (
+            hide(pod("p", "Running", "gone", 1), ["status", "conditions"]),
+            "status.conditions could not be read",
+        ),
     ] {
         let mut passes = Passes::new(latest(), &[pod]);
         passes.controller.quarantine = Duration::ZERO;
@@ -461,7 +638,10 @@ fn nothing_is_decided_about_a_pod_whose_fields_were_not_read() {
 
 #[test]
 fn l1_1_an_incomplete_list_ends_the_pass() {
-    let objects = [terminating(pod("a", "Pending", "", 1)), pod("b", "Running", "gone", 1)];
+    let objects = [
+        terminating(pod("a", "Pending", "", 1)),
+        pod("b", "Running", "gone", 1),
+    ];
     for (resource, text) in [(Resource::Pods, "pods"), (Resource::Nodes, "nodes")] {
         let mut passes = Passes::new(latest(), &objects);
         passes.pass(second(0), &gone());
@@ -469,7 +649,10 @@ fn l1_1_an_incomplete_list_ends_the_pass() {
         let decision = passes.decide(second(60));
         assert!(decision.actions.is_empty() && decision.steps.is_none() && decision.deadlines.is_none());
         let why = format!("the list of {text} is not complete: not listed");
-        assert_eq!(passes.kept(second(60)), [format!("a: {why}"), format!("b: {why}")]);
+        assert_eq!(
+            passes.kept(second(60)),
+            [format!("a: {why}"), format!("b: {why}")]
+        );
     }
 }
 
@@ -495,7 +678,12 @@ fn only_changes_that_matter_cause_a_pass() {
         (&node_n, running(), pod("p", "Succeeded", "n", 1), true),
         (&node_n, pod("p", "Succeeded", "n", 1), none(), false),
         (&node_n, none(), pod("p", "Pending", "", 1), false),
-        (&node_n, pod("p", "Pending", "", 1), terminating(pod("p", "Pending", "", 1)), true),
+        (
+            &node_n,
+            pod("p", "Pending", "", 1),
+            terminating(pod("p", "Pending", "", 1)),
+            true,
+        ),
         (&node_n, none(), pod("p", "Running", "gone", 1), true),
         (&node_n, running(), hidden.clone(), true),
         (&node_n, hidden.clone(), running(), true),
@@ -547,23 +735,52 @@ fn passes_of_a_manager_find_and_delete_an_orphan() {
     let mut manager = Manager::new(vec![Arc::new(latest())], Wire::Strict, second(0));
     let records = |objects: &[Value]| Ok(objects.iter().cloned().map(|object| record(object).1).collect());
     let pods = records(&[pod("web", "Running", "gone", 1)]);
-    manager.handle(second(0), Input::Listed { resource: Resource::Pods, records: pods });
-    manager.handle(second(0), Input::Listed { resource: Resource::Nodes, records: records(&[]) });
+    manager.handle(
+        second(0),
+        Input::Listed {
+            resource: Resource::Pods,
+            records: pods,
+        },
+    );
+    manager.handle(
+        second(0),
+        Input::Listed {
+            resource: Resource::Nodes,
+            records: records(&[]),
+        },
+    );
     for seconds in [0, 20, 39] {
-        let Output::Wait { until } = manager.poll_output(second(seconds)) else { panic!("quarantine") };
+        let Output::Wait { until } = manager.poll_output(second(seconds)) else {
+            panic!("quarantine")
+        };
         assert_eq!(until, Some(second(40)));
     }
-    let Output::Perform(task) = manager.poll_output(second(40)) else { panic!("orphan") };
+    let Output::Perform(task) = manager.poll_output(second(40)) else {
+        panic!("orphan")
+    };
     assert_eq!(task.object.to_string(), "pod/web -n shop");
     let lines = play(&task.work.into_steps(true), |request| match request {
         Request::Get { .. } => gone(),
         _ => Response::Done,
     });
     assert_eq!(lines[2], "delete pod/web -n shop grace=0 uid=uid-web");
-    manager.handle(second(40), Input::Ended { task: task.id, end: End::Done });
-    let deleted = Input::Deleted { resource: Resource::Pods, key: Key::new("shop", "web"), uid: "uid-web".into() };
+    manager.handle(
+        second(40),
+        Input::Ended {
+            task: task.id,
+            end: End::Done,
+        },
+    );
+    let deleted = Input::Deleted {
+        resource: Resource::Pods,
+        key: Key::new("shop", "web"),
+        uid: "uid-web".into(),
+    };
     manager.handle(second(41), deleted);
-    assert!(matches!(manager.poll_output(second(80)), Output::Wait { until: None }));
+    assert!(matches!(
+        manager.poll_output(second(80)),
+        Output::Wait { until: None }
+    ));
 }
 
 #[test]
@@ -578,7 +795,15 @@ fn the_ends_of_time_cause_no_panic() {
 }
 
 fn any_pods() -> impl Strategy<Value = Vec<Record>> {
-    let phase = select(vec!["", "Pending", "Running", "Unknown", "Succeeded", "Failed", "Odd"]);
+    let phase = select(vec![
+        "",
+        "Pending",
+        "Running",
+        "Unknown",
+        "Succeeded",
+        "Failed",
+        "Odd",
+    ]);
     let node = select(vec!["", "here", "out", "gone", "lost"]);
     let one = (phase, node, 0..4_i64, any::<[bool; 2]>());
     vec(one, 0..12).prop_map(|seeds| {
@@ -605,7 +830,10 @@ fn any_passes() -> impl Strategy<Value = Passes> {
     (any_pods(), any_settings(), waiting).prop_map(|(pods, controller, waiting)| {
         let mut passes = Passes::new(controller, &[node("here", "True", ""), node("out", "False", OUT)]);
         passes.cache.replace(Resource::Pods, pods);
-        passes.deadlines = waiting.into_iter().map(|(name, seconds)| (name.into(), second(seconds))).collect();
+        passes.deadlines = waiting
+            .into_iter()
+            .map(|(name, seconds)| (name.into(), second(seconds)))
+            .collect();
         passes
     })
 }
@@ -613,9 +841,20 @@ fn any_passes() -> impl Strategy<Value = Passes> {
 /// Every request of a pass in which missing nodes do not exist.
 fn requests(passes: &Passes) -> Vec<String> {
     let decision = passes.decide(second(0));
-    let mut all: Vec<String> = decision.actions.iter().flat_map(|action| &action.requests).map(line).collect();
+    let mut all: Vec<String> = decision
+        .actions
+        .iter()
+        .flat_map(|action| &action.requests)
+        .map(line)
+        .collect();
     if let Some(steps) = &decision.steps {
-        all.extend(play(steps, |request| if request.is_write() { Response::Done } else { gone() }));
+        all.extend(play(steps, |request| {
+            if request.is_write() {
+                Response::Done
+            } else {
+                gone()
+            }
+        }));
     }
     all
 }
