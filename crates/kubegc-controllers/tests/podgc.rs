@@ -62,6 +62,7 @@ fn node(name: &str, ready: &str, taint: &str) -> Value {
 const OUT: &str = "node.kubernetes.io/out-of-service";
 
 /// Passes one after another, with their quarantine.
+#[derive(Debug)]
 struct Passes {
     controller: PodGc,
     cache: Cache,
@@ -806,7 +807,8 @@ fn any_pods() -> impl Strategy<Value = Vec<Record>> {
     let node = select(vec!["", "here", "out", "gone", "lost"]);
     let one = (phase, node, 0..4_i64, any::<[bool; 2]>());
     vec(one, 0..12).prop_map(|seeds| {
-        let pod = |(at, (phase, node, age, [is_deleting, is_evicted]))| {
+        let pod = |(at, (phase, node, age, flags)): (usize, (&str, &str, i64, [bool; 2]))| {
+            let [is_deleting, is_evicted] = flags;
             let mut object = pod(&format!("p{at}"), phase, node, age);
             object = if is_evicted { evicted(object) } else { object };
             record(if is_deleting { terminating(object) } else { object }).1
