@@ -12,11 +12,8 @@ use std::{error::Error, process::ExitCode, time::Duration};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 
 use kubegc::{
-    core::Timestamp,
-    lifecycle::{
-        controller::{Mechanism, Settings},
-        node::Cloud,
-    },
+    controllers::{Cloud, PodGc, default_controllers},
+    core::{KubernetesVersion, Timestamp},
     predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Instance, cleanup_forecast},
 };
 use kubegc_examples::{
@@ -25,7 +22,7 @@ use kubegc_examples::{
     shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
 };
 
-/// Says what a cluster cleans up by itself, from a dump of it: all mechanisms together, instant by instant.
+/// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by instant.
 ///
 /// Without --dump it asks about the bundled example cluster, an online shop.
 #[derive(Parser)]
@@ -44,12 +41,16 @@ struct Arguments {
     /// How many hours to look ahead.
     #[arg(long, value_name = "NUMBER")]
     hours: Option<u32>,
-    /// A mechanism that runs, such as jobs; without it, all do. Owners, namespaces and kubelets are part of every forecast.
-    #[arg(long, value_name = "MECHANISM", conflicts_with = "without")]
-    only: Vec<Mechanism>,
-    /// A mechanism that does not run.
-    #[arg(long, value_name = "MECHANISM")]
-    without: Vec<Mechanism>,
+    /// A controller that runs, such as ttl-after-finished-controller; without it, all do. The garbage collector, the namespace controller and
+    /// the kubelets are part of every forecast.
+    #[arg(long, value_name = "CONTROLLER", value_parser = controller, conflicts_with = "without")]
+    only: Vec<String>,
+    /// A controller that does not run.
+    #[arg(long, value_name = "CONTROLLER", value_parser = controller)]
+    without: Vec<String>,
+    /// External provisioners do not delete storage: their volumes are kept, undecided.
+    #[arg(long)]
+    storage_is_kept: bool,
     /// How many pods that have ended may stay, as kube-controller-manager takes it; zero or less: all.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     terminated_pod_gc_threshold: Option<i32>,
@@ -71,6 +72,16 @@ struct Arguments {
 enum Output {
     Text,
     Json,
+}
+
+/// The name of a controller.
+fn controller(text: &str) -> Result<String, String> {
+    let all = default_controllers(KubernetesVersion::LATEST);
+    let names: Vec<&str> = all.iter().map(|controller| controller.info().name).collect();
+    match names.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("expected one of {}", names.join(", "))),
+    }
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
@@ -171,19 +182,18 @@ fn frame(arguments: &Arguments) -> Result<CleanupFrame, Box<dyn Error>> {
         .hours
         .map(|hours| Duration::from_secs(u64::from(hours) * 3_600));
     frame.horizon = arguments.horizon.or(hours).unwrap_or(frame.horizon);
-    let mut running: Vec<Mechanism> = match &*arguments.only {
-        [] => Mechanism::ALL.to_vec(),
-        only => only.to_vec(),
-    };
-    running.retain(|mechanism| !arguments.without.contains(mechanism));
-    // The provisioners that volumes name come with the controller that releases volumes.
-    if arguments.only.contains(&Mechanism::ExternalVolumes) {
-        running.push(Mechanism::Volumes);
+    if !arguments.only.is_empty() {
+        let only: Vec<&str> = arguments.only.iter().map(String::as_str).collect();
+        frame = frame.only(&only);
     }
-    frame.storage_is_deleted = !arguments.without.contains(&Mechanism::ExternalVolumes);
-    frame.settings = Settings::only(version, running);
-    if let (Some(pods), Some(threshold)) = (&mut frame.settings.pods, arguments.terminated_pod_gc_threshold) {
-        pods.terminated_threshold = threshold;
+    for name in &arguments.without {
+        frame = frame.without(name);
+    }
+    frame.storage_is_deleted = !arguments.storage_is_kept;
+    if let Some(threshold) = arguments.terminated_pod_gc_threshold {
+        let mut podgc = PodGc::new(version);
+        podgc.terminated_pod_threshold = threshold;
+        frame = frame.with(podgc);
     }
     for node in &arguments.gone_node {
         let instance = Instance {

@@ -3,6 +3,7 @@
 use std::{fmt::Display, time::Duration};
 
 use kubegc::{
+    controllers::PodGc,
     core::{KubernetesVersion, Timestamp},
     predict::{Assumptions, CleanupFrame, Cluster},
     snapshot::Reader,
@@ -39,13 +40,12 @@ impl Town {
     /// The question: a day, where a fortieth of the pods has ended beyond what may stay.
     #[must_use]
     pub fn frame(self) -> CleanupFrame {
-        let mut frame = CleanupFrame::new(VERSION)
+        let mut podgc = PodGc::new(VERSION);
+        podgc.terminated_pod_threshold = i32::try_from(self.pods / 16).unwrap_or(i32::MAX);
+        CleanupFrame::new(VERSION)
             .from(NOW)
-            .up_to(Duration::from_secs(DAY_SECONDS));
-        if let Some(pods) = &mut frame.settings.pods {
-            pods.terminated_threshold = i32::try_from(self.pods / 16).unwrap_or(i32::MAX);
-        }
-        frame
+            .up_to(Duration::from_secs(DAY_SECONDS))
+            .with(podgc)
     }
 
     /// The documents, a few megabytes each.

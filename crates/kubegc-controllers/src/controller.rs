@@ -90,6 +90,32 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
 }
 
+impl<C: Controller + ?Sized> Controller for Arc<C> {
+    fn info(&self) -> &'static Info {
+        (**self).info()
+    }
+
+    fn timing(&self) -> Timing {
+        (**self).timing()
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        (**self).indexes()
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        (**self).affected(cache, change, keys);
+    }
+
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        (**self).keys(cache, keys);
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        (**self).reconcile(cx, key)
+    }
+}
+
 /// What there is to know of a controller.
 #[expect(clippy::exhaustive_structs, reason = "controllers build it")]
 #[derive(Clone, Copy, Debug)]

@@ -160,10 +160,14 @@ impl LegacyTokenCleaner {
                 value: today.to_string(),
             };
             let form = Form::Patch(PatchType::Merge);
-            let action = Action::new(Resource::Secrets, &record.meta, Reason::new("Unused", message))
-                .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
-                .write(cx.wire, Sent::Uid, form, "", vec![change])
-                .on_error(OnError::Report);
+            let action = Action::new(
+                Resource::Secrets,
+                &record.meta,
+                Reason::new("TokenUnused", message),
+            )
+            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+            .write(cx.wire, Sent::Uid, form, "", vec![change])
+            .on_error(OnError::Report);
             let decision = Decision::act(action);
             // Tomorrow's label is another one.
             return Ok(match today.next().midnight() {

@@ -1,7 +1,9 @@
-//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have [`Details`](crate::Details).
+//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have
+//! [`Details`](crate::Details).
 //!
-//! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds are read, and whether one of
-//! them is of the wrong type is judged when the kind is known: fields of the same name in other kinds do not matter.
+//! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds
+//! are read, and whether one of them is of the wrong type is judged when the kind is known: fields of the
+//! same name in other kinds do not matter.
 
 use std::borrow::Cow;
 

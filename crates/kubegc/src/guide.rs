@@ -195,13 +195,13 @@ pub mod collecting_on_a_node {
 }
 
 pub mod cleaning_up {
-    //! What a cluster cleans up by itself for other reasons than owners: foreseen, planned, and done.
+    //! What a cluster cleans up by itself for other reasons than owner references: forecast, planned, and done.
     //!
-    //! Pods that have ended or lost their node, finished jobs, certificate requests, released volumes, nodes that the cloud no longer has, tokens: each is
-    //! looked after by a controller of its own, at its own times. [`lifecycle`](crate::lifecycle) has a planner for each;
-    //! [`Mechanism`](crate::lifecycle::controller::Mechanism) names them.
+    //! Pods that have finished or lost their node, finished Jobs, certificate requests, released volumes, nodes that the cloud no longer has, tokens: each has a
+    //! controller of its own in kube-controller-manager. [`controllers`](crate::controllers) has one module for each, named after upstream's
+    //! package; [`default_controllers`](crate::controllers::default_controllers) lists them.
     //!
-    //! # What will go, and when
+    //! # What will be deleted, and when
     //!
     //! [`cleanup_forecast`](crate::predict::cleanup_forecast) lets all of them work on a dump, together with the collector, the namespace controller and the kubelets, from one
     //! instant at which something is due to the next:
@@ -242,7 +242,7 @@ pub mod cleaning_up {
     //! let gone: Vec<String> = forecast.collected().map(|gone| format!("{} {}", gone.at, gone.object.short())).collect();
     //! assert_eq!(gone, ["2026-03-01T12:30:00Z shop/Pod/report-x7k2p", "2026-03-01T12:30:00Z shop/Job/report"]);
     //! let text = forecast.to_text(CleanupDetail::default());
-    //! assert!(text.contains("Job shop/report: finished 1h ago, and may stay no longer"));
+    //! assert!(text.contains("Job shop/report: it finished 3600s ago"));
     //! assert!(text.contains("and with it Pod report-x7k2p"));
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
@@ -255,36 +255,40 @@ pub mod cleaning_up {
     //!   [`undecided`](crate::predict::CleanupForecast) says what it does not know. An object whose fate hangs on that is not
     //!   [`collected`](crate::predict::CleanupForecast::collected); reports tell of it apart from what is certain.
     //!
-    //! # One mechanism alone
+    //! # One controller alone
     //!
-    //! A planner takes facts and a time. What it does not act on it keeps, with the reason, and `next_at` says when the same facts give another plan:
+    //! A [`BatchPlanner`](crate::controllers::BatchPlanner) takes a cache and a time. An object that it does not act on is kept, with the reason, and `next_at` says
+    //! when the same cache gives another plan:
     //!
     //! ```
-    //! use kubegc::core::{ObjectMeta, Planner, Timestamp};
-    //! use kubegc::lifecycle::{job::{Facts, Job, Settings, Ttl}, object::{Condition, Reads}};
+    //! use kubegc::controllers::{BatchPlanner, Cache, TtlAfterFinished};
+    //! use kubegc::core::{KubernetesVersion, ObjectMeta, Planner, Timestamp, record::{Body, Condition, Job, Record, Resource}};
     //!
     //! let finished_at = Timestamp::parse("2026-03-01T11:30:00Z")?;
     //! let complete = Condition { last_transition_time: Some(finished_at), ..Condition::new("Complete", "True") };
-    //! let job = Job { meta: ObjectMeta::new("shop", "report", "u1"), ttl: Ttl::Seconds(3_600), conditions: Some(vec![complete]) };
-    //! let facts = Facts { jobs: vec![job], reads: Reads::AsListed };
+    //! let job = Job { ttl_seconds_after_finished: Some(3_600).into(), conditions: vec![complete].into(), ..Job::default() };
+    //! let mut cache = Cache::new([Resource::Jobs], []);
+    //! cache.set_listed(Resource::Jobs, Ok(()));
+    //! cache.replace(Resource::Jobs, vec![Record::new(ObjectMeta::new("shop", "report", "u1"), Body::Job(job))]);
     //!
-    //! let plan = Settings::default().plan(&facts, Timestamp::parse("2026-03-01T12:00:00Z")?);
+    //! let planner = BatchPlanner::new(TtlAfterFinished::new(KubernetesVersion::LATEST));
+    //! let plan = planner.plan(&cache, Timestamp::parse("2026-03-01T12:00:00Z")?);
     //! assert!(plan.actions.is_empty());
-    //! assert_eq!(plan.kept[0].reason.to_string(), "finished at 2026-03-01T11:30:00Z and stays until 2026-03-01T12:30:00Z");
     //! let next_at = plan.next_at.ok_or("nothing is due")?;
-    //! assert_eq!(Settings::default().plan(&facts, next_at).actions.len(), 1);
+    //! assert_eq!(next_at, Timestamp::parse("2026-03-01T12:30:00Z")?);
+    //! assert_eq!(planner.plan(&cache, next_at).actions.len(), 1);
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
     //! # Doing it
     //!
-    //! [`Driver`](crate::lifecycle::driver::Driver) runs any choice of mechanisms as one controller over an [`ObjectStore`](crate::core::ObjectStore) and a
+    //! [`Driver`](crate::controllers::driver::Driver) runs any choice of controllers over an [`ObjectStore`](crate::core::ObjectStore) and a
     //! [`Clock`](crate::core::Clock): the simulated API server here, `kubegc-kube` over a live one.
     //!
     //! ```
     //! use std::sync::Arc;
     //! use kubegc::core::{Catalog, KubernetesVersion, Timestamp};
-    //! use kubegc::lifecycle::{controller::{Mechanism, Settings}, driver::Driver};
+    //! use kubegc::controllers::{TokenCleaner, driver::Driver};
     //! use kubegc::sim::{ApiServer, Manifest, SharedApiServer, SimClock};
     //! use kubegc::snapshot::JsonDocuments;
     //! use serde_json::json;
@@ -305,7 +309,7 @@ pub mod cleaning_up {
     //! let shared = SharedApiServer::with_clock(server, Arc::new(clock.clone()));
     //!
     //! let driver = Driver::builder(Arc::new(shared.clone()), Arc::new(clock), Arc::new(JsonDocuments::default()))
-    //!     .settings(Settings::only(version, [Mechanism::BootstrapTokens]))
+    //!     .controller(TokenCleaner::new(version))
     //!     .build();
     //! let summary = driver.run_until_idle(std::future::pending()).await;
     //! assert_eq!(summary.next_at, Some(Timestamp::parse("2026-03-01T13:00:00Z")?));
@@ -316,31 +320,31 @@ pub mod cleaning_up {
     //! # }
     //! ```
     //!
-    //! It lists and watches what its mechanisms look at, carries out one call at a time per task, and reads again what a task rests on right before.
-    //! [`Outside`](crate::lifecycle::driver::Outside) is whoever it asks beyond the API server; by default nobody, so that no node and no storage goes.
+    //! It lists and watches the resources that its controllers read, with whole objects, and sends one request at a time per task.
+    //! [`Outside`](crate::controllers::driver::Outside) answers for volume plugins, provisioners and the cloud provider; by default they are unknown, so that no node
+    //! and no storage is deleted.
     //!
-    //! **Invariant.** Nothing goes on what was not read: a list that failed, an object that could not be understood, a cloud that did not answer.
+    //! **Invariant.** Nothing is deleted on missing knowledge: a list that failed, an object that could not be read, a cloud provider that did not answer.
     //!
     //! # What is covered
     //!
-    //! | mechanism | decided by (upstream) | setting |
-    //! |---|---|---|
-    //! | `pods` | `--terminated-pod-gc-threshold` | [`terminated_threshold`](crate::lifecycle::pod::Settings::terminated_threshold) |
-    //! | `jobs` | `spec.ttlSecondsAfterFinished` of the job | [`enabled`](crate::lifecycle::job::Settings::enabled) |
-    //! | `histories` | `spec.successfulJobsHistoryLimit`, `spec.failedJobsHistoryLimit` of the cron job | [`history::Settings`](crate::lifecycle::history::Settings) |
-    //! | `certificates` | ages of 1 h, and 24 h where nobody has decided; no flags | [`issued_age`](crate::lifecycle::certificate::Settings::issued_age) and its like |
-    //! | `pod-certificates` | an age of 30 min; feature gate `PodCertificateRequest` | [`age`](crate::lifecycle::certificate::pod_request::Settings::age) |
-    //! | `volumes` | `spec.persistentVolumeReclaimPolicy`; `--pvclaimbinder-sync-period` | [`resync`](crate::lifecycle::volume::reclaim::Settings::resync) |
-    //! | `external-volumes` | the annotation `pv.kubernetes.io/provisioned-by` | [`provisioner`](crate::lifecycle::volume::external::Settings::provisioner) |
-    //! | `protection` | finalizers; `--controllers` | [`claims`](crate::lifecycle::volume::protection::Settings::claims), [`volumes`](crate::lifecycle::volume::protection::Settings::volumes) |
-    //! | `stateful-sets` | `spec.persistentVolumeClaimRetentionPolicy` | [`follows_policy`](crate::lifecycle::statefulset::Settings::follows_policy) |
-    //! | `nodes` | the cloud; `--node-monitor-period` | [`period`](crate::lifecycle::node::Settings::period) |
-    //! | `leases` | the owner reference to the node | [`lease::Settings`](crate::lifecycle::lease::Settings) |
-    //! | `legacy-tokens` | `--legacy-service-account-token-clean-up-period` | [`with_clean_up_period`](crate::lifecycle::token::legacy::Policy::with_clean_up_period) |
-    //! | `bootstrap-tokens` | `data.expiration`; `--controllers` | [`enabled`](crate::lifecycle::token::bootstrap::Settings::enabled) |
-    //! | `namespaces` | feature gate `OrderedNamespaceDeletion` | [`pods_go_first`](crate::lifecycle::namespace::Settings::pods_go_first) |
+    //! | controller | decided by (upstream) |
+    //! |---|---|
+    //! | [`PodGc`](crate::controllers::PodGc) | `--terminated-pod-gc-threshold`; missing nodes |
+    //! | [`TtlAfterFinished`](crate::controllers::TtlAfterFinished) | `spec.ttlSecondsAfterFinished` of the Job |
+    //! | [`CronJobHistory`](crate::controllers::CronJobHistory) | `spec.successfulJobsHistoryLimit`, `spec.failedJobsHistoryLimit` of the CronJob |
+    //! | [`CsrCleaner`](crate::controllers::CsrCleaner) | ages of 1 h, and 24 h while pending; no flags |
+    //! | [`PodCertificateRequestCleaner`](crate::controllers::PodCertificateRequestCleaner) | an age; feature gate `PodCertificateRequest` |
+    //! | [`PersistentVolumeBinder`](crate::controllers::PersistentVolumeBinder) | `spec.persistentVolumeReclaimPolicy` |
+    //! | [`ExternalProvisioner`](crate::controllers::ExternalProvisioner) | the annotation `pv.kubernetes.io/provisioned-by` |
+    //! | [`PvcProtection`](crate::controllers::PvcProtection), [`PvProtection`](crate::controllers::PvProtection) | finalizers |
+    //! | [`StatefulSetClaims`](crate::controllers::StatefulSetClaims) | `spec.persistentVolumeClaimRetentionPolicy` |
+    //! | [`CloudNodeLifecycle`](crate::controllers::CloudNodeLifecycle) | the cloud provider; `--node-monitor-period` |
+    //! | [`LegacyTokenCleaner`](crate::controllers::LegacyTokenCleaner) | `--legacy-service-account-token-clean-up-period` |
+    //! | [`TokenCleaner`](crate::controllers::TokenCleaner) | `data.expiration` of bootstrap tokens |
+    //! | [`NamespaceController`](crate::controllers::NamespaceController) | feature gate `OrderedNamespaceDeletion` |
     //!
-    //! Events have a lease in the API server's store, and old ReplicaSets are the Deployment controller's: neither is covered.
+    //! Node leases have an owner reference to their Node, so the garbage collector deletes them. Events expire in the API server's store.
 }
 
 pub mod clusters {

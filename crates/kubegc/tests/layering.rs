@@ -14,11 +14,11 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("kubegc-core", &[]),
     ("kubegc-objects", &["kubegc-core"]),
     ("kubegc-node", &["kubegc-core"]),
-    ("kubegc-lifecycle", &["kubegc-core"]),
+    ("kubegc-controllers", &["kubegc-core"]),
     ("kubegc-sim", &["kubegc-core"]),
     (
         "kubegc-snapshot",
-        &["kubegc-core", "kubegc-node", "kubegc-lifecycle"],
+        &["kubegc-core", "kubegc-node", "kubegc-controllers"],
     ),
     (
         "kubegc-predict",
@@ -26,7 +26,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-core",
             "kubegc-objects",
             "kubegc-node",
-            "kubegc-lifecycle",
+            "kubegc-controllers",
             "kubegc-snapshot",
             "kubegc-sim",
         ],
@@ -36,7 +36,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
         &[
             "kubegc-core",
             "kubegc-objects",
-            "kubegc-lifecycle",
+            "kubegc-controllers",
             "kubegc-snapshot",
             "kubegc-tokio",
         ],
@@ -53,7 +53,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-core",
             "kubegc-objects",
             "kubegc-node",
-            "kubegc-lifecycle",
+            "kubegc-controllers",
             "kubegc-snapshot",
             "kubegc-sim",
             "kubegc-predict",
@@ -65,7 +65,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-core",
             "kubegc-objects",
             "kubegc-node",
-            "kubegc-lifecycle",
+            "kubegc-controllers",
             "kubegc-snapshot",
             "kubegc-sim",
             "kubegc-predict",
@@ -80,7 +80,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 const OUTERMOST: &[&str] = &["kubegc-benches", "kubegc-examples"];
 
 /// Crates that only decide: no runtime, no network, no documents.
-const PURE: &[&str] = &["kubegc-core", "kubegc-objects", "kubegc-node", "kubegc-lifecycle"];
+const PURE: &[&str] = &["kubegc-core", "kubegc-objects", "kubegc-node", "kubegc-controllers"];
 
 /// What pure crates stay away from, as beginnings of package names.
 const NOT_PURE: &[&str] = &[
@@ -91,7 +91,6 @@ const NOT_PURE: &[&str] = &[
     "hyper",
     "k8s-openapi",
     "kube",
-    "parking_lot",
     "prost",
     "rand",
     "reqwest",

@@ -1,4 +1,5 @@
-//! Fields of pods: where they run, their phase, the volumes that stand for claims, and the name of every secret that they reference.
+//! Fields of pods: where they run, their phase, the volumes that stand for claims, and the name of every
+//! secret that they reference.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -156,7 +157,8 @@ fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -
     (volumes, names)
 }
 
-/// A volume that stands for a claim. Others are not kept: no controller reads them, and many of their names are random.
+/// A volume that stands for a claim. Others are not kept: no controller reads them, and many of their names
+/// are random.
 fn claim(reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) -> Found<PodVolume> {
     let claim_path = path.field("persistentVolumeClaim");
     let claim = reading.value(&volume.persistent_volume_claim, claim_path);

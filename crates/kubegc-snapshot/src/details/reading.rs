@@ -147,7 +147,8 @@ impl Reading<'_> {
         }
     }
 
-    /// A field that the API server always fills: where it is absent from an object that may not be whole, it was stripped.
+    /// A field that the API server always fills: where it is absent from an object that may not be whole, it
+    /// was stripped.
     pub(crate) fn unless_stripped<T: Default>(&self, found: Found<T>) -> Result<T, Unreadable> {
         match found? {
             Some(value) => Ok(value),
@@ -168,7 +169,8 @@ impl Reading<'_> {
         self.unless_stripped(found)
     }
 
-    /// The entries of a list that can be read; one that is absent has none. The second is whether all could be.
+    /// The entries of a list that can be read; one that is absent has none. The second is whether all could
+    /// be.
     pub(crate) fn entries<'v, 'de, T: Expected<'de>, R>(
         &mut self,
         list: &'v Soft<List<T>>,

@@ -1,4 +1,5 @@
-//! Fields of secrets, service accounts and config maps. Of the data of a secret only the expiry of a bootstrap token is decoded or kept.
+//! Fields of secrets, service accounts and config maps. Of the data of a secret only the expiry of a
+//! bootstrap token is decoded or kept.
 
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
     }
 }
 
-/// The expiry of a bootstrap token. An entry of `stringData` takes precedence over one of `data`, as in the API server.
+/// The expiry of a bootstrap token. An entry of `stringData` takes precedence over one of `data`, as in the
+/// API server.
 fn expiration(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<Arc<str>, Unreadable> {
     let plain = reading.value(&body.string_data, STRING_DATA)?;
     if let Some(plain) = plain {

@@ -78,7 +78,7 @@ fn disruption() -> Condition {
     }
 }
 
-/// A change, the object before, and the part of a merge, a strategic and a JSON patch that says it, guards aside.
+/// A change, the object before, and the part of a merge, a strategic and a JSON patch that makes it, preconditions aside.
 fn cases() -> Vec<(FieldChange, Value, [Value; 3])> {
     let entry = |name: &str| json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": format!("u-{name}"), "blockOwnerDeletion": true });
     let add = |path: &str, value: Value| json!([{ "op": "add", "path": path, "value": value }]);
@@ -339,22 +339,22 @@ fn with(mut object: Value, key: &str, value: Value) -> Value {
     object
 }
 
-/// A patch without its guard, and the guard.
+/// A patch without its preconditions, and the preconditions.
 fn apart(mut patch: Value) -> (Value, Vec<(String, Value)>) {
-    let mut guard = Vec::new();
+    let mut sent = Vec::new();
     match &mut patch {
         Value::Array(operations) => operations.retain(|operation| {
             let path = operation["path"].as_str().unwrap_or_default();
             let key = path.strip_prefix("/metadata/").unwrap_or_default();
-            let is_guard = matches!(key, "uid" | "resourceVersion");
-            guard.extend(is_guard.then(|| (key.to_owned(), operation["value"].clone())));
-            !is_guard
+            let is_precondition = matches!(key, "uid" | "resourceVersion");
+            sent.extend(is_precondition.then(|| (key.to_owned(), operation["value"].clone())));
+            !is_precondition
         }),
         Value::Object(patch) => {
             let meta = patch.get_mut("metadata").and_then(Value::as_object_mut);
             let is_bare = meta.is_some_and(|meta| {
                 for key in ["resourceVersion", "uid"] {
-                    guard.extend(meta.remove(key).map(|value| (key.to_owned(), value)));
+                    sent.extend(meta.remove(key).map(|value| (key.to_owned(), value)));
                 }
                 meta.is_empty()
             });
@@ -364,8 +364,8 @@ fn apart(mut patch: Value) -> (Value, Vec<(String, Value)>) {
         }
         _ => {}
     }
-    guard.sort_by(|a, b| a.0.cmp(&b.0));
-    (patch, guard)
+    sent.sort_by(|a, b| a.0.cmp(&b.0));
+    (patch, sent)
 }
 
 #[test]
@@ -382,12 +382,12 @@ fn each_change_in_each_form() {
             (JSON, &json),
             (Form::Update, &merge),
         ] {
-            let (changed, guard) = apart(patch(form, &nothing, &changes, &document).expect("a patch"));
+            let (changed, sent) = apart(patch(form, &nothing, &changes, &document).expect("a patch"));
             assert_eq!(changed, *expected, "{form:?} {changes:?}");
             // A list that is written as a whole needs the version that was read.
             let list_is_whole = match form {
                 Form::Update => {
-                    assert_eq!(guard, both, "{changes:?}");
+                    assert_eq!(sent, both, "{changes:?}");
                     continue;
                 }
                 STRATEGIC => {
@@ -403,7 +403,7 @@ fn each_change_in_each_form() {
             } else {
                 vec![]
             };
-            assert_eq!(guard, expected, "{form:?} {changes:?}");
+            assert_eq!(sent, expected, "{form:?} {changes:?}");
         }
     }
 }
@@ -488,8 +488,8 @@ fn preconditions_are_in_the_metadata_of_the_patch() {
             (expect(None, Some("7")), vec![version.clone()]),
             (expect(Some("u-a"), Some("7")), vec![version.clone(), uid.clone()]),
         ] {
-            let (_, guard) = apart(patch(form, &expect, &change, &document).expect("a patch"));
-            assert_eq!(guard, expected, "{form:?}");
+            let (_, sent) = apart(patch(form, &expect, &change, &document).expect("a patch"));
+            assert_eq!(sent, expected, "{form:?}");
         }
     }
 }
@@ -579,21 +579,21 @@ fn other_objects_and_odd_fields_are_refused() {
             nothing.clone(),
             phase(),
             without("resourceVersion"),
-            "metadata.resourceVersion: not there, so nothing guards the patch",
+            "metadata.resourceVersion: not there, so the patch has no precondition",
         ),
         (
             Form::Update,
             nothing.clone(),
             phase(),
             without("uid"),
-            "metadata.uid: not there, so nothing guards the patch",
+            "metadata.uid: not there, so the patch has no precondition",
         ),
         (
             MERGE,
             nothing.clone(),
             finalizer(),
             without("resourceVersion"),
-            "metadata.resourceVersion: not there, so nothing guards the patch",
+            "metadata.resourceVersion: not there, so the patch has no precondition",
         ),
         (
             MERGE,
@@ -635,7 +635,7 @@ fn other_objects_and_odd_fields_are_refused() {
             nothing.clone(),
             finalizer(),
             document(json!({ "metadata": { "finalizers": ["b", "b"] } })),
-            "metadata.finalizers: a strategic patch cannot say this change of the list",
+            "metadata.finalizers: a strategic patch cannot express this change of the list",
         ),
         (
             MERGE,

@@ -59,6 +59,7 @@ fn every_field_of_a_pod_is_read() {
         node_name: Field::Known("node-1".into()),
         phase: Field::Known("Failed".into()),
         reason: Field::Known("Evicted".into()),
+        containers_stopped: false.into(),
         conditions: vec![disruption].into(),
         volumes: Field::Known(vec![
             PodVolume {
@@ -86,6 +87,7 @@ fn every_field_of_a_pod_is_read() {
                 ..Toleration::default()
             },
         ]),
+        containers_stopped: false.into(),
     };
     assert_eq!((read, flaws), (expected, vec![]));
 }
@@ -106,6 +108,7 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
     };
     let without_status = Pod {
         reason: Field::Unread,
+        containers_stopped: Field::Unread,
         conditions: Field::Unread,
         ..phase(Field::Unread)
     };
@@ -155,6 +158,53 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
     for body in [json!({}), json!({ "spec": null, "status": null })] {
         check(Resource::Pods, [(body.clone(), Body::Unread, NO_PHASE)]);
         assert_eq!(live(Resource::Pods, body), Body::Pod(Pod::default()));
+    }
+}
+
+#[test]
+fn the_containers_of_a_pod_that_is_being_deleted_are_read() {
+    let terminated = json!({ "state": { "terminated": { "exitCode": 0 } } });
+    let waiting = json!({ "state": { "waiting": {} } });
+    let running = json!({ "state": { "running": {} } });
+    for (statuses, is_deleting, expected, flaw) in [
+        (json!(null), true, Field::Known(true), None),
+        (json!([]), true, Field::Known(true), None),
+        (json!([terminated, waiting]), true, Field::Known(true), None),
+        (json!([terminated, running]), true, Field::Known(false), None),
+        (json!([{}]), true, Field::Known(false), None),
+        (
+            json!([{ "state": { "terminated": null } }]),
+            true,
+            Field::Known(false),
+            None,
+        ),
+        (
+            json!([{ "state": 7 }]),
+            true,
+            Field::Unread,
+            Some("[0].state: expected a map, found a number"),
+        ),
+        (
+            json!({}),
+            true,
+            Field::Unread,
+            Some(": expected a list, found a map"),
+        ),
+        (json!([terminated]), false, Field::Known(false), None),
+    ] {
+        let mut body = json!({
+            "spec": { "nodeName": "node-1" },
+            "status": { "phase": "Running", "containerStatuses": statuses },
+        });
+        if is_deleting {
+            body["metadata"] = json!({ "deletionTimestamp": "2026-03-01T12:00:00Z" });
+        }
+        let (read, flaws) = pod(body);
+        let flaw: Vec<String> = flaw
+            .map(|flaw| format!("status.containerStatuses{flaw}"))
+            .into_iter()
+            .collect();
+        assert_eq!((read.containers_stopped, flaws), (expected, flaw));
     }
 }
 
@@ -343,6 +393,36 @@ fn each_field_of_a_status_is_read_alone() {
         ];
         assert_eq!(unread.map(|unread| !unread), known, "{status}");
         assert_eq!(found, flaws, "{status}");
+    }
+}
+
+#[test]
+fn the_containers_of_a_terminating_pod_are_read() {
+    let (waiting, terminated) = (
+        json!({ "waiting": {} }),
+        json!({ "terminated": { "exitCode": 1 } }),
+    );
+    let running = json!({ "running": {} });
+    for (states, expected) in [
+        (vec![], true),
+        (vec![&waiting, &terminated], true),
+        (vec![&terminated, &running], false),
+        (vec![&json!({})], false),
+    ] {
+        let statuses: Vec<Value> = states
+            .into_iter()
+            .map(|state| json!({ "state": state }))
+            .collect();
+        let status = json!({ "phase": "Running", "containerStatuses": statuses });
+        let terminating = json!({ "deletionTimestamp": "2026-03-01T12:00:00Z" });
+        let (read, flaws) = pod(json!({ "metadata": terminating, "spec": {}, "status": status }));
+        assert_eq!(
+            (read.containers_stopped, flaws),
+            (expected.into(), vec![]),
+            "{statuses:?}"
+        );
+        let (read, _) = pod(json!({ "spec": {}, "status": status }));
+        assert_eq!(read.containers_stopped, false.into(), "it is not being deleted");
     }
 }
 

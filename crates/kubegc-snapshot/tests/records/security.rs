@@ -52,7 +52,11 @@ fn certificate_requests() {
                 &[],
             ),
             (json!({}), Body::Unread, &[]),
-            (json!({ "status": null }), Body::Unread, &[]),
+            (
+                json!({ "spec": { "username": "a" }, "status": null }),
+                Body::Unread,
+                &[],
+            ),
             (json!({ "status": {} }), issued(Certificate::Absent), &[]),
             (
                 json!({ "status": { "certificate": null } }),

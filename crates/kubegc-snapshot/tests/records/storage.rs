@@ -192,7 +192,11 @@ fn claims() {
                 &[],
             ),
             (json!({}), Body::Unread, &[]),
-            (json!({ "spec": null }), Body::Unread, &[]),
+            (
+                json!({ "spec": null, "status": { "phase": "Bound" } }),
+                Body::Unread,
+                &[],
+            ),
             (
                 json!({ "spec": { "volumeName": 7, "volumeMode": "Block" } }),
                 claim(Field::Unread, Some("Block").into()),

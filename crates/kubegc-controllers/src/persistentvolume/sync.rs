@@ -1,0 +1,531 @@
+//! One sync of one volume: its requests in upstream's order.
+//!
+//! # Upstream
+//! [`syncVolume`, `reclaimVolume`, `deleteVolumeOperation`, `recycleVolumeOperation` and `unbindVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
+//! in `pv_controller.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    DeleteOptions, ObjectMeta, ResourceVersion, StoreError,
+    record::{ClaimRef, ObjectId, PersistentVolumeClaim, Record, Resource},
+};
+
+use super::{Migration, bound, claim_key, volume::Volume};
+use crate::{
+    End, EventRequest, FieldChange, Form, Found, Missing, Operated, Operation, Plugin, Port, Reason, Sent,
+    Wire, Write,
+    action::{server_message, server_message_about},
+    controller::read,
+    request::preconditions,
+    storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
+};
+
+/// One sync of one volume.
+#[derive(Debug)]
+pub(super) struct Sync {
+    pub(super) deletion_finalizers: bool,
+    pub(super) leaves_external_unread: bool,
+    pub(super) update_error: &'static str,
+    pub(super) wire: Wire,
+    pub(super) id: ObjectId,
+    /// The volume in the cache.
+    pub(super) volume: Record,
+    /// What its finalizers and annotations lack.
+    pub(super) changes: Vec<FieldChange>,
+    /// The claim of the name that the volume is bound to, in the cache.
+    pub(super) claim: Option<Record>,
+    /// The pods that use a claim of that name, where the volume is to be recycled.
+    pub(super) users: Result<Vec<String>, Missing>,
+    /// `None` where it is not known.
+    pub(super) migration: Option<Migration>,
+    /// The plugin of the volume; `None` where the executor is to be asked.
+    pub(super) plugin: Option<Plugin>,
+}
+
+impl Sync {
+    /// Performs the sync.
+    pub(super) async fn sync_volume(&self, port: &Port) -> Result<End, End> {
+        let mut volume = self.volume.clone();
+        self.update_metadata(port, &mut volume).await?;
+        let Some(claim_ref) = self.read(&volume)?.bound_claim().cloned() else {
+            let reason = Reason::new("NotBound", "it is bound to no claim");
+            self.set_phase(port, &mut volume, "Available", reason.clone())
+                .await?;
+            return Ok(End::Kept(reason));
+        };
+        let Some(claim) = self.find_claim(port, &volume, &claim_ref).await? else {
+            let claim = ObjectId {
+                resource: Resource::PersistentVolumeClaims,
+                namespace: Arc::clone(&claim_ref.namespace),
+                name: Arc::clone(&claim_ref.name),
+                uid: claim_ref.uid.clone(),
+            };
+            let reason = Reason::new("ClaimDeleted", format!("claim {claim_ref} no longer exists"));
+            return self.release(port, &mut volume, reason.about(claim)).await;
+        };
+        let (claim_id, claim) = (
+            claim.id(Resource::PersistentVolumeClaims),
+            claim.persistent_volume_claim(),
+        );
+        let unread = || {
+            End::Unknown(Missing::Object {
+                object: claim_id.clone(),
+            })
+        };
+        let claim = claim.ok_or_else(unread)?;
+        let bound_to = read(&claim.volume_name, &claim_id, "spec.volumeName").map_err(End::Unknown)?;
+        if bound_to.is_empty() {
+            return self.wait_for_claim(port, &volume, &claim_id, claim).await;
+        }
+        if *bound_to == self.id.name {
+            let reason = bound();
+            self.set_phase(port, &mut volume, "Bound", reason.clone()).await?;
+            return Ok(End::Kept(reason));
+        }
+        let message = format!("claim {claim_ref} is bound to persistentvolume/{bound_to}");
+        let reason = Reason::new("ClaimBoundElsewhere", message);
+        let view = self.read(&volume)?;
+        if view.annotations.provisioned_by.is_some() && **view.policy().map_err(End::Unknown)? == *"Delete" {
+            return self.release(port, &mut volume, reason).await;
+        }
+        self.unbind(port, &mut volume, reason).await
+    }
+
+    /// Updates the deletion finalizers and the annotation of the migration, if any is out of date.
+    async fn update_metadata(&self, port: &Port, volume: &mut Record) -> Result<(), End> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        let adds = self
+            .changes
+            .contains(&FieldChange::AddFinalizer(FINALIZER_IN_TREE));
+        if adds && volume.meta.is_deleting() && self.wire == Wire::Strict {
+            let message = "it is being deleted, so its missing deletion finalizer cannot be added";
+            return Err(End::Kept(Reason::new("FinalizerForbidden", message)));
+        }
+        let message = "its finalizers or annotations do not match its provisioner and reclaim policy";
+        port.because(Reason::new("MetadataOutdated", message));
+        let written = self.update(port, volume, "", self.changes.clone()).await;
+        written.map_err(|error| self.failed(self.update_error, error))
+    }
+
+    /// The claim that the volume is bound to; `None` where it does not exist.
+    async fn find_claim(
+        &self,
+        port: &Port,
+        volume: &Record,
+        claim_ref: &ClaimRef,
+    ) -> Result<Option<Record>, End> {
+        match &self.claim {
+            Some(claim) if claim.meta.uid == claim_ref.uid => return Ok(Some(claim.clone())),
+            None if self.read(volume)?.is_settled() => return Ok(None),
+            Some(_) | None => {}
+        }
+        let (resource, namespace) = (Resource::PersistentVolumeClaims, &claim_ref.namespace);
+        match port.get(resource, namespace, &claim_ref.name).await {
+            Ok(claim) if claim.meta.uid.is_empty() => {
+                let object = claim.id(resource);
+                Err(End::Unknown(Missing::Metadata { object }))
+            }
+            Ok(claim) => Ok(Some(claim).filter(|claim| claim.meta.uid == claim_ref.uid)),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => {
+                let message = server_message(&error);
+                Err(reported(error, message))
+            }
+        }
+    }
+
+    /// The claim exists and is not bound yet. Its own sync binds it, unless the volume modes differ.
+    async fn wait_for_claim(
+        &self,
+        port: &Port,
+        volume: &Record,
+        claim_id: &ObjectId,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<End, End> {
+        let waiting = || Reason::new("ClaimNotBound", "its claim is not bound to a volume yet");
+        let view = self.read(volume)?;
+        let modes = (view.body.volume_mode.known(), claim.volume_mode.known());
+        let (Some(volume_mode), Some(claim_mode)) = modes else {
+            return Ok(End::Kept(waiting()));
+        };
+        if mode(volume_mode.as_ref()) == mode(claim_mode.as_ref()) {
+            return Ok(End::Kept(waiting()));
+        }
+        let reason = Reason::new("VolumeModeMismatch", "its claim requests another volumeMode");
+        port.because(reason.clone());
+        let (name, claim) = (&self.id.name, &claim_id.name);
+        for (object, message) in [
+            (
+                &self.id,
+                format!(
+                    "Cannot bind PersistentVolume to requested PersistentVolumeClaim {claim:?} \
+                     due to incompatible volumeMode."
+                ),
+            ),
+            (
+                claim_id,
+                format!(
+                    "Cannot bind PersistentVolume {name:?} to requested PersistentVolumeClaim \
+                     due to incompatible volumeMode."
+                ),
+            ),
+        ] {
+            port.event(EventRequest {
+                object: object.clone(),
+                is_warning: true,
+                reason: "VolumeMismatch".into(),
+                message,
+            })
+            .await;
+        }
+        Ok(End::Kept(reason))
+    }
+
+    /// Marks the volume as released and reclaims it.
+    async fn release(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
+        if !self.read(volume)?.is_settled() {
+            self.set_phase(port, volume, "Released", reason.clone()).await?;
+        }
+        let view = self.read(volume)?;
+        let policy = Arc::clone(view.policy().map_err(End::Unknown)?);
+        if *policy == *"Retain" {
+            let message = "its claim no longer exists, and its reclaim policy is Retain";
+            return Ok(End::Kept(Reason::new("Retained", message)));
+        }
+        view.require_migration(self.migration.as_ref())
+            .map_err(End::Unknown)?;
+        if !view.driver().is_empty() {
+            let message = "it was migrated to a CSI driver, whose provisioner deletes its storage";
+            return Ok(End::Kept(Reason::new("Migrated", message)));
+        }
+        match &*policy {
+            "Delete" => self.delete_volume(port, volume, reason).await,
+            "Recycle" => self.recycle_volume(port, volume, reason).await,
+            _ => {
+                let reason = Reason::new(
+                    "UnknownReclaimPolicy",
+                    format!("its reclaim policy {policy:?} is not known"),
+                );
+                port.because(reason.clone());
+                let message = "Volume has unrecognized PersistentVolumeReclaimPolicy";
+                self.mark_failed(port, volume, "VolumeUnknownReclaimPolicy", message)
+                    .await
+                    .map_err(|error| self.failed("", error))?;
+                Ok(End::Kept(reason))
+            }
+        }
+    }
+
+    /// Deletes the storage behind the volume, then the volume.
+    async fn delete_volume(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
+        let is_external = self.read(volume)?.is_external();
+        let plugin = self.plugin.clone();
+        let plugin = plugin.or_else(|| is_external.then_some(Plugin::External));
+        let message = "its external provisioner deletes it";
+        let waits = || Ok(End::Kept(Reason::new("WaitsForProvisioner", message)));
+        if self.leaves_external_unread && plugin == Some(Plugin::External) {
+            return waits();
+        }
+        let live = self.read_released(port, volume).await?;
+        if !self.deletion_finalizers && live.meta.is_deleting() {
+            let message = "it is being deleted, and the feature gate HonorPVReclaimPolicy is off";
+            return Ok(End::Kept(Reason::new("Terminating", message)));
+        }
+        if self.wire == Wire::Strict {
+            *volume = live;
+        }
+        port.because(reason);
+        let failure = match self.find_plugin(port, plugin, Operation::DeleteVolume).await? {
+            Plugin::External | Plugin::Unknown => return waits(),
+            Plugin::Missing { message } => message,
+            Plugin::InTree => match port.operate(self.id.clone(), Operation::DeleteVolume).await {
+                Operated::Done => match self.remove_finalizer(port, volume).await {
+                    Ok(()) => return Ok(self.delete(port, &volume.meta).await),
+                    Err(message) => message,
+                },
+                Operated::InUse { message } => {
+                    self.event(port, "VolumeDelete", &message).await;
+                    return Ok(retried(message));
+                }
+                Operated::Failed { message } => message,
+            },
+        };
+        match self
+            .mark_failed(port, volume, "VolumeFailedDelete", &failure)
+            .await
+        {
+            Ok(()) => Ok(retried(failure)),
+            Err(error) => Ok(End::failed(error)),
+        }
+    }
+
+    /// Removes the deletion finalizer from the volume as the API server has it. Gives the message of an error.
+    async fn remove_finalizer(&self, port: &Port, volume: &mut Record) -> Result<(), String> {
+        if !self.deletion_finalizers {
+            return Ok(());
+        }
+        let text = |error| server_message_about(&self.id, &error);
+        let live = port
+            .get(self.id.resource, &self.id.namespace, &self.id.name)
+            .await;
+        let mut live = live.map_err(text)?;
+        if live.meta.uid != self.id.uid {
+            return Err(text(StoreError::NotFound));
+        }
+        if live.meta.has_finalizer(FINALIZER_IN_TREE) {
+            let changes = vec![FieldChange::RemoveFinalizer(FINALIZER_IN_TREE)];
+            let written = self.update(port, &mut live, "", changes).await;
+            let prefix = "persistent volume controller can't update finalizer: ";
+            written.map_err(|error| format!("{prefix}{}", text(error)))?;
+        }
+        volume.meta = live.meta;
+        Ok(())
+    }
+
+    async fn delete(&self, port: &Port, meta: &ObjectMeta) -> End {
+        let options = DeleteOptions {
+            preconditions: self.wire.preconditions(meta, Sent::Nothing),
+            ..DeleteOptions::default()
+        };
+        match port.delete(self.id.clone(), options).await {
+            Ok(()) | Err(StoreError::NotFound) => End::Done,
+            Err(error) => self.failed("", error),
+        }
+    }
+
+    /// Erases the content of the storage, then makes the volume available again.
+    async fn recycle_volume(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
+        *volume = self.read_released(port, volume).await?;
+        let users = self
+            .users
+            .as_ref()
+            .map_err(|missing| End::Unknown(missing.clone()))?;
+        // A claim of that name in the cache is another one, which is bound to another volume, and so are its pods.
+        if !users.is_empty() && self.claim.is_none() {
+            let message = format!("Volume is used by pods: {}", users.join(","));
+            let reason = Reason::new("UsedByPods", format!("pods use it: {}", users.join(", ")));
+            port.because(reason.clone());
+            self.event(port, "VolumeFailedRecycle", &message).await;
+            return Ok(End::Kept(reason));
+        }
+        port.because(reason.clone());
+        let failure = match self
+            .find_plugin(port, self.plugin.clone(), Operation::RecycleVolume)
+            .await?
+        {
+            Plugin::InTree => match port.operate(self.id.clone(), Operation::RecycleVolume).await {
+                Operated::Done => {
+                    self.event(port, "VolumeRecycled", "Volume recycled").await;
+                    return self.unbind(port, volume, reason).await;
+                }
+                Operated::InUse { message } | Operated::Failed { message } => {
+                    format!("Recycle failed: {message}")
+                }
+            },
+            Plugin::External | Plugin::Missing { .. } | Plugin::Unknown => {
+                "No recycler plugin found for the volume!".to_owned()
+            }
+        };
+        self.mark_failed(port, volume, "VolumeFailedRecycle", &failure)
+            .await
+            .map_err(|error| self.failed("", error))?;
+        let error = StoreError::Unknown {
+            message: failure.clone(),
+        };
+        Ok(reported(error, failure))
+    }
+
+    /// Frees the volume of its claim, and makes it available.
+    async fn unbind(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
+        let changes = if self.read(volume)?.annotations.bound_by_controller {
+            vec![
+                FieldChange::RemoveClaimRef,
+                FieldChange::RemoveAnnotation(BOUND_BY_CONTROLLER),
+            ]
+        } else {
+            vec![FieldChange::RemoveClaimRefUid]
+        };
+        port.because(reason.clone());
+        let written = self.update(port, volume, "", changes).await;
+        written.map_err(|error| self.failed("", error))?;
+        self.set_phase(port, volume, "Available", reason).await?;
+        Ok(End::Kept(Reason::new("Unbound", "it is available again")))
+    }
+
+    /// Reads the volume from the API server, where it must still be released.
+    async fn read_released(&self, port: &Port, volume: &Record) -> Result<Record, End> {
+        let live = port
+            .get(self.id.resource, &self.id.namespace, &self.id.name)
+            .await;
+        let live = live.map_err(|error| self.failed("", error))?;
+        let not_released = || End::Kept(Reason::new("NotReleased", "it is no longer released"));
+        let claim_ref = self.read(&live)?.bound_claim().ok_or_else(not_released)?;
+        let cached_ref = self.read(volume)?.bound_claim();
+        let is_same_name = cached_ref.is_some_and(|cached| claim_key(cached) == claim_key(claim_ref));
+        let is_changed = self.wire == Wire::Strict && live.body != volume.body;
+        if live.meta.uid != self.id.uid || !is_same_name || is_changed {
+            return Err(End::Stale(vec![Found {
+                resource: self.id.resource,
+                namespace: Arc::clone(&self.id.namespace),
+                name: Arc::clone(&self.id.name),
+                record: Some(live),
+            }]));
+        }
+        let claim = self
+            .claim
+            .as_ref()
+            .filter(|claim| claim.meta.uid == claim_ref.uid);
+        if let Some(claim) = claim {
+            let id = claim.id(Resource::PersistentVolumeClaims);
+            let body = claim.persistent_volume_claim();
+            let unread = || End::Unknown(Missing::Object { object: id.clone() });
+            let bound_to = &body.ok_or_else(unread)?.volume_name;
+            let bound_to = read(bound_to, &id, "spec.volumeName").map_err(End::Unknown)?;
+            if bound_to.is_empty() || *bound_to == self.id.name {
+                return Err(not_released());
+            }
+        }
+        Ok(live)
+    }
+
+    async fn find_plugin(
+        &self,
+        port: &Port,
+        known: Option<Plugin>,
+        operation: Operation,
+    ) -> Result<Plugin, End> {
+        let plugin = match known {
+            Some(plugin) => plugin,
+            None => port.find_plugin(self.id.clone(), operation).await,
+        };
+        if plugin == Plugin::Unknown {
+            return Err(outside(format!("which plugin can {operation} {}", self.id)));
+        }
+        Ok(plugin)
+    }
+
+    /// Sets the phase, unless the volume has it.
+    async fn set_phase(
+        &self,
+        port: &Port,
+        volume: &mut Record,
+        phase: &str,
+        reason: Reason,
+    ) -> Result<(), End> {
+        if *self.read(volume)?.phase == *phase {
+            return Ok(());
+        }
+        port.because(reason);
+        let changes = vec![FieldChange::Phase(phase.into()), FieldChange::Message("".into())];
+        let written = self.update(port, volume, "status", changes).await;
+        written.map_err(|error| self.failed("", error))
+    }
+
+    /// Sets the phase `Failed` and records a Warning, unless the volume has that phase.
+    async fn mark_failed(
+        &self,
+        port: &Port,
+        volume: &mut Record,
+        event: &str,
+        message: &str,
+    ) -> Result<(), StoreError> {
+        let body = volume.persistent_volume();
+        if body
+            .and_then(|body| body.phase.known())
+            .is_some_and(|phase| **phase == *"Failed")
+        {
+            return Ok(());
+        }
+        let changes = vec![
+            FieldChange::Phase("Failed".into()),
+            FieldChange::Message(message.into()),
+        ];
+        self.update(port, volume, "status", changes).await?;
+        port.event(EventRequest {
+            object: self.id.clone(),
+            is_warning: true,
+            reason: event.into(),
+            message: message.to_owned(),
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Writes the volume back with changes, and makes them in `volume`.
+    async fn update(
+        &self,
+        port: &Port,
+        volume: &mut Record,
+        subresource: &'static str,
+        changes: Vec<FieldChange>,
+    ) -> Result<(), StoreError> {
+        let write = Write {
+            object: self.id.clone(),
+            subresource,
+            form: Form::Update,
+            precondition: preconditions(&volume.meta),
+            changes: changes.clone(),
+        };
+        let written = port.write(write).await?;
+        changes.iter().for_each(|change| change.apply(volume));
+        match written {
+            Some(meta) => volume.meta = meta,
+            None => volume.meta.resource_version = ResourceVersion::default(),
+        }
+        Ok(())
+    }
+
+    /// Records a Normal event.
+    async fn event(&self, port: &Port, reason: &str, message: &str) {
+        port.event(EventRequest {
+            object: self.id.clone(),
+            is_warning: false,
+            reason: reason.into(),
+            message: message.to_owned(),
+        })
+        .await;
+    }
+
+    fn read<'v>(&'v self, record: &'v Record) -> Result<Volume<'v>, End> {
+        Volume::of(&self.id, record).map_err(End::Unknown)
+    }
+
+    /// A request about the volume failed, and upstream only logs it.
+    fn failed(&self, prefix: &str, error: StoreError) -> End {
+        let message = format!("{prefix}{}", server_message_about(&self.id, &error));
+        reported(error, message)
+    }
+}
+
+fn mode(mode: Option<&Arc<str>>) -> &str {
+    mode.map_or("Filesystem", |mode| mode)
+}
+
+fn outside(question: String) -> End {
+    End::Unknown(Missing::Outside {
+        question: question.into(),
+        message: "".into(),
+    })
+}
+
+const fn reported(error: StoreError, message: String) -> End {
+    End::Failed {
+        error,
+        message,
+        is_retried: false,
+    }
+}
+
+/// The plugin could not delete the storage. Upstream blocks the operation for a while.
+fn retried(message: String) -> End {
+    End::Failed {
+        error: StoreError::Unknown {
+            message: message.clone(),
+        },
+        message,
+        is_retried: true,
+    }
+}
