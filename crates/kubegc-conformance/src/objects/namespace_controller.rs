@@ -1,310 +1,304 @@
-//! Empties namespaces that are being deleted, one request at a time, as the namespace controller does.
+//! The namespace controller on the simulated API server, one request at a time.
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, PatchType, Preconditions, ResourceVersion, StoreError, Timestamp};
-use kubegc_lifecycle::namespace::{
-    Action, Answer, Condition, Discovery, Ending, GroupVersionResource, Item, ListPurpose, Namespace, Pass,
-    Pod, Settings, Step,
+use kubegc_controllers::{
+    Cache, Context, Controller, Deadlines, Documents, End, Key, NamespaceController as Deleter, Request,
+    Response, Step, Steps, Wire,
 };
-use kubegc_sim::{ApiServer, Response, Selector, StoredObject, rng::mix};
-use serde_json::{Value, json};
+use kubegc_core::{
+    Catalog, KindId, KubernetesVersion, StoreError, Timestamp,
+    record::{Record, Resource},
+};
+use kubegc_sim::{ApiServer, Response as Answer, Selector, rng::mix};
+use kubegc_snapshot::JsonDocuments;
 
-/// The namespaces that wait for a visit, and the visit that is under way.
+/// The controller with its queue, and the reconcile that is under way.
 #[derive(Clone)]
 pub(super) struct NamespaceController {
-    settings: Settings,
-    due: Vec<Due>,
-    visit: Option<(Due, Pass, Step)>,
-    conditions: Vec<Condition>,
-    /// What the order of the resources is drawn from.
+    deleter: Deleter,
+    queue: Vec<Queued>,
+    reconcile: Option<Reconcile>,
+    /// The seed of the order of the resources.
     order: u64,
+    documents: JsonDocuments,
 }
 
+/// A namespace that is to be reconciled.
 #[derive(Clone)]
-struct Due {
+struct Queued {
     at: Timestamp,
-    name: String,
+    name: Arc<str>,
     failures: u32,
 }
 
+/// A reconcile under way. Work cannot be cloned, so it is begun anew for each request, with the responses so far.
+#[derive(Clone)]
+struct Reconcile {
+    of: Queued,
+    steps: Steps,
+    responses: Vec<Response>,
+    /// The next request.
+    request: Request,
+}
+
 impl NamespaceController {
-    pub(super) const fn new(settings: Settings) -> Self {
+    pub(super) fn new(version: KubernetesVersion) -> Self {
+        let mut deleter = Deleter::new(version);
+        deleter.follows_discovery_order = true;
         Self {
-            settings,
-            due: Vec::new(),
-            visit: None,
-            conditions: Vec::new(),
+            deleter,
+            queue: Vec::new(),
+            reconcile: None,
             order: 0,
+            documents: JsonDocuments::default(),
         }
     }
 
-    /// Draws another order in which the resources of a namespace are emptied: upstream has none, it goes through a hash map.
+    /// Sets another order in which the resources of a namespace are deleted. Upstream's is the random order of a map.
     pub(super) const fn shuffle(&mut self, seed: u64) {
         self.order = seed;
     }
 
-    /// Notes that a namespace has changed.
+    /// Enqueues a namespace that has changed.
     pub(super) fn namespace_changed(&mut self, name: &str, now: Timestamp) {
-        let at = self.settings.first_visit_at(now);
-        self.schedule(Due {
-            at,
-            name: name.to_owned(),
+        self.enqueue(Queued {
+            at: now.saturating_add(self.deleter.timing().event_delay),
+            name: name.into(),
             failures: 0,
         });
     }
 
-    /// When there is something to do; what is due already lies in the past.
+    /// When there is something to do; in the past where there is already.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        if self.visit.is_some() {
+        if self.reconcile.is_some() {
             Some(Timestamp::EPOCH)
         } else {
-            self.due.iter().map(|due| due.at).min()
+            self.queue.iter().map(|queued| queued.at).min()
         }
     }
 
     /// Performs one request.
     pub(super) fn step(&mut self, server: &mut ApiServer, now: Timestamp) {
-        let (due, mut pass, step) = match self.visit.take() {
-            Some(visit) => visit,
+        let reconcile = match self.reconcile.take() {
+            Some(mut reconcile) => {
+                let response = self.perform(server, &reconcile.request, now);
+                reconcile.responses.push(response);
+                reconcile
+            }
             None => {
-                let Some(at) = self.due.iter().position(|due| due.at <= now) else {
+                let Some(at) = self.queue.iter().position(|queued| queued.at <= now) else {
                     return;
                 };
-                let due = self.due.remove(at);
-                let mut discovery = Discovery::from(server.catalog());
-                for resource in &mut discovery.resources {
-                    resource.id = ranked(&resource.id, self.order);
-                }
-                let mut pass = Pass::new(self.settings.clone(), &due.name, discovery, due.failures, now);
-                let step = pass.next(None);
-                (due, pass, step)
+                let of = self.queue.remove(at);
+                let Some(steps) = self.decide(server, &of.name, now) else {
+                    return;
+                };
+                let (responses, request) = (Vec::new(), Request::Discover);
+                let reconcile = Reconcile {
+                    of,
+                    steps,
+                    responses,
+                    request,
+                };
+                self.proceed(server, reconcile, now);
+                return self.step(server, now);
             }
         };
-        let answer = match step {
-            Step::GetNamespace => self.namespace(server, &due.name),
-            Step::List { resource, purpose } => list(server, &resource, purpose, &due.name),
-            Step::Perform(action) => {
-                let answer = self.perform(server, &action, &due.name);
-                let changes_namespace = matches!(
-                    action,
-                    Action::SetPhaseTerminating { .. } | Action::UpdateConditions { .. }
-                );
-                if changes_namespace && !matches!(answer, Answer::Failed(_)) {
-                    self.namespace_changed(&due.name, now);
-                }
-                answer
+        self.proceed(server, reconcile, now);
+    }
+
+    /// Goes on to the next request to the server, or to the end.
+    fn proceed(&mut self, server: &ApiServer, mut reconcile: Reconcile, now: Timestamp) {
+        loop {
+            let mut sequence = reconcile.steps.begin();
+            let mut step = sequence.next(None);
+            for response in &reconcile.responses {
+                step = sequence.next(Some(response.clone()));
             }
-            Step::Done(_) => return,
-        };
-        match pass.next(Some(answer)) {
-            Step::Done(outcome) => {
-                if let Some(after) = outcome.requeue_after {
-                    let failures = if outcome.ending == Ending::Failed {
-                        due.failures + 1
-                    } else {
-                        0
-                    };
-                    self.schedule(Due {
-                        at: now.saturating_add(after),
-                        name: due.name,
-                        failures,
-                    });
+            match step {
+                Step::Perform {
+                    request: Request::Discover,
+                    ..
+                } => {
+                    let discovered = Arc::new(shuffled(server.catalog(), self.order).into());
+                    reconcile.responses.push(Response::Discovered(discovered));
                 }
+                Step::Perform { request, .. } => {
+                    reconcile.request = request;
+                    self.reconcile = Some(reconcile);
+                    return;
+                }
+                Step::End(end) => return self.ended(reconcile.of, &end, now),
             }
-            step => self.visit = Some((due, pass, step)),
         }
     }
 
-    /// A namespace waits once, for the earliest visit asked for.
-    fn schedule(&mut self, new: Due) {
-        match self.due.iter_mut().find(|due| due.name == new.name) {
+    fn ended(&mut self, of: Queued, end: &End, now: Timestamp) {
+        let (after, failures) = match end {
+            End::RequeueAfter { after, .. } => (*after, 0),
+            End::Failed { is_retried: true, .. } => {
+                let [first, longest] = self.deleter.timing().backoff;
+                let factor = 2_u32.saturating_pow(of.failures);
+                (first.saturating_mul(factor).min(longest), of.failures + 1)
+            }
+            _ => return,
+        };
+        let at = now.saturating_add(after);
+        self.enqueue(Queued { at, failures, ..of });
+    }
+
+    /// A namespace is queued once, for the earliest time.
+    fn enqueue(&mut self, new: Queued) {
+        match self.queue.iter_mut().find(|queued| queued.name == new.name) {
             Some(known) if known.at <= new.at => {}
             Some(known) => *known = new,
-            None => self.due.push(new),
+            None => self.queue.push(new),
         }
     }
 
-    fn namespace(&self, server: &ApiServer, name: &str) -> Answer {
-        let Some(kind) = server.catalog().mapping("v1", "Namespace") else {
-            return Answer::Failed(StoreError::NotFound);
+    fn decide(&self, server: &ApiServer, name: &Arc<str>, now: Timestamp) -> Option<Steps> {
+        let record = self.namespace(server, name).ok()?;
+        let mut cache = Cache::new([Resource::Namespaces], []);
+        cache.replace(Resource::Namespaces, vec![record]);
+        let cx = Context {
+            cache: &cache,
+            now,
+            wire: Wire::AsUpstream,
+            deadlines: &Deadlines::default(),
+            cloud: None,
+            failures: 0,
         };
-        let Some(object) = server.object(kind, "", name) else {
-            return Answer::Failed(StoreError::NotFound);
-        };
-        Answer::Namespace(self.read(object))
+        self.deleter.reconcile(&cx, &Key::cluster(Arc::clone(name))).steps
     }
 
-    fn read(&self, object: &StoredObject) -> Namespace {
-        let mut namespace = Namespace::new(&object.meta.name, &object.meta.uid.text());
-        namespace.resource_version = object.meta.resource_version.clone();
-        namespace.deletion_timestamp = object.meta.deletion_timestamp;
-        namespace.is_terminating = object.text_at(&["status", "phase"]) == "Terminating";
-        let finalizers = object.at(&["spec", "finalizers"]).and_then(Value::as_array);
-        namespace.finalizers = finalizers
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(Arc::from)
-            .collect();
-        namespace.conditions = self.conditions.clone();
-        namespace
+    /// The namespace, as the server has it.
+    fn namespace(&self, server: &ApiServer, name: &str) -> Result<Record, StoreError> {
+        let document = document(server, name)?;
+        let unreadable = |problem: kubegc_controllers::DocumentError| StoreError::Invalid {
+            message: problem.message,
+        };
+        self.documents
+            .read(Resource::Namespaces, &document)
+            .map_err(unreadable)
     }
 
-    fn perform(&mut self, server: &mut ApiServer, action: &Action, name: &str) -> Answer {
-        let options = action.delete_options().unwrap_or_default();
-        match action {
-            Action::DeleteCollection {
-                resource, namespace, ..
-            } => {
-                let Some(kind) = kind_of(server, resource) else {
-                    return Answer::Failed(StoreError::NotFound);
+    fn perform(&mut self, server: &mut ApiServer, request: &Request, now: Timestamp) -> Response {
+        match request {
+            Request::Get { name, .. } => match self.namespace(server, name) {
+                Ok(record) => Response::Object(Box::new(record)),
+                Err(error) => Response::Failed(error),
+            },
+            Request::List { resource, namespace } => {
+                let kind = kind_of(server, resource.group(), "v1", resource.plural());
+                let objects = kind.map(|kind| (kind, server.objects(kind, Some(namespace))));
+                let Some((kind, objects)) = objects else {
+                    return Response::Failed(StoreError::NotFound);
                 };
-                done(&server.delete_collection_with(kind, Some(namespace), &Selector::everything(), &options))
+                let api = &server.catalog()[kind];
+                let records = objects.iter().map(|object| {
+                    let document = object.to_json(api).to_string();
+                    self.documents.read(*resource, document.as_bytes())
+                });
+                match records.collect() {
+                    Ok(records) => Response::Objects(records),
+                    Err(problem) => Response::Failed(StoreError::Invalid {
+                        message: problem.message,
+                    }),
+                }
             }
-            Action::Delete {
+            Request::ListContent { resource, namespace } => {
+                match kind_of(server, &resource.group, &resource.version, &resource.resource) {
+                    Some(kind) => {
+                        let objects = server.objects(kind, Some(namespace));
+                        Response::Metadata(objects.iter().map(|object| object.meta.clone()).collect())
+                    }
+                    None => Response::Failed(StoreError::NotFound),
+                }
+            }
+            Request::DeleteCollection {
+                resource,
+                namespace,
+                options,
+            } => match kind_of(server, &resource.group, &resource.version, &resource.resource) {
+                Some(kind) => {
+                    let all = Selector::everything();
+                    done(&server.delete_collection_with(kind, Some(namespace), &all, options))
+                }
+                None => Response::Failed(StoreError::NotFound),
+            },
+            Request::DeleteContent {
                 resource,
                 namespace,
                 name,
-                ..
-            } => {
-                let Some(kind) = kind_of(server, resource) else {
-                    return Answer::Failed(StoreError::NotFound);
+                options,
+            } => match kind_of(server, &resource.group, &resource.version, &resource.resource) {
+                Some(kind) => done(&server.delete_with(kind, namespace, name, options)),
+                None => Response::Failed(StoreError::NotFound),
+            },
+            Request::Write(write) => {
+                let body = document(server, &write.object.name).and_then(|document| {
+                    let conflict = |problem: kubegc_controllers::DocumentError| StoreError::Conflict {
+                        message: problem.message,
+                    };
+                    self.documents.replace(write, &document).map_err(conflict)
+                });
+                let body = body.map(|body| serde_json::from_slice(&body).unwrap_or_default());
+                let (Some(kind), Ok(body)) = (kind_of(server, "", "v1", "namespaces"), body) else {
+                    let message = "the namespace was changed".to_owned();
+                    return Response::Failed(StoreError::Conflict { message });
                 };
-                done(&server.delete_with(kind, namespace, name, &options))
-            }
-            Action::SetPhaseTerminating { expect, .. } => {
-                match patch(
-                    server,
-                    name,
-                    "status",
-                    expect,
-                    json!({"status": {"phase": "Terminating"}}),
-                ) {
-                    Answer::Done => self.namespace(server, name),
-                    failed => failed,
+                let answer = server.update_subresource(kind, "", &write.object.name, write.subresource, body);
+                let response = done(&answer);
+                if matches!(response, Response::Done) && write.subresource == "status" {
+                    self.namespace_changed(&write.object.name, now);
+                }
+                match answer.object() {
+                    Some(object) => Response::Written(Some(Box::new(object.meta.clone()))),
+                    None => response,
                 }
             }
-            Action::UpdateConditions {
-                expect, conditions, ..
-            } => {
-                let shown: Vec<Value> = conditions
-                    .iter()
-                    .map(|condition| json!({"type": &*condition.condition_type, "reason": &*condition.reason, "message": &*condition.message}))
-                    .collect();
-                let answer = patch(
-                    server,
-                    name,
-                    "status",
-                    expect,
-                    json!({"status": {"conditions": shown}}),
-                );
-                if answer == Answer::Done {
-                    self.conditions = conditions.clone();
-                }
-                answer
-            }
-            Action::Finalize {
-                expect, finalizers, ..
-            } => {
-                let finalizers: Vec<&str> = finalizers.iter().map(|name| &**name).collect();
-                patch(
-                    server,
-                    name,
-                    "finalize",
-                    expect,
-                    json!({"spec": {"finalizers": finalizers}}),
-                )
-            }
+            _ => Response::Failed(StoreError::NotSupported {
+                operation: "this request",
+            }),
         }
     }
 }
 
-fn list(
-    server: &ApiServer,
-    resource: &GroupVersionResource,
-    purpose: ListPurpose,
-    namespace: &str,
-) -> Answer {
-    let Some(kind) = kind_of(server, resource) else {
-        return Answer::Failed(StoreError::NotFound);
-    };
-    let items = server.objects(kind, Some(namespace)).into_iter().map(|object| {
-        let mut item = Item::new(&object.meta.name, &object.meta.uid.text());
-        item.finalizers.clone_from(&object.meta.finalizers);
-        if purpose == ListPurpose::Estimate {
-            item = item.as_pod(Pod {
-                is_finished: matches!(object.text_at(&["status", "phase"]), "Succeeded" | "Failed"),
-                grace_period_seconds: object
-                    .at(&["spec", "terminationGracePeriodSeconds"])
-                    .and_then(Value::as_i64),
-                is_scheduled: !object.text_at(&["spec", "nodeName"]).is_empty(),
-                deletion_timestamp: object.meta.deletion_timestamp,
-            });
-        }
-        item
+/// The whole namespace as JSON.
+fn document(server: &ApiServer, name: &str) -> Result<Vec<u8>, StoreError> {
+    let kind = kind_of(server, "", "v1", "namespaces").ok_or(StoreError::NotFound)?;
+    let object = server.object(kind, "", name).ok_or(StoreError::NotFound)?;
+    Ok(object.to_json(&server.catalog()[kind]).to_string().into_bytes())
+}
+
+fn kind_of(server: &ApiServer, group: &str, version: &str, resource: &str) -> Option<KindId> {
+    server.catalog().by_resource(group, version, resource)
+}
+
+/// The same resources in an order that depends on a seed.
+fn shuffled(catalog: &Catalog, seed: u64) -> Catalog {
+    let mut resources: Vec<_> = catalog.iter().map(|(_, resource)| resource).collect();
+    resources.sort_by_cached_key(|resource| {
+        let name = resource.group.bytes().chain(resource.resource.bytes());
+        name.fold(mix(seed), |rank, byte| mix(rank ^ u64::from(byte)))
     });
-    Answer::Items(items.collect())
-}
-
-fn patch(
-    server: &mut ApiServer,
-    name: &str,
-    subresource: &str,
-    expect: &Preconditions,
-    mut body: Value,
-) -> Answer {
-    let Some(kind) = server.catalog().mapping("v1", "Namespace") else {
-        return Answer::Failed(StoreError::NotFound);
-    };
-    if let Some(version) = expect.resource_version.as_ref().map(ResourceVersion::as_str) {
-        body["metadata"] = json!({"resourceVersion": version});
+    let mut shuffled = Catalog::new();
+    for resource in resources {
+        // Each of them is in the other catalog once.
+        let _is_added = shuffled.add(resource.clone());
     }
-    let body = body.to_string();
-    done(&server.patch_subresource(
-        kind,
-        "",
-        name,
-        subresource,
-        PatchType::Merge.content_type(),
-        body.as_bytes(),
-    ))
+    shuffled
 }
 
-/// What stands between a drawn rank and the group.
-const RANKED: char = '|';
-
-/// The same resource, with a rank before its group: a visit goes through resources in the order of their names.
-fn ranked(resource: &GroupVersionResource, seed: u64) -> GroupVersionResource {
-    let GroupVersionResource {
-        group,
-        version,
-        resource,
-        ..
-    } = resource;
-    let name = group.bytes().chain(resource.bytes());
-    let rank = name.fold(mix(seed), |rank, byte| mix(rank ^ u64::from(byte)));
-    GroupVersionResource::new(&format!("{rank:016x}{RANKED}{group}"), version, resource)
-}
-
-fn kind_of(server: &ApiServer, resource: &GroupVersionResource) -> Option<KindId> {
-    let group = resource
-        .group
-        .split_once(RANKED)
-        .map_or(&*resource.group, |(_, group)| group);
-    server
-        .catalog()
-        .by_resource(group, &resource.version, &resource.resource)
-}
-
-fn done(answer: &Response) -> Answer {
+fn done(answer: &Answer) -> Response {
     match answer.code {
-        ..300 => Answer::Done,
-        404 => Answer::Failed(StoreError::NotFound),
-        409 => Answer::Failed(StoreError::Conflict {
+        ..300 => Response::Done,
+        404 => Response::Failed(StoreError::NotFound),
+        409 => Response::Failed(StoreError::Conflict {
             message: String::new(),
         }),
-        code => Answer::Failed(StoreError::Refused {
+        code => Response::Failed(StoreError::Refused {
             code,
             message: String::new(),
             retry_after: None,
