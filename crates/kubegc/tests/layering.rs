@@ -112,7 +112,7 @@ const NOT_PURE: &[&str] = &[
 ];
 
 /// Lines that a source file may have before a part of it wants a file of its own.
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 720;
 
 struct Package {
     name: String,

@@ -450,6 +450,8 @@ impl<'c> Live<'c> {
         match result {
             Err(refusal) => self.refused(&refusal),
             Ok(object) if object.is_null() => Response::Done,
+            // A patch is made of the state that is cached or stored.
+            Ok(_) if call.verb == "patch" => Response::Written(None),
             Ok(object) => match Resource::ALL.iter().find(|known| known.plural() == call.resource) {
                 Some(resource) => match self.record(*resource, &object) {
                     Ok(record) => Response::Written(Some(Box::new(record.meta))),
