@@ -26,7 +26,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
-    controller::read, reason::age,
+    reason::age,
 };
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.

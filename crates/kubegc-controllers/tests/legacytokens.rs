@@ -402,7 +402,8 @@ fn unknown_facts_keep_the_token() {
         assert_eq!(decision.actions.len(), 0);
     }
     // Fields of the Secret, and what a write must carry.
-    let edits: [(fn(&mut Record), &str); 5] = [
+    type Edit = (fn(&mut Record), &'static str);
+    let edits: [Edit; 5] = [
         (
             |record| edit(record, |secret| secret.secret_type = Field::Unread),
             "type could not be read",
