@@ -29,8 +29,6 @@ pub(super) struct Recorded {
     #[serde(rename = "as")]
     is_partial: Option<String>,
     event: Option<Value>,
-    pub(super) cloud: Option<String>,
-    pub(super) of: Option<String>,
     plugin: Option<String>,
 }
 
@@ -105,6 +103,8 @@ pub(super) struct Outcome {
     pub(super) requeues: Vec<Duration>,
     /// Codes and messages of objects that are kept.
     pub(super) kept: Vec<(&'static str, String)>,
+    /// Whether a decision was dropped because a live read has found something else.
+    pub(super) is_dropped: bool,
 }
 
 impl Outcome {
@@ -229,6 +229,7 @@ impl<'c> Live<'c> {
             all.errors.extend(outcome.errors);
             all.requeues.extend(outcome.requeues);
             all.kept.extend(outcome.kept);
+            all.is_dropped |= outcome.is_dropped;
         }
         all
     }
@@ -313,6 +314,7 @@ impl<'c> Live<'c> {
                 Step::End(End::Stale(found)) => {
                     if self.controller.timing().period.is_some() {
                         // The next pass sees it.
+                        outcome.is_dropped = true;
                         return false;
                     }
                     for found in found {
