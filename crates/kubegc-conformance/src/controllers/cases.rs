@@ -401,7 +401,9 @@ fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
     ];
     let is_kept = |error: &str| {
         let reason = reasons.iter().find(|(text, _)| error.starts_with(text));
-        reason.is_some_and(|(_, reason)| outcome.is_dropped || outcome.kept.iter().any(|(code, _)| code == reason))
+        reason.is_some_and(|(_, reason)| {
+            outcome.is_dropped || outcome.kept.iter().any(|(code, _)| code == reason)
+        })
     };
     let is_same = |expected: &str, got: &str| expected == got || expected.ends_with(&format!(": {got}"));
     let got: Vec<&str> = outcome.errors.iter().map(|(error, _)| error.as_str()).collect();

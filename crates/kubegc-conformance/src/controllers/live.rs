@@ -274,9 +274,11 @@ impl<'c> Live<'c> {
                 self.note_unknown(&unknown.reason);
             }
             let work = decision.actions.into_iter().map(|action| action.into_steps(true));
-            let is_stale = work.chain(decision.steps).fold(false, |is_stale, steps| {
-                self.play(&steps, &mut outcome) || is_stale
-            });
+            // Each is played, whatever became of the one before.
+            let mut is_stale = false;
+            for steps in work.chain(decision.steps) {
+                is_stale |= self.play(&steps, &mut outcome);
+            }
             if !is_stale {
                 outcome
                     .requeues
