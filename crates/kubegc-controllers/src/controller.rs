@@ -196,6 +196,7 @@ pub type Deadlines = BTreeMap<Arc<str>, Timestamp>;
 
 /// The object of a key, or what there is to say where there is none.
 #[expect(clippy::exhaustive_enums, reason = "it is found or it is not")]
+#[expect(clippy::large_enum_variant, reason = "it lives for one match")]
 #[derive(Debug)]
 pub enum Subject<'a> {
     /// The object.

@@ -1,6 +1,6 @@
 //! Why a controller acts on an object, keeps it, or cannot decide.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
     StoreError,
@@ -170,6 +170,48 @@ impl fmt::Display for Missing {
                 write!(f, "it is not known {question}")
             }
             Self::Outside { question, message } => write!(f, "it is not known {question}: {message}"),
+        }
+    }
+}
+
+/// A length of time in its two largest units, such as `2h10m`; hours up to two days.
+pub(crate) fn age(length: Duration) -> String {
+    const UNITS: [(u64, char); 4] = [(86_400, 'd'), (3_600, 'h'), (60, 'm'), (1, 's')];
+    let seconds = length.as_secs();
+    let first = match seconds {
+        0..60 => 3,
+        60..3_600 => 2,
+        3_600..172_800 => 1,
+        _ => 0,
+    };
+    let (mut text, mut rest) = (String::new(), seconds);
+    for (size, unit) in UNITS.into_iter().skip(first).take(2) {
+        if rest >= size || (text.is_empty() && size == 1) {
+            text.push_str(&format!("{}{unit}", rest / size));
+        }
+        rest %= size;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_two_units_at_most() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (680, "11m20s"),
+            (3_600, "1h"),
+            (7_805, "2h10m"),
+            (172_799, "47h59m"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+        ] {
+            assert_eq!(age(Duration::from_secs(seconds)), text);
         }
     }
 }

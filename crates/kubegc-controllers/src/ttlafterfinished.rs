@@ -26,6 +26,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
+    reason::age,
 };
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
@@ -79,13 +80,13 @@ impl TtlAfterFinished {
             return keep("NeverExpires", "its time to live ends after the year 2262");
         };
         if expires_at > cx.now {
-            let message = format!("its time to live ends in {}", seconds(expires_at.since(cx.now)));
+            let message = format!("its time to live ends in {}", age(expires_at.since(cx.now)));
             let reason = Reason::new("TtlNotExpired", message);
             return Ok(Decision::keep(id.clone(), reason).requeue_at(expires_at));
         }
         let message = format!(
             "it finished {} ago, and spec.ttlSecondsAfterFinished is {ttl_seconds}",
-            seconds(cx.now.since(finished_at))
+            age(cx.now.since(finished_at))
         );
         let action = Action::new(Resource::Jobs, &record.meta, Reason::new("TtlExpired", message))
             .after_reading(Read::unchanged(Resource::Jobs, record))
@@ -108,11 +109,6 @@ fn expiry(finished_at: Timestamp, ttl_seconds: i32) -> Option<Timestamp> {
     } else {
         finished_at.checked_add(ttl)
     }
-}
-
-/// Whole seconds, as people read them.
-fn seconds(duration: Duration) -> String {
-    format!("{}s", duration.as_secs())
 }
 
 static INFO: Info = Info {

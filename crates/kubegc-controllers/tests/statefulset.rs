@@ -469,7 +469,8 @@ fn unknown_facts_keep_the_claim() {
     let without_uid = |record: &mut Record| record.meta.uid = "".into();
     let unreadable = |record: &mut Record| *record = Record::unreadable(record.meta.clone());
     let unversioned = |record: &mut Record| record.meta.resource_version = "".into();
-    let edits: [(&str, Resource, fn(&mut Record), String); 6] = [
+    type Edit = (&'static str, Resource, fn(&mut Record), String);
+    let edits: [Edit; 6] = [
         (
             "web",
             Resource::StatefulSets,

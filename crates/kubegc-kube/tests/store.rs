@@ -531,7 +531,7 @@ async fn whole_objects_say_what_they_are() {
         .list_objects(&pods(), None)
         .await
         .expect("listed");
-    let object: Value = serde_json::from_slice(&objects[0]).expect("JSON");
+    let object: Value = serde_json::from_slice(&objects.items[0]).expect("JSON");
     assert_eq!(
         object,
         json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"x": 1}})

@@ -221,20 +221,20 @@ mod tests {
             (
                 "1.20.2",
                 "",
-                &[owner.clone()],
+                std::slice::from_ref(&owner),
                 format!(r#"{zero},"ownerReferences":{reference}"#),
             ),
             ("1.20.2", "", &[], zero.to_owned()),
             (
                 "1.36",
                 "i",
-                &[owner.clone()],
+                std::slice::from_ref(&owner),
                 format!(r#""uid":"i","ownerReferences":{reference}"#),
             ),
             (
                 "1.36",
                 "",
-                &[owner.clone()],
+                std::slice::from_ref(&owner),
                 format!(r#""ownerReferences":{reference}"#),
             ),
             ("1.36", "", &[], String::new()),

@@ -351,7 +351,10 @@ impl SharedApiServer {
                 shared: self.clone(),
                 kind,
                 cursor,
-                ready: first.iter().map(|object| WatchItem::Applied(view(object))).collect(),
+                ready: first
+                    .iter()
+                    .map(|object| WatchItem::Applied(view(object)))
+                    .collect(),
                 view: Box::new(view),
             })
         })

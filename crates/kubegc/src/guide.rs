@@ -242,7 +242,7 @@ pub mod cleaning_up {
     //! let gone: Vec<String> = forecast.collected().map(|gone| format!("{} {}", gone.at, gone.object.short())).collect();
     //! assert_eq!(gone, ["2026-03-01T12:30:00Z shop/Pod/report-x7k2p", "2026-03-01T12:30:00Z shop/Job/report"]);
     //! let text = forecast.to_text(CleanupDetail::default());
-    //! assert!(text.contains("Job shop/report: it finished 3600s ago"));
+    //! assert!(text.contains("Job shop/report: it finished 1h ago"));
     //! assert!(text.contains("and with it Pod report-x7k2p"));
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```

@@ -29,8 +29,6 @@ pub(super) struct Recorded {
     #[serde(rename = "as")]
     is_partial: Option<String>,
     event: Option<Value>,
-    pub(super) cloud: Option<String>,
-    pub(super) of: Option<String>,
     plugin: Option<String>,
 }
 
@@ -105,6 +103,8 @@ pub(super) struct Outcome {
     pub(super) requeues: Vec<Duration>,
     /// Codes and messages of objects that are kept.
     pub(super) kept: Vec<(&'static str, String)>,
+    /// Whether a decision was dropped because a live read has found something else.
+    pub(super) is_dropped: bool,
 }
 
 impl Outcome {
@@ -229,6 +229,7 @@ impl<'c> Live<'c> {
             all.errors.extend(outcome.errors);
             all.requeues.extend(outcome.requeues);
             all.kept.extend(outcome.kept);
+            all.is_dropped |= outcome.is_dropped;
         }
         all
     }
@@ -313,6 +314,7 @@ impl<'c> Live<'c> {
                 Step::End(End::Stale(found)) => {
                     if self.controller.timing().period.is_some() {
                         // The next pass sees it.
+                        outcome.is_dropped = true;
                         return false;
                     }
                     for found in found {
@@ -450,6 +452,8 @@ impl<'c> Live<'c> {
         match result {
             Err(refusal) => self.refused(&refusal),
             Ok(object) if object.is_null() => Response::Done,
+            // A patch is made of the state that is cached or stored.
+            Ok(_) if call.verb == "patch" => Response::Written(None),
             Ok(object) => match Resource::ALL.iter().find(|known| known.plural() == call.resource) {
                 Some(resource) => match self.record(*resource, &object) {
                     Ok(record) => Response::Written(Some(Box::new(record.meta))),
@@ -537,7 +541,10 @@ impl<'c> Live<'c> {
         order.sort(&mut got);
         let texts = |lines: &[Line]| lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
         crate::failure::equal_lines("actions", &texts(&expected), &texts(&got))?;
-        crate::failure::equal_lines("facts that are not known", &[], &self.unknown)?;
+        // An API server sets the creation time of every object, so an object without one was not read in full; in recordings it is zero.
+        let is_fact = |missing: &&String| !missing.contains("metadata.creationTimestamp");
+        let unknown: Vec<String> = self.unknown.iter().filter(is_fact).cloned().collect();
+        crate::failure::equal_lines("facts that are not known", &[], &unknown)?;
         self.server = server;
         Ok(())
     }

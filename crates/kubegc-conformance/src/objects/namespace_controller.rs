@@ -73,7 +73,8 @@ impl NamespaceController {
         }
     }
 
-    /// Draws another order in which the resources of a namespace are deleted: upstream goes through them in the order of a map.
+    /// Draws another order in which the resources of a namespace are deleted: upstream goes through them in
+    /// the order of a map.
     pub(super) const fn shuffle(&mut self, seed: u64) {
         self.order = seed;
     }

@@ -1,3 +1,5 @@
+//! Tests of the cache and its indexes.
+
 use kubegc_core::ObjectMeta;
 
 use super::*;

@@ -19,7 +19,8 @@ pub(super) struct Content {
     discovery_failure: Option<String>,
     /// Message of the condition about parsing.
     parsing_failure: Option<String>,
-    /// Errors of single resources, for the condition about deletion: without what [`failures`](Self::failures) adds about pods.
+    /// Errors of single resources, for the condition about deletion: without what
+    /// [`failures`](Self::failures) adds about pods.
     resource_failures: Vec<String>,
     remaining: Remaining,
     /// Whether pods remain, and nothing else was deleted for that reason.
@@ -127,7 +128,8 @@ impl Content {
         self.failures.push(failure);
     }
 
-    /// Adds what remains of the pods, which are deleted before all else. Upstream adds its own text to their error, but not in the condition.
+    /// Adds what remains of the pods, which are deleted before all else. Upstream adds its own text to their
+    /// error, but not in the condition.
     pub(super) fn add_first_pods(
         &mut self,
         namespace: &str,

@@ -81,7 +81,8 @@ impl Deleter {
         live.map_err(End::Unknown)
     }
 
-    /// Sets the phase where it is not `Terminating` yet. Gives the namespace and when its deletion was requested.
+    /// Sets the phase where it is not `Terminating` yet. Gives the namespace and when its deletion was
+    /// requested.
     async fn mark_terminating(&self, mut namespace: Live) -> Result<(Live, Timestamp), End> {
         let reason = Reason::new("NamespaceDeleted", "its deletion was requested");
         loop {
@@ -104,7 +105,8 @@ impl Deleter {
         }
     }
 
-    /// Removes the finalizer. After the conditions were written, the first attempt fails with a conflict, as upstream's does.
+    /// Removes the finalizer. After the conditions were written, the first attempt fails with a conflict, as
+    /// upstream's does.
     async fn finalize(&self, mut namespace: Live) -> Result<End, End> {
         let reason = Reason::new("ContentRemoved", "no content is left in the namespace");
         loop {
@@ -250,8 +252,9 @@ impl Deleter {
                 resource,
                 ..
             } = &**resource;
+            let gvr = format!("{group}/{version}, Resource={resource}");
             let message = format!(
-                "unexpected items still remain in namespace: {} for gvr: {group}/{version}, Resource={resource}",
+                "unexpected items still remain in namespace: {} for gvr: {gvr}",
                 self.name
             );
             return Err(Failure::from(message).into());
@@ -260,7 +263,8 @@ impl Deleter {
         Ok(())
     }
 
-    /// The longest grace period of a pod that has not finished; 0 once it has passed since the deletion of the namespace.
+    /// The longest grace period of a pod that has not finished; 0 once it has passed since the deletion of
+    /// the namespace.
     async fn estimate_seconds(&self, deleted_at: Timestamp) -> Result<i64, Problem> {
         let pods = match self.port.list(Resource::Pods, &self.name).await {
             Ok(pods) => pods,
@@ -360,8 +364,8 @@ fn is_pods(resource: &ApiResource) -> bool {
     resource.group.is_empty() && *resource.resource == *"pods"
 }
 
-/// Whether the server does not offer the request: 405, or 404 where the request names no object (kubernetes #22413). For an object, both
-/// count as deleted.
+/// Whether the server does not offer the request: 405, or 404 where the request names no object (kubernetes
+/// #22413). For an object, both count as deleted.
 const fn is_unsupported(error: &StoreError) -> bool {
     matches!(
         error,

@@ -2,32 +2,38 @@
 //!
 //! | rule | behaviour |
 //! |---|---|
-//! | L10.1 | the namespace is read, marked `Terminating`, emptied, and loses the finalizer `kubernetes`; a conflict is read again and retried |
-//! | L10.2 | a failed discovery does not stop the pass; it keeps the namespace and is recorded in a condition |
-//! | L10.3 | the content is every object of a namespaced resource, in its preferred version, that has the verb `delete` |
-//! | L10.4 | each resource: DELETE of the collection, or of each object where that is not supported, then a list of what remains |
-//! | L10.5 | what remains is counted by resource and by finalizer: [`Remaining`] |
-//! | L10.6 | pods that have not finished get their longest grace period, counted from the deletion of the namespace |
+//! | L10.1 | the namespace is marked `Terminating`, emptied, and loses `kubernetes` in `spec.finalizers` |
+//! | | a write that fails with a conflict is retried after a read, unless the uid has changed |
+//! | L10.2 | a failed discovery does not stop the pass, but keeps the namespace; a condition reports it |
+//! | L10.3 | the content: the namespaced resources with the verb `delete`, in their preferred versions |
+//! | L10.4 | DELETE of the collection, or of each object where that is not supported, then a list |
+//! | | a list that is not supported (404, 405, or without the verb) counts as empty |
+//! | L10.5 | what the list still has is counted by resource and by finalizer: [`Remaining`] |
+//! | L10.6 | unfinished pods get their longest grace period, from the deletion of the namespace on |
 //! | L10.7 | where pods are deleted first, nothing else is deleted while any of them remains |
-//! | L10.8 | while pods remain then, the conditions still say that all content was removed (kubernetes #138208) |
-//! | L10.9 | errors are retried with backoff; remaining content is looked at again after half of the estimate and a second |
+//! | L10.8 | the conditions then still say that all content was removed (kubernetes #138208) |
+//! | L10.9 | errors are retried with backoff, remaining content after half of the estimate and a second |
 //! | L10.10 | the error of one resource does not stop the others |
 //! | L10.11 | conditions are written only where status, reason or message has changed |
 //!
-//! Content that could not be discovered, deleted or listed keeps the namespace. Every pass deletes again what is already being deleted.
-//! Beside its [`Info::permissions`], the controller needs `list`, `delete` and `deletecollection` on all namespaced resources.
+//! Content that could not be discovered, deleted or listed keeps the namespace. Every pass deletes again what
+//! is already being deleted. Beside its [`Info::permissions`], the controller needs `list`, `delete` and
+//! `deletecollection` on all namespaced resources.
 //!
 //! # Order
-//! Upstream goes through the resources in the random order of a map. Here they are sorted by group, version and resource. The order
-//! decides nothing but which of several errors comes first.
+//! Upstream goes through the resources in the random order of a map. Here they are sorted by group, version
+//! and resource. The order decides nothing but which of several errors comes first.
 //!
 //! # Upstream
-//! [`Delete` and `deleteAllContent`][deleter] in `namespaced_resources_deleter.go`, [`updateConditions`][conditions] in
-//! `status_condition_utils.go`, and [`worker`][controller] in `namespace_controller.go`. Differences:
+//! [`Delete` and `deleteAllContent`][deleter] in `namespaced_resources_deleter.go`,
+//! [`updateConditions`][conditions] in `status_condition_utils.go`, and [`worker`][controller] in
+//! `namespace_controller.go`. Differences:
 //! - The limit of ten retries a second for all namespaces together is left out.
-//! - The verbs of a resource are those of the discovery of this pass; upstream remembers those of its first discovery.
-//! - Releases before 1.16.15, 1.17.12, 1.18.9 and 1.19.0 also remember, until they restart, which resource has answered 404 or 405 to
-//!   a list or a collection, and may so leave content behind (kubernetes #93790). Here each pass sends the requests again.
+//! - The verbs of a resource are those of the discovery of this pass; upstream remembers those of its first
+//!   discovery.
+//! - Releases before 1.16.15, 1.17.12, 1.18.9 and 1.19.0 also remember, until they restart, which resource
+//!   has answered 404 or 405 to a list or a collection, and may so leave content behind (kubernetes #93790).
+//!   Here each pass sends the requests again.
 //!
 //! [deleter]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 //! [conditions]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/status_condition_utils.go
@@ -55,14 +61,16 @@ pub const FINALIZER_KUBERNETES: &str = "kubernetes";
 const REPORTS_FAILURES: Behavior = Behavior::since(16, 0, "kubernetes #73405");
 /// Conditions report what remains.
 const REPORTS_REMAINING: Behavior = Behavior::since(17, 0, "kubernetes #82189");
-/// The feature gate `OrderedNamespaceDeletion`: beta and on from 1.33, locked from 1.34; off where it was backported.
+/// The feature gate `OrderedNamespaceDeletion`: beta and on from 1.33, locked from 1.34; off where it was
+/// backported.
 const DELETES_PODS_FIRST: Behavior = Behavior::since(33, 0, "feature gate OrderedNamespaceDeletion is on");
 
 /// The namespace controller.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct NamespaceController {
-    /// Whether other content is deleted only after the last pod. Off, terminating pods may lose their ConfigMaps and NetworkPolicies.
+    /// Whether other content is deleted only after the last pod. Off, terminating pods may lose their
+    /// ConfigMaps and NetworkPolicies.
     pub deletes_pods_first: bool,
     /// Whether conditions report failures of discovery, parsing and deletion.
     pub reports_failures: bool,
@@ -121,7 +129,8 @@ impl Controller for NamespaceController {
         &INFO
     }
 
-    /// The delay protects against API servers that have not observed the deletion and still create objects in the namespace.
+    /// The delay protects against API servers that have not observed the deletion and still create objects in
+    /// the namespace.
     fn timing(&self) -> Timing {
         Timing {
             event_delay: Duration::from_secs(5),

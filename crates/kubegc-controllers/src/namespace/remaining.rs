@@ -12,7 +12,8 @@ use super::NamespaceController;
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Remaining {
-    /// In how many seconds the content is expected to be gone: the longest grace period of a pod, 15 where an object has finalizers.
+    /// In how many seconds the content is expected to be gone: the longest grace period of a pod, 15 where an
+    /// object has finalizers.
     pub estimate_seconds: i64,
     /// The number of objects of each resource that is not empty, in the order of the pass.
     pub resources: Vec<(Arc<ApiResource>, u64)>,
@@ -73,7 +74,8 @@ pub(super) fn sorted_list(texts: impl Iterator<Item = String>) -> Option<String>
     (!sorted.is_empty()).then(|| sorted.join(", "))
 }
 
-/// The conditions in upstream's order: type, reason of `True`, reason and message of `False`. The message of `True` comes from the pass.
+/// The conditions in upstream's order: type, reason of `True`, reason and message of `False`. The message of
+/// `True` comes from the pass.
 const CONDITIONS: [[&str; 4]; 5] = [
     [
         "NamespaceDeletionDiscoveryFailure",
@@ -107,7 +109,8 @@ const CONDITIONS: [[&str; 4]; 5] = [
     ],
 ];
 
-/// The conditions after a pass with these messages, one for each of [`CONDITIONS`]; `None` where nothing that counts has changed.
+/// The conditions after a pass with these messages, one for each of [`CONDITIONS`]; `None` where nothing that
+/// counts has changed.
 ///
 /// Conditions of other types stay. The time of a condition changes only with its status.
 pub(super) fn updated(

@@ -113,7 +113,8 @@ fn namespace_rows() -> Vec<Row> {
                     .to_vec()
                     .into();
             }),
-            "conditions namespace, finalize namespace [a.io/f z.io/f], get namespace, finalize namespace [a.io/f z.io/f]",
+            "conditions namespace, finalize namespace [a.io/f z.io/f], get namespace, finalize namespace \
+             [a.io/f z.io/f]",
             "kept: OtherFinalizers",
         ),
         (
@@ -206,13 +207,15 @@ fn content_rows() -> Vec<Row> {
         (
             "L10.4: a collection that answers 405 is deleted one by one",
             two_configs().failing("delete-all configmaps", refused(405)),
-            "PODS, delete-all configmaps, list configmaps, delete configmaps a, delete configmaps b, list configmaps, FINALIZE",
+            "PODS, delete-all configmaps, list configmaps, delete configmaps a, delete configmaps b, list \
+             configmaps, FINALIZE",
             "done",
         ),
         (
             "L10.4: so is one without the verb, and a 404 of an object is no error",
             one_by_one().failing("delete configmaps", StoreError::NotFound),
-            "PODS, list configmaps, delete configmaps a, delete configmaps b, list configmaps, conditions namespace",
+            "PODS, list configmaps, delete configmaps a, delete configmaps b, list configmaps, conditions \
+             namespace",
             "failed: unexpected items still remain in namespace: ns for gvr: /v1, Resource=configmaps",
         ),
         (
@@ -245,20 +248,23 @@ fn content_rows() -> Vec<Row> {
             "L10.5: finalizers get 15 s",
             held("configmaps"),
             "PODS, CONFIG, conditions namespace",
-            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 configmaps; \
+            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
+             configmaps; \
              waiting for finalizers x.io/hold (1)",
         ),
         (
             "L10.6: the grace period of pods, 10 s after the deletion",
             server().after(10).with("pods", running(30)),
             "PODS, conditions namespace",
-            "after 16: some content remains in the namespace, estimate 30 seconds before it is removed: 1 pods",
+            "after 16: some content remains in the namespace, estimate 30 seconds before it is removed: 1 \
+             pods",
         ),
         (
             "L10.6: once it has passed, a pod without finalizers is unexpected",
             server().after(30).with("pods", running(30)),
             "PODS, conditions namespace",
-            "failed: failed to delete pods for namespace: ns, err: unexpected items still remain in namespace: ns \
+            "failed: failed to delete pods for namespace: ns, err: unexpected items still remain in \
+             namespace: ns \
              for gvr: /v1, Resource=pods",
         ),
         (
@@ -267,7 +273,8 @@ fn content_rows() -> Vec<Row> {
                 .with("pods", pod("batch", "Succeeded", Some(3_600), &["x.io/hold"]))
                 .with("pods", running(10)),
             "PODS, conditions namespace",
-            "after 6: some content remains in the namespace, estimate 10 seconds before it is removed: 2 pods; \
+            "after 6: some content remains in the namespace, estimate 10 seconds before it is removed: 2 \
+             pods; \
              waiting for finalizers x.io/hold (1)",
         ),
         (
@@ -280,14 +287,16 @@ fn content_rows() -> Vec<Row> {
             "L10.7: nothing else is deleted while a pod remains",
             held_pod(),
             "PODS, conditions namespace",
-            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 pods; \
+            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
+             pods; \
              waiting for finalizers x.io/hold (1)",
         ),
         (
             "L10.7: before 1.33 all is deleted in one pass",
             held_pod().release("1.32"),
             "CONFIG, PODS, conditions namespace",
-            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 pods; \
+            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
+             pods; \
              waiting for finalizers x.io/hold (1)",
         ),
         (
@@ -362,10 +371,13 @@ fn condition_lines(conditions: &[Condition]) -> Vec<String> {
 fn l10_11_conditions_have_upstreams_texts() {
     let all_fine = [
         "NamespaceDeletionDiscoveryFailure False ResourcesDiscovered All resources successfully discovered",
-        "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions All legacy kube types successfully parsed",
-        "NamespaceDeletionContentFailure False ContentDeleted All content successfully deleted, may be waiting on finalization",
+        "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions All legacy kube types \
+         successfully parsed",
+        "NamespaceDeletionContentFailure False ContentDeleted All content successfully deleted, may be \
+         waiting on finalization",
         "NamespaceContentRemaining False ContentRemoved All content successfully removed",
-        "NamespaceFinalizersRemaining False ContentHasNoFinalizers All content-preserving finalizers finished",
+        "NamespaceFinalizersRemaining False ContentHasNoFinalizers All content-preserving finalizers \
+         finished",
     ];
     let held = || {
         Server::new(&["pods", "configmaps", "deployments.apps"])
@@ -375,18 +387,22 @@ fn l10_11_conditions_have_upstreams_texts() {
             .with("deployments.apps", object("b", &["z.io/f"]))
     };
     let remaining = [
-        "NamespaceContentRemaining True SomeResourcesRemain Some resources are remaining: deployments.apps has 2 resource \
+        "NamespaceContentRemaining True SomeResourcesRemain Some resources are remaining: deployments.apps \
+         has 2 resource \
          instances, pods. has 1 resource instances",
-        "NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has finalizers remaining: \
+        "NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has \
+         finalizers remaining: \
          a.io/f in 1 resource instances, z.io/f in 3 resource instances",
     ];
     let failing = || {
         let failing = server().failing("delete-all configmaps", broken("zeta"));
         failing.failing("delete-all pods", broken("alpha"))
     };
-    let failures = "NamespaceDeletionContentFailure True ContentDeletionFailed Failed to delete all resource types, \
+    let failures = "NamespaceDeletionContentFailure True ContentDeletionFailed Failed to delete all \
+        resource types, \
                     2 remaining: alpha, zeta";
-    let discovery = "NamespaceDeletionDiscoveryFailure True DiscoveryFailed Discovery failed for some groups, 1 failing: \
+    let discovery = "NamespaceDeletionDiscoveryFailure True DiscoveryFailed Discovery failed for some \
+        groups, 1 failing: \
                      unable to retrieve the complete list of server APIs: a.io/v1: refused";
     let with = |changes: &[(usize, &'static str)]| {
         let mut lines = all_fine.to_vec();
@@ -483,7 +499,7 @@ fn requests_carry_what_upstream_sends_or_all_preconditions() {
             .map(|version| version.as_str().to_owned());
         format!("{}/{}", uid.unwrap_or_default(), version.unwrap_or_default())
     };
-    // The item, the phase, the conditions, and the finalizer, which is retried at the version of the conditions.
+    // The phase, the item, the conditions, and the finalizer twice: after a conflict with the conditions.
     for (wire, answers_writes, expected) in [
         (Wire::AsUpstream, true, ["/1", "/", "/2", "/2", "/3"]),
         (

@@ -164,7 +164,7 @@ impl Server {
 
     /// Begins a pass over a namespace that is being deleted as far as the cache knows.
     pub(crate) fn begin(&self, wire: Wire) -> Sequence {
-        let mut cached = Server::new(&[]).namespace;
+        let mut cached = Self::new(&[]).namespace;
         if let (Some(cached), Some(namespace)) = (&mut cached, &self.namespace) {
             cached.meta.uid = namespace.meta.uid.clone();
         }

@@ -1,5 +1,7 @@
 //! Laws of plans and sequences over any volumes, claims and pods.
 
+use std::slice::from_ref;
+
 use kubegc_controllers::{
     BatchPlanner, Cache, Controller, FINALIZER_CLAIM_PROTECTION, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Key,
     Migration, Operated, PersistentVolumeBinder, Plugin, PvcProtection, Request, Response, Step, Storage,
@@ -362,7 +364,7 @@ proptest! {
     #[test]
     fn a_sync_ends_whatever_the_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
         let wire = if is_strict { Wire::Strict } else { Wire::AsUpstream };
-        let decision = reconcile(&binder, &cache(&binder, &[volume.clone()]), &Key::cluster("disk"), wire);
+        let decision = reconcile(&binder, &cache(&binder, from_ref(&volume)), &Key::cluster("disk"), wire);
         let Some(steps) = decision.steps else { return Ok(()) };
         let mut sequence = steps.begin();
         let mut step = sequence.next(None);

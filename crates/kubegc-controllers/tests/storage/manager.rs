@@ -1,6 +1,6 @@
 //! When keys are reconciled, and how failures are retried.
 
-use std::{sync::Arc, time::Duration};
+use std::{slice::from_ref, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
     Controller, End, ExternalProvisioner, FINALIZER_CLAIM_PROTECTION, FINALIZER_EXTERNAL, Input, Key,
@@ -116,7 +116,7 @@ fn a_claim_that_is_deleted_enqueues_its_volume_and_no_other() {
 fn l5_5_a_failed_operation_blocks_its_volume() {
     let volumes = Resource::PersistentVolumes;
     let disk = dynamic("Delete", RELEASED);
-    let mut run = Run::new(binder(), &[disk.clone()]);
+    let mut run = Run::new(binder(), from_ref(&disk));
     let fail = |run: &mut Run, version: &str| {
         let task = run.begin();
         // The executor's own write comes before the end.

@@ -1,5 +1,7 @@
 //! The cases of the volume controller, one plan each.
 
+use std::slice::from_ref;
+
 use kubegc_controllers::{
     Cache, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Key, Migration, PersistentVolumeBinder, Plugin, Request,
     Step, Wire,
@@ -225,7 +227,7 @@ fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
         meta.finalizers.clear();
     };
     let bare = dynamic("Delete", terminating_and_bare);
-    check(&binder(), &[bare.clone()], &[], "FinalizerForbidden");
+    check(&binder(), from_ref(&bare), &[], "FinalizerForbidden");
     let cache = cache(&binder(), &[bare]);
     let decision = reconcile(&binder(), &cache, &Key::cluster("disk"), Wire::AsUpstream);
     let first = decision.steps.expect("upstream tries").begin().next(None);

@@ -325,8 +325,7 @@ fn t_5_10_l_5_3_the_volume_is_read_right_before() {
     ];
     for policy in ["Delete", "Recycle"] {
         for (edit, end, is_upstream) in cases {
-            let live = dynamic(policy, |meta, volume| RELEASED(meta, volume));
-            let mut live = live;
+            let mut live = dynamic(policy, RELEASED);
             if let kubegc_core::record::Body::PersistentVolume(body) = &mut live.body {
                 edit(&mut live.meta, body);
             }

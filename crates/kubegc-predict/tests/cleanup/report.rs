@@ -207,7 +207,7 @@ fn names_and_instants_are_cut_with_counts() {
     };
     let text = forecast(&town.cluster()).to_text(detail);
     for expected in [
-        "5 Jobs: it finished 600s ago",
+        "5 Jobs: it finished 10m ago",
         "shop/same-0, shop/same-1 and 3 more\n",
         "and from 2026-05-01 12:11:40 to 2026-05-01 12:13:20: 2 Jobs\n",
     ] {

@@ -125,7 +125,7 @@ fn whole_objects_collections_and_subresources_are_served() {
         (&object["kind"], &object["status"]["phase"]),
         (&json!("Pod"), &json!("Running"))
     );
-    assert_eq!(now(store.list_objects(&pods, Some("ns"))).unwrap().len(), 2);
+    assert_eq!(now(store.list_objects(&pods, Some("ns"))).unwrap().items.len(), 2);
     assert_eq!(now(store.list(&pods, Some("other"))).unwrap().items.len(), 0);
     now(store.delete_collection(&pods, "ns", &DeleteOptions::default())).unwrap();
     assert_eq!(now(store.list(&pods, None)).unwrap().items.len(), 0);

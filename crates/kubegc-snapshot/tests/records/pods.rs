@@ -59,7 +59,6 @@ fn every_field_of_a_pod_is_read() {
         node_name: Field::Known("node-1".into()),
         phase: Field::Known("Failed".into()),
         reason: Field::Known("Evicted".into()),
-        containers_stopped: false.into(),
         conditions: vec![disruption].into(),
         volumes: Field::Known(vec![
             PodVolume {
@@ -158,53 +157,6 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
     for body in [json!({}), json!({ "spec": null, "status": null })] {
         check(Resource::Pods, [(body.clone(), Body::Unread, NO_PHASE)]);
         assert_eq!(live(Resource::Pods, body), Body::Pod(Pod::default()));
-    }
-}
-
-#[test]
-fn the_containers_of_a_pod_that_is_being_deleted_are_read() {
-    let terminated = json!({ "state": { "terminated": { "exitCode": 0 } } });
-    let waiting = json!({ "state": { "waiting": {} } });
-    let running = json!({ "state": { "running": {} } });
-    for (statuses, is_deleting, expected, flaw) in [
-        (json!(null), true, Field::Known(true), None),
-        (json!([]), true, Field::Known(true), None),
-        (json!([terminated, waiting]), true, Field::Known(true), None),
-        (json!([terminated, running]), true, Field::Known(false), None),
-        (json!([{}]), true, Field::Known(false), None),
-        (
-            json!([{ "state": { "terminated": null } }]),
-            true,
-            Field::Known(false),
-            None,
-        ),
-        (
-            json!([{ "state": 7 }]),
-            true,
-            Field::Unread,
-            Some("[0].state: expected a map, found a number"),
-        ),
-        (
-            json!({}),
-            true,
-            Field::Unread,
-            Some(": expected a list, found a map"),
-        ),
-        (json!([terminated]), false, Field::Known(false), None),
-    ] {
-        let mut body = json!({
-            "spec": { "nodeName": "node-1" },
-            "status": { "phase": "Running", "containerStatuses": statuses },
-        });
-        if is_deleting {
-            body["metadata"] = json!({ "deletionTimestamp": "2026-03-01T12:00:00Z" });
-        }
-        let (read, flaws) = pod(body);
-        let flaw: Vec<String> = flaw
-            .map(|flaw| format!("status.containerStatuses{flaw}"))
-            .into_iter()
-            .collect();
-        assert_eq!((read.containers_stopped, flaws), (expected, flaw));
     }
 }
 
