@@ -93,7 +93,10 @@ impl CloudNodeLifecycle {
         if !self.uninitialized_grace.is_zero() {
             let has_provider_id = !read(&node.provider_id, id, "spec.providerID")?.is_empty();
             if !has_provider_id && has_taint(UNINITIALIZED_TAINT)? {
-                let created = record.meta.creation_timestamp.unwrap_or_default();
+                let created = record.meta.creation_timestamp.ok_or_else(|| Missing::Field {
+                    object: id.clone(),
+                    field: "metadata.creationTimestamp",
+                })?;
                 let until = created.saturating_add(self.uninitialized_grace);
                 if cx.now < until {
                     let kept = keep(

@@ -21,7 +21,8 @@
 //! | L1.16 | orphans get the condition `DisruptionTarget` with it, with `observedGeneration` since 1.34 |
 //! | L1.18 | DELETE with grace period 0, without preconditions; errors are logged |
 //!
-//! A pod whose metadata or phase was not read may be terminated. Those terminated pods are deleted that are
+//! A pod whose metadata or phase was not read may be terminated, and one without a creation time, which the
+//! API server always sets, has no known place in the order. Those terminated pods are deleted that are
 //! above the threshold in any case; for those whose deletion depends on such pods nothing is decided.
 //!
 //! # Upstream
@@ -117,7 +118,10 @@ impl PodGc {
             && **read(&pod.reason, &object, "status.reason")? == *"Evicted";
         Ok(Place {
             is_late: !is_evicted,
-            created: record.meta.creation_timestamp,
+            created: record.meta.creation_timestamp.ok_or(Missing::Field {
+                object,
+                field: "metadata.creationTimestamp",
+            })?,
             name: &record.meta.name,
             namespace: &record.meta.namespace,
         })
@@ -134,32 +138,33 @@ impl PodGc {
             return terminated;
         };
         let mut line = Vec::new();
-        let mut unread_count: usize = 0;
+        let mut unread = Vec::new();
         for (at, record) in pods.iter().enumerate() {
-            if !may_be_terminated(record) {
-                continue;
-            }
-            match self.place(record) {
-                Ok(place) => line.push((place, at)),
-                Err(missing) => {
-                    unread_count += 1;
-                    terminated.missing.get_or_insert(missing);
+            if may_be_terminated(record) {
+                match self.place(record) {
+                    Ok(place) => line.push((place, at)),
+                    Err(missing) => unread.push((at, missing)),
                 }
             }
         }
         terminated.count = line.len();
-        terminated.count_max = line.len() + unread_count;
+        terminated.count_max = line.len() + unread.len();
         let sure = line.len().saturating_sub(threshold);
-        let open = terminated.count_max.saturating_sub(threshold).min(line.len());
+        let excess_max = terminated.count_max.saturating_sub(threshold);
+        let open = excess_max.min(line.len());
         if open < line.len() {
             line.select_nth_unstable(open);
         }
         line.truncate(open);
         line.sort_unstable();
-        let positions = |line: &[(Place<'_>, usize)]| line.iter().map(|(_, at)| *at).collect();
         let (chosen, open) = line.split_at(sure);
-        (terminated.chosen, terminated.open) = (positions(chosen), positions(open));
-        terminated.open.sort_unstable();
+        terminated.chosen = chosen.iter().map(|(_, at)| *at).collect();
+        if let Some((_, missing)) = unread.first() {
+            terminated.open = open.iter().map(|(_, at)| (*at, missing.clone())).collect();
+        }
+        terminated
+            .open
+            .extend(unread.into_iter().filter(|_| excess_max > 0));
         terminated
     }
 
@@ -293,8 +298,7 @@ fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<'a> {
     is_late: bool,
-    /// Go's zero time, where it is unset, comes first.
-    created: Option<Timestamp>,
+    created: Timestamp,
     name: &'a Arc<str>,
     namespace: &'a Arc<str>,
 }
@@ -308,10 +312,8 @@ struct Terminated {
     count_max: usize,
     /// Positions of those that are above the threshold, in the order of deletion.
     chosen: Vec<usize>,
-    /// Positions of those that may be above it, sorted.
-    open: Vec<usize>,
-    /// The first fact that was not read of pods that may be terminated.
-    missing: Option<Missing>,
+    /// Those that may be above it, by position, each with a fact that decides it.
+    open: BTreeMap<usize, Missing>,
 }
 
 /// A pod in a pass.
@@ -527,8 +529,7 @@ impl<'a> Pass<'a> {
             return;
         }
         let object = candidate.record.id(Resource::Pods);
-        let is_open = self.terminated.open.binary_search(&candidate.at).is_ok();
-        match self.terminated.missing.as_ref().filter(|_| is_open) {
+        match self.terminated.open.get(&candidate.at) {
             Some(missing) => self.decision.add_unknown(object, missing.clone()),
             None => self.decision.add_kept(object, reason),
         }
@@ -536,25 +537,19 @@ impl<'a> Pass<'a> {
 
     /// The same, where there is no other reason than that number.
     fn retain(&mut self, candidate: Candidate<'_>) {
-        let threshold = self.settings.threshold();
         let phase = candidate.pod.phase.known();
-        let (code, message) = match (phase, threshold) {
-            (Some(phase), _) if !is_terminated(phase) => ("NotTerminated", "it has not terminated"),
-            (_, None) => ("NoThreshold", "any number of terminated pods is retained"),
-            (_, Some(threshold)) if self.terminated.count_max <= threshold => {
+        let (code, message) = match self.settings.threshold() {
+            _ if phase.is_some_and(|phase| !is_terminated(phase)) => {
+                ("NotTerminated", "it has not terminated")
+            }
+            None => ("NoThreshold", "any number of terminated pods is retained"),
+            Some(threshold) if self.terminated.count_max <= threshold => {
                 ("BelowThreshold", "no more pods have terminated than are retained")
             }
-            (Some(_), _) => (
+            Some(_) => (
                 "OthersFirst",
                 "enough other terminated pods are deleted before it",
             ),
-            (None, _) => {
-                let missing = Missing::Field {
-                    object: candidate.record.id(Resource::Pods),
-                    field: "status.phase",
-                };
-                return self.leave(candidate, missing);
-            }
         };
         self.keep(candidate, Reason::new(code, message));
     }

@@ -133,9 +133,6 @@ fn l4_3_no_rule_holds_for_what_has_no_deadline() {
     ] {
         assert_eq!(decide(&latest(), &record, at(NOW)).0, kept("NoDeadline"));
     }
-    let mut timeless = request(vec![], Certificate::Absent);
-    timeless.meta.creation_timestamp = None;
-    assert_eq!(decide(&latest(), &timeless, at(NOW)).0, kept("NoDeadline"));
     let mut deleting = request(vec![condition("Denied", DAY)], Certificate::Absent);
     deleting.meta.deletion_timestamp = Some(at(NOW));
     assert_eq!(decide(&latest(), &deleting, at(NOW)).0, kept("Terminating"));
@@ -234,6 +231,12 @@ fn nothing_is_decided_on_what_was_not_read() {
     assert_eq!(
         decide(&latest(), &no_conditions, at(NOW)).0,
         unknown("status.conditions")
+    );
+    let mut timeless = request(vec![], Certificate::Absent);
+    timeless.meta.creation_timestamp = None;
+    assert_eq!(
+        decide(&latest(), &timeless, at(NOW)).0,
+        unknown("metadata.creationTimestamp")
     );
     let mut metadata = request(vec![], valid());
     metadata.body = Body::Unread;
