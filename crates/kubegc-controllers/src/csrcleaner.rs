@@ -111,6 +111,18 @@ impl CsrCleaner {
             .into_iter()
             .flatten()
             .min_by_key(|(at, _)| *at);
+        // Whether an approved request was issued decides which deadline it has.
+        let is_approved = conditions.iter().any(|condition| is(condition, "Approved"));
+        if let Err(missing) = &certificate
+            && is_approved
+            && first.as_ref().is_none_or(|(at, _)| *at > cx.now)
+        {
+            let unknown = Decision::unknown(id.clone(), missing.clone());
+            return Ok(match first {
+                Some((at, _)) => unknown.requeue_at(at),
+                None => unknown,
+            });
+        }
         match first {
             Some((at, reason)) if at <= cx.now => {
                 let action = Action::new(RESOURCE, &record.meta, reason);
@@ -119,10 +131,6 @@ impl CsrCleaner {
                 Ok(Decision::act(
                     action.on_error(OnError::Report).error_prefix(prefix),
                 ))
-            }
-            // Whether the request was issued decides which deadline it has.
-            _ if conditions.iter().any(|condition| is(condition, "Approved")) && certificate.is_err() => {
-                certificate.map(|_| Decision::default())
             }
             Some((at, reason)) => {
                 let message = format!("{reason}; it is deleted after {at}");

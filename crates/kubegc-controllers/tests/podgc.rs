@@ -707,7 +707,7 @@ fn only_changes_that_matter_cause_a_pass() {
         let read = |object: &Value| (!object.is_null()).then(|| record(object.clone()));
         let (old, new) = (read(&old), read(&new));
         let (resource, any) = old.as_ref().or(new.as_ref()).expect("an object");
-        let cache = cache(&latest(), &[node.clone()]);
+        let cache = cache(&latest(), std::slice::from_ref(node));
         let change = Change {
             resource: *resource,
             key: &Key::from(&any.meta),
