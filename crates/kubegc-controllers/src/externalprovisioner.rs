@@ -8,7 +8,7 @@
 //!
 //! A volume that the provisioner's own check forbids to delete is judged again at the next resync, after 15 minutes.
 //!
-//! With [`Wire::Strict`](crate::Wire::Strict), the volume is read right before, and must have the same spec, phase and annotations.
+//! With [`Wire::Strict`], the volume is read right before, and must have the same spec, phase and annotations.
 //!
 //! # Upstream
 //! [`shouldDelete` and `deleteVolumeOperation`](https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go)

@@ -1,4 +1,4 @@
-//! Runs controllers over an [`ObjectStore`](kubegc_core::ObjectStore) and a [`Clock`](kubegc_core::Clock).
+//! Runs controllers over an [`ObjectStore`] and a [`Clock`].
 
 mod backoff;
 mod outside;
