@@ -23,6 +23,12 @@ pub struct Pod {
     pub termination_grace_period_seconds: Field<Option<i64>>,
     /// `spec.tolerations`.
     pub tolerations: Field<Vec<Toleration>>,
+    /// The annotation `batch.kubernetes.io/job-completion-index`; `None` where it is no number.
+    pub completion_index: Field<Option<i32>>,
+    /// The sum of `restartCount` in `status.initContainerStatuses` and `status.containerStatuses`.
+    pub restart_count: Field<i64>,
+    /// `spec.schedulingGroup.podGroupName`; empty where unset.
+    pub pod_group: Field<Arc<str>>,
 }
 
 impl Pod {
@@ -37,7 +43,11 @@ impl Pod {
     #[must_use]
     pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
         let mut volumes = self.volumes.known()?.iter();
-        Some(volumes.any(|volume| volume.claim_name(pod_name).is_some_and(|name| *name == *claim_name)))
+        Some(volumes.any(|volume| {
+            volume
+                .claim_name(pod_name)
+                .is_some_and(|name| *name == *claim_name)
+        }))
     }
 }
 
