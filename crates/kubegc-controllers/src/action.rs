@@ -9,8 +9,7 @@ use kubegc_core::{
 
 use crate::{
     End, EventRequest, FieldChange, Form, Found, Reason, Request, Response, Sent, Steps, Wire, Write,
-    request::preconditions,
-    sequence::Port,
+    request::preconditions, sequence::Port,
 };
 
 /// What a controller does to one object.
@@ -316,4 +315,3 @@ pub fn server_message(error: &StoreError) -> String {
         other => other.to_string(),
     }
 }
-

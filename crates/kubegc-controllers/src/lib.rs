@@ -6,6 +6,7 @@
 //! | caller | for |
 //! |---|---|
 //! | [`BatchPlanner`] | a plan over all objects, without requests |
+//! | [`Manager`] | a control plane: list and watch events in, tasks out |
 //!
 //! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
 //! [`Missing`], and nothing is decided on them.
@@ -15,6 +16,7 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod manager;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -26,11 +28,11 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};
 pub use request::{
-    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent,
-    Wire, Write,
+    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use ttlafterfinished::TtlAfterFinished;

@@ -82,10 +82,18 @@ impl<C: Controller> BatchPlanner<C> {
             };
             let decision = self.controller.reconcile(&cx, key);
             plan.actions.extend(decision.actions);
-            plan.kept
-                .extend(decision.kept.into_iter().map(|kept| judged(kept, Judgement::Kept)));
-            plan.kept
-                .extend(decision.unknown.into_iter().map(|kept| judged(kept, Judgement::Unknown)));
+            plan.kept.extend(
+                decision
+                    .kept
+                    .into_iter()
+                    .map(|kept| judged(kept, Judgement::Kept)),
+            );
+            plan.kept.extend(
+                decision
+                    .unknown
+                    .into_iter()
+                    .map(|kept| judged(kept, Judgement::Unknown)),
+            );
             if let Some(query) = decision.cloud_query {
                 let missing = Missing::Outside {
                     question: format!("whether the cloud provider has {}", query.node).into(),
@@ -153,9 +161,14 @@ fn play(
         response = Some(answer(&request, cache));
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
-            let record = cache.get(target.resource, &Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name)));
+            let record = cache.get(
+                target.resource,
+                &Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name)),
+            );
             plan.actions.push(Action {
-                precondition: record.map(|record| preconditions(&record.meta)).unwrap_or_default(),
+                precondition: record
+                    .map(|record| preconditions(&record.meta))
+                    .unwrap_or_default(),
                 object: target,
                 reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
                 reads: Vec::new(),

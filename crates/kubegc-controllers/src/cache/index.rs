@@ -29,11 +29,7 @@ impl Index {
     /// An index with a unique name, such as `pods by claim`. `keys` adds the keys under which an object is found; one may come twice.
     #[must_use]
     pub const fn new(name: &'static str, resource: Resource, keys: fn(&Record, &mut Vec<Key>)) -> Self {
-        Self {
-            name,
-            resource,
-            keys,
-        }
+        Self { name, resource, keys }
     }
 
     /// The name.

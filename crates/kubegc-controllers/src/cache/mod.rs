@@ -145,7 +145,10 @@ impl Cache {
     /// Why they are not.
     pub fn require(&self, resource: Resource) -> Result<(), Missing> {
         let listed = &self.table(resource).listed;
-        listed.as_ref().map_err(|error| Missing::list(resource, error)).copied()
+        listed
+            .as_ref()
+            .map_err(|error| Missing::list(resource, error))
+            .copied()
     }
 
     /// Whether all objects of these resources are known.
@@ -219,7 +222,6 @@ impl Cache {
         old
     }
 }
-
 
 #[cfg(test)]
 mod tests;

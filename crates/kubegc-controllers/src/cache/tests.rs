@@ -2,11 +2,18 @@ use kubegc_core::ObjectMeta;
 
 use super::*;
 
-static BY_OWNER: Index = Index::new("config maps by owner name", Resource::ConfigMaps, |record, keys| {
-    for owner in &record.meta.owner_references {
-        keys.push(Key::new(Arc::clone(&record.meta.namespace), Arc::clone(&owner.name)));
-    }
-});
+static BY_OWNER: Index = Index::new(
+    "config maps by owner name",
+    Resource::ConfigMaps,
+    |record, keys| {
+        for owner in &record.meta.owner_references {
+            keys.push(Key::new(
+                Arc::clone(&record.meta.namespace),
+                Arc::clone(&owner.name),
+            ));
+        }
+    },
+);
 
 fn record(name: &str, owner: &str) -> Record {
     let mut meta = ObjectMeta::new("shop", name, name);
@@ -32,13 +39,27 @@ fn an_index_follows_changes_whether_or_not_it_is_registered() {
         let mut cache = Cache::new([Resource::ConfigMaps], indexes);
         cache.replace(Resource::ConfigMaps, vec![record("b", "x"), record("a", "x")]);
         assert_eq!(names(&cache, "x"), ["a", "b"]);
-        cache.put(Resource::ConfigMaps, &Key::new("shop", "a"), Some(record("a", "y")));
-        cache.put(Resource::ConfigMaps, &Key::new("shop", "c"), Some(record("c", "x")));
+        cache.put(
+            Resource::ConfigMaps,
+            &Key::new("shop", "a"),
+            Some(record("a", "y")),
+        );
+        cache.put(
+            Resource::ConfigMaps,
+            &Key::new("shop", "c"),
+            Some(record("c", "x")),
+        );
         let clone = cache.clone();
         cache.put(Resource::ConfigMaps, &Key::new("shop", "b"), None);
-        assert_eq!((names(&cache, "x"), names(&cache, "y")), (vec!["c".into()], vec!["a".into()]));
+        assert_eq!(
+            (names(&cache, "x"), names(&cache, "y")),
+            (vec!["c".into()], vec!["a".into()])
+        );
         assert_eq!(names(&clone, "x"), ["b", "c"]);
-        let all: Vec<_> = cache.keys(Resource::ConfigMaps).map(|key| key.to_string()).collect();
+        let all: Vec<_> = cache
+            .keys(Resource::ConfigMaps)
+            .map(|key| key.to_string())
+            .collect();
         assert_eq!(all, ["shop/a", "shop/c"]);
     }
 }
@@ -46,8 +67,22 @@ fn an_index_follows_changes_whether_or_not_it_is_registered() {
 #[test]
 fn nothing_is_known_of_a_name_that_is_listed_twice_with_different_contents() {
     let mut cache = Cache::new([Resource::ConfigMaps], []);
-    cache.replace(Resource::ConfigMaps, vec![record("a", "x"), record("a", "y"), record("b", "x"), record("b", "x")]);
-    let a = cache.get(Resource::ConfigMaps, &Key::new("shop", "a")).expect("a name");
+    cache.replace(
+        Resource::ConfigMaps,
+        vec![
+            record("a", "x"),
+            record("a", "y"),
+            record("b", "x"),
+            record("b", "x"),
+        ],
+    );
+    let a = cache
+        .get(Resource::ConfigMaps, &Key::new("shop", "a"))
+        .expect("a name");
     assert!(!a.has_whole_meta && a.meta.uid.is_empty());
-    assert!(cache.get(Resource::ConfigMaps, &Key::new("shop", "b")).is_some_and(|b| b.has_whole_meta));
+    assert!(
+        cache
+            .get(Resource::ConfigMaps, &Key::new("shop", "b"))
+            .is_some_and(|b| b.has_whole_meta)
+    );
 }

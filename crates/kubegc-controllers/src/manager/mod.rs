@@ -1,0 +1,649 @@
+//! All controllers of a control plane as one state machine without I/O.
+
+mod queue;
+mod schedule;
+mod task;
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use kubegc_core::{
+    Kept, ResourceVersion, StoreError, Timestamp, Uid,
+    record::{ObjectId, Record, Resource},
+};
+
+pub use self::task::{Task, TaskId, Work};
+use self::{
+    queue::{Outcome, Queue},
+    schedule::Passes,
+    task::InFlight,
+};
+use crate::{
+    Cache, Change, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, End, Key, Missing,
+    Timing, Wire,
+};
+
+/// Runs any set of controllers: feed it list and watch events, perform the tasks that it returns, and tell it how they ended.
+///
+/// # Guarantees
+/// - A controller begins when every resource that it reads was listed, or could not be. What is not known is reported by
+///   [`unknown`](Self::unknown), and nothing is done about it.
+/// - A key has at most one round of tasks in flight. A task whose object has changed since it was decided on is dropped, and the key is
+///   reconciled again.
+/// - The same inputs at the same times give the same outputs. The order of inputs at one time does not matter as long as each object changes once.
+/// - A failed key is retried as upstream's work queues do: see [`Timing`].
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use kubegc_controllers::{End, Input, Manager, Output, TtlAfterFinished, Wire};
+/// use kubegc_core::{KubernetesVersion, ObjectMeta, Timestamp, record::{Body, Condition, Job, Record, Resource}};
+///
+/// let at = Timestamp::from_secs;
+/// let controller = Arc::new(TtlAfterFinished::new(KubernetesVersion::LATEST));
+/// let mut manager = Manager::new(vec![controller], Wire::Strict, at(1_000));
+///
+/// // A Job that finished at 950, with a TTL of 100 s.
+/// let mut complete = Condition::new("Complete", "True");
+/// complete.last_transition_time = Some(at(950));
+/// let job = Job { ttl_seconds_after_finished: Some(100).into(), conditions: vec![complete].into(), ..Job::default() };
+/// let job = Record::new(ObjectMeta::new("shop", "report", "u-1"), Body::Job(job));
+/// manager.handle(at(1_000), Input::Listed { resource: Resource::Jobs, records: Ok(vec![job]) });
+/// let Output::Wait { until } = manager.poll_output(at(1_000)) else { panic!("the TTL has not expired") };
+/// assert_eq!(until, Some(at(1_050)));
+///
+/// let Output::Perform(task) = manager.poll_output(at(1_050)) else { panic!("the TTL has expired") };
+/// assert_eq!(task.object.to_string(), "job.batch/report -n shop");
+/// manager.handle(at(1_050), Input::Ended { task: task.id, end: End::Done });
+/// assert!(matches!(manager.poll_output(at(1_050)), Output::Wait { until: None }));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Manager {
+    controllers: Vec<Running>,
+    wire: Wire,
+    mode: Mode,
+    now: Timestamp,
+    cache: Cache,
+    queue: Queue,
+    deadlines: BTreeMap<Unit, Deadlines>,
+    unknown: BTreeMap<Unit, Vec<Unknown>>,
+    /// The nodes that the cloud provider was asked about.
+    asked: BTreeMap<Unit, ObjectId>,
+    cloud: BTreeMap<Unit, CloudAnswer>,
+    /// Tasks of one reconcile that wait to be handed out.
+    pending: Pending,
+    in_flight: BTreeMap<TaskId, InFlight>,
+    /// When a key was stale last.
+    stale_at: BTreeMap<Unit, Timestamp>,
+    /// In a simulation: the version at which an object was left by an action on it. The same action again changes nothing.
+    left_at: BTreeMap<(usize, ObjectId), ResourceVersion>,
+    next_id: u64,
+}
+
+/// One controller that runs.
+#[derive(Clone, Debug)]
+struct Running {
+    controller: Arc<dyn Controller>,
+    timing: Timing,
+    /// Set once every resource of the controller was listed or could not be.
+    is_ready: bool,
+    passes: Option<Passes>,
+}
+
+/// What is outside of the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// A live API server and cloud provider.
+    Live,
+    /// A simulation: nothing but tasks changes anything, and the cloud provider is not asked.
+    Simulation,
+}
+
+/// A key of a controller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Unit {
+    /// Position in [`Manager::controllers`].
+    controller: usize,
+    key: Key,
+}
+
+#[derive(Clone, Debug)]
+struct Unknown {
+    object: ObjectId,
+    missing: Missing,
+    since: Timestamp,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Pending {
+    unit: Option<Unit>,
+    works: VecDeque<Work>,
+}
+
+/// An event that a [`Manager`] takes in.
+#[expect(clippy::exhaustive_enums, reason = "callers only build these")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// All objects of a resource; or that they cannot be listed: what was known stays, and is not taken for complete.
+    Listed {
+        /// The resource.
+        resource: Resource,
+        /// The objects.
+        records: Result<Vec<Record>, StoreError>,
+    },
+    /// An object was added or modified.
+    Applied {
+        /// The resource.
+        resource: Resource,
+        /// The object.
+        record: Box<Record>,
+    },
+    /// An object was deleted. Where another one is known under its name, nothing happens.
+    Deleted {
+        /// The resource.
+        resource: Resource,
+        /// Namespace and name.
+        key: Key,
+        /// Uid.
+        uid: Uid,
+    },
+    /// The answer to [`Output::QueryCloud`]. The key waits for it.
+    Cloud {
+        /// The node.
+        node: ObjectId,
+        /// The answer.
+        answer: CloudAnswer,
+    },
+    /// A task has ended. Every task that was handed out ends once.
+    Ended {
+        /// The task.
+        task: TaskId,
+        /// How it ended.
+        end: End,
+    },
+}
+
+/// What a [`Manager`] wants next.
+#[expect(clippy::exhaustive_enums, reason = "a driver must handle each")]
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Ask the cloud provider. Answer: [`Input::Cloud`].
+    QueryCloud(CloudQuery),
+    /// Perform a task. Answer: [`Input::Ended`].
+    Perform(Box<Task>),
+    /// Nothing is to be done before this time, unless there is an input.
+    Wait {
+        /// The time; `None` where nothing is scheduled.
+        until: Option<Timestamp>,
+    },
+}
+
+impl Manager {
+    /// A manager at this time that knows nothing yet.
+    #[must_use]
+    pub fn new(controllers: Vec<Arc<dyn Controller>>, wire: Wire, now: Timestamp) -> Self {
+        let resources = controllers
+            .iter()
+            .flat_map(|controller| controller.info().resources);
+        let indexes = controllers.iter().flat_map(|controller| controller.indexes());
+        Self {
+            cache: Cache::new(resources.copied(), indexes.copied()),
+            controllers: controllers
+                .into_iter()
+                .map(|controller| Running {
+                    timing: controller.timing(),
+                    controller,
+                    is_ready: false,
+                    passes: None,
+                })
+                .collect(),
+            wire,
+            mode: Mode::Live,
+            now,
+            queue: Queue::default(),
+            deadlines: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            cloud: BTreeMap::new(),
+            pending: Pending::default(),
+            in_flight: BTreeMap::new(),
+            stale_at: BTreeMap::new(),
+            left_at: BTreeMap::new(),
+            next_id: 0,
+        }
+    }
+
+    /// The same for a simulation, where nothing but the tasks changes anything. The cloud provider is not asked: what it has answered stays
+    /// true, and a node that it was not asked about is [unknown](Self::unknown). An action that left its object unchanged is not repeated. An
+    /// object that was unknown once stays so, because it may have been deleted by then.
+    #[must_use]
+    pub fn into_simulation(mut self) -> Self {
+        self.mode = Mode::Simulation;
+        for unit in std::mem::take(&mut self.asked).into_keys() {
+            self.queue.end(&unit, Outcome::Neither);
+        }
+        self
+    }
+
+    /// The controllers.
+    pub fn controllers(&self) -> impl Iterator<Item = &Arc<dyn Controller>> {
+        self.controllers.iter().map(|running| &running.controller)
+    }
+
+    /// The resources that must be listed and watched.
+    #[must_use]
+    pub fn resources(&self) -> BTreeSet<Resource> {
+        self.cache.resources().collect()
+    }
+
+    /// What is listed and watched.
+    #[must_use]
+    pub const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Takes in an event. Time never runs backwards: an earlier `now` counts as the latest one. Resources that no controller reads are ignored.
+    ///
+    /// # Complexity
+    /// O(log n) for a change and each key that it affects; O(n log n) for a list of `n` objects.
+    pub fn handle(&mut self, now: Timestamp, input: Input) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Listed { resource, records } if self.cache.has(resource) => self.list(resource, records),
+            Input::Applied { resource, record } if self.cache.has(resource) => {
+                let key = Key::from(&record.meta);
+                self.change(resource, &key, Some(Cow::Owned(*record)));
+            }
+            Input::Deleted { resource, key, uid } => {
+                let known = self.cache.get(resource, &key);
+                if known.is_some_and(|known| known.meta.uid == uid) {
+                    self.change(resource, &key, None);
+                }
+            }
+            Input::Cloud { node, answer } => self.learn(&node, &answer),
+            Input::Ended { task, end } => self.end(task, end),
+            Input::Listed { .. } | Input::Applied { .. } => {}
+        }
+    }
+
+    /// The next thing to do, or until when there is nothing. Time is as in [`handle`](Self::handle).
+    ///
+    /// # Complexity
+    /// That of one reconcile for each key that is due.
+    pub fn poll_output(&mut self, now: Timestamp) -> Output {
+        self.now = self.now.max(now);
+        loop {
+            if let Some(task) = self.hand_out() {
+                return Output::Perform(Box::new(task));
+            }
+            let Some((due, unit)) = self.queue.pop(self.now) else {
+                return Output::Wait {
+                    until: self.queue.next_at(),
+                };
+            };
+            self.begin_pass(unit.controller, due);
+            let decision = self.reconcile(&unit);
+            if let Some(query) = self.follow(unit, decision) {
+                return Output::QueryCloud(query);
+            }
+        }
+    }
+
+    /// Reconciles the keys that are due, and finishes those for which there is nothing to do. [`poll_output`](Self::poll_output) then gives
+    /// what it would have given, and clones do not repeat the work. Controllers that work in passes are left out.
+    ///
+    /// # Complexity
+    /// That of one reconcile for each key that is due.
+    pub fn reconcile_due(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let mut busy = Vec::new();
+        while let Some((due, unit)) = self.queue.pop(self.now) {
+            let is_in_passes = self.period(unit.controller).is_some();
+            let decision = (!is_in_passes).then(|| self.reconcile(&unit));
+            match decision {
+                Some(decision)
+                    if decision.actions.is_empty()
+                        && decision.steps.is_none()
+                        && decision.cloud_query.is_none() =>
+                {
+                    self.follow(unit, decision);
+                }
+                _ => busy.push((due, unit)),
+            }
+        }
+        for (due, unit) in busy {
+            self.queue.add_at(&unit, due);
+        }
+    }
+
+    /// When something is due next; `None` where only an input can make something due.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        if self.pending.works.is_empty() {
+            self.queue.next_at()
+        } else {
+            Some(self.now)
+        }
+    }
+
+    /// The objects about which a controller could not decide when it last reconciled them; in a simulation, whenever it did. With the missing fact and since when
+    /// it has been missing, by controller and object. In a simulation, objects that no longer exist are included.
+    pub fn unknown(&self) -> impl Iterator<Item = (&Arc<dyn Controller>, &ObjectId, &Missing, Timestamp)> {
+        let all = self.unknown.iter().flat_map(|(unit, unknown)| {
+            let controller = self.controllers.get(unit.controller);
+            unknown
+                .iter()
+                .filter_map(move |unknown| Some((controller?, unknown)))
+        });
+        let all = all
+            .filter(|(_, unknown)| self.mode == Mode::Simulation || self.record(&unknown.object).is_some());
+        let mut all: Vec<_> = all.collect();
+        all.sort_by(|(a, left), (b, right)| {
+            let key = |running: &Running| running.controller.info().name;
+            key(a).cmp(key(b)).then_with(|| left.object.cmp(&right.object))
+        });
+        all.dedup_by(|(b, right), (a, left)| {
+            left.object == right.object && a.controller.info().name == b.controller.info().name
+        });
+        all.into_iter().map(|(running, unknown)| {
+            (
+                &running.controller,
+                &unknown.object,
+                &unknown.missing,
+                unknown.since,
+            )
+        })
+    }
+
+    /// An object as it is known; `None` where another object has its name.
+    #[must_use]
+    pub fn record(&self, object: &ObjectId) -> Option<&Record> {
+        let key = Key::new(Arc::clone(&object.namespace), Arc::clone(&object.name));
+        let record = self.cache.get(object.resource, &key);
+        record.filter(|record| record.meta.uid == object.uid)
+    }
+
+    fn period(&self, controller: usize) -> Option<std::time::Duration> {
+        self.controllers
+            .get(controller)
+            .and_then(|running| running.timing.period)
+    }
+
+    fn list(&mut self, resource: Resource, records: Result<Vec<Record>, StoreError>) {
+        let (listed, records) = match records {
+            Ok(records) => (Ok(()), Some(records)),
+            Err(error) => (Err(error), None),
+        };
+        let is_news = self.cache.set_listed(resource, listed);
+        if let Some(records) = records {
+            self.take_list(resource, records);
+        }
+        if is_news {
+            self.begin_controllers(resource);
+        }
+    }
+
+    /// Replaces what is known of a resource by a list. Controllers that have begun see the differences as changes.
+    fn take_list(&mut self, resource: Resource, records: Vec<Record>) {
+        let reads = |running: &Running| running.controller.info().resources.contains(&resource);
+        let is_first = self.cache.records(resource).next().is_none();
+        let has_begun = self
+            .controllers
+            .iter()
+            .any(|running| running.is_ready && reads(running));
+        if is_first && !has_begun {
+            return self.cache.replace(resource, records);
+        }
+        let mut next = Cache::new([resource], []);
+        next.replace(resource, records);
+        let gone: Vec<Key> = {
+            let keys = self.cache.keys(resource);
+            keys.filter(|key| next.get(resource, key).is_none()).collect()
+        };
+        for key in gone {
+            self.change(resource, &key, None);
+        }
+        for record in next.records(resource) {
+            self.change(resource, &Key::from(&record.meta), Some(Cow::Borrowed(record)));
+        }
+    }
+
+    /// Enqueues all keys of the controllers that read a resource of which something new is known as a whole.
+    fn begin_controllers(&mut self, resource: Resource) {
+        for at in 0..self.controllers.len() {
+            let Some(running) = self.controllers.get_mut(at) else {
+                return;
+            };
+            let resources = running.controller.info().resources;
+            let is_attempted = |resource: &Resource| self.cache.is_attempted(*resource);
+            if !resources.contains(&resource) || !resources.iter().all(is_attempted) {
+                continue;
+            }
+            running.is_ready = true;
+            // Before everything was listed once, every news of a list is a beginning.
+            let was_complete = running.passes.is_some_and(|passes| passes.is_complete);
+            if running.timing.period.is_some() && !was_complete {
+                let is_complete = self.cache.require_all(resources).is_ok();
+                running.passes = Some(Passes::new(self.now, is_complete));
+            }
+            let mut keys = Vec::new();
+            running.controller.keys(&self.cache, &mut keys);
+            for key in keys {
+                self.event(at, key);
+            }
+        }
+    }
+
+    /// Takes a change into the cache and enqueues the keys that it affects.
+    fn change(&mut self, resource: Resource, key: &Key, new: Option<Cow<'_, Record>>) {
+        if self.cache.get(resource, key) == new.as_deref() {
+            return;
+        }
+        let old = self.cache.put(resource, key, new.map(Cow::into_owned));
+        let change = Change {
+            resource,
+            key,
+            old: old.as_ref(),
+            new: self.cache.get(resource, key),
+        };
+        let is_another = change.old.map(|old| &old.meta.uid) != change.new.map(|new| &new.meta.uid);
+        let mut events = Vec::new();
+        for (at, running) in self.controllers.iter().enumerate() {
+            let resources = running.controller.info().resources;
+            if !running.is_ready || !resources.contains(&resource) {
+                continue;
+            }
+            if running.timing.blocks_on_failure && is_another && resources.first() == Some(&resource) {
+                // What failed for the object that had the name does not block the next one.
+                self.queue.unblock(&Unit {
+                    controller: at,
+                    key: key.clone(),
+                });
+            }
+            let mut keys = Vec::new();
+            running.controller.affected(&self.cache, &change, &mut keys);
+            events.extend(keys.into_iter().map(|key| (at, key)));
+        }
+        for (controller, key) in events {
+            self.event(controller, key);
+        }
+    }
+
+    /// Something that a key depends on has changed.
+    fn event(&mut self, controller: usize, key: Key) {
+        let delay = self
+            .controllers
+            .get(controller)
+            .map(|running| running.timing.event_delay);
+        let at = self.now.saturating_add(delay.unwrap_or_default());
+        self.enqueue(&Unit { controller, key }, at);
+    }
+
+    /// Enqueues a key for this time, or for the first pass from then on that has not begun.
+    fn enqueue(&mut self, unit: &Unit, at: Timestamp) {
+        let at = self.pass_at(unit.controller, at);
+        self.queue.add_at(unit, at);
+    }
+
+    fn pass_at(&self, controller: usize, due: Timestamp) -> Timestamp {
+        let running = self.controllers.get(controller);
+        let passes = running.and_then(|running| Some((running.passes?, running.timing.period?)));
+        passes.map_or(due, |(passes, period)| passes.pass_at(period, due))
+    }
+
+    /// Notes that a pass begins, where the key that is due is its first one. Others belong to the last pass, such as a node whose answer from
+    /// the cloud provider has arrived.
+    fn begin_pass(&mut self, controller: usize, due: Timestamp) {
+        let is_first = self.pass_at(controller, due) == due;
+        let passes = self
+            .controllers
+            .get_mut(controller)
+            .and_then(|running| running.passes.as_mut());
+        if let Some(passes) = passes.filter(|_| is_first) {
+            passes.begin(self.now);
+        }
+    }
+
+    fn reconcile(&self, unit: &Unit) -> Decision {
+        static NONE: Deadlines = Deadlines::new();
+        let Some(running) = self.controllers.get(unit.controller) else {
+            return Decision::default();
+        };
+        let cx = Context {
+            cache: &self.cache,
+            now: self.now,
+            wire: self.wire,
+            deadlines: self.deadlines.get(unit).unwrap_or(&NONE),
+            cloud: self.cloud.get(unit),
+            failures: self.queue.failures(unit),
+        };
+        running.controller.reconcile(&cx, &unit.key)
+    }
+
+    /// Takes a decision: schedules the key and keeps its work for handing out. Gives the question to the cloud provider, where there is one.
+    fn follow(&mut self, unit: Unit, decision: Decision) -> Option<CloudQuery> {
+        let Decision {
+            actions,
+            steps,
+            kept: _,
+            mut unknown,
+            requeue_at,
+            deadlines,
+            cloud_query,
+        } = decision;
+        if let Some(deadlines) = deadlines {
+            if deadlines.is_empty() {
+                self.deadlines.remove(&unit);
+            } else {
+                self.deadlines.insert(unit.clone(), deadlines);
+            }
+        }
+        if self.mode == Mode::Live {
+            self.cloud.remove(&unit);
+        }
+        let is_simulation = self.mode == Mode::Simulation;
+        if let Some(query) = cloud_query.as_ref().filter(|_| is_simulation) {
+            unknown.push(Kept {
+                object: query.node.clone(),
+                reason: not_asked(&query.node),
+            });
+        }
+        self.note_unknown(&unit, unknown);
+        if let Some(at) = requeue_at {
+            let at = self.pass_at(unit.controller, at);
+            if at > self.now && !(is_simulation && cloud_query.is_some()) {
+                self.queue.add_at(&unit, at);
+            }
+        }
+        if let Some(query) = cloud_query.filter(|_| !is_simulation) {
+            self.queue.begin(&unit);
+            self.asked.insert(unit, query.node.clone());
+            return Some(query);
+        }
+        let mut works: VecDeque<Work> = actions
+            .into_iter()
+            .filter(|action| !is_simulation || !self.is_repeated(unit.controller, &action.object))
+            .map(Work::Action)
+            .collect();
+        works.extend(steps.map(Work::Steps));
+        if works.is_empty() {
+            self.queue.forget(&unit);
+        } else {
+            // The key is busy as long as any of its work is left.
+            self.queue.begin(&unit);
+            self.pending = Pending {
+                unit: Some(unit),
+                works,
+            };
+        }
+        None
+    }
+
+    /// Replaces what the last reconcile of a key could not decide. In a simulation both stay.
+    fn note_unknown(&mut self, unit: &Unit, unknown: Vec<Kept<ObjectId, Missing>>) {
+        if unknown.is_empty() && !self.unknown.contains_key(unit) {
+            return;
+        }
+        let before = self.unknown.remove(unit).unwrap_or_default();
+        let mut before: BTreeMap<ObjectId, Unknown> = before
+            .into_iter()
+            .map(|unknown| (unknown.object.clone(), unknown))
+            .collect();
+        let mut all = Vec::with_capacity(unknown.len());
+        for Kept { object, reason } in unknown {
+            let since = before.remove(&object).map_or(self.now, |unknown| unknown.since);
+            all.push(Unknown {
+                object,
+                missing: reason,
+                since,
+            });
+        }
+        if self.mode == Mode::Simulation {
+            all.extend(before.into_values());
+        }
+        if !all.is_empty() {
+            self.unknown.insert(unit.clone(), all);
+        }
+    }
+
+    /// Takes an answer of the cloud provider.
+    fn learn(&mut self, node: &ObjectId, answer: &CloudAnswer) {
+        let key = Key::new(Arc::clone(&node.namespace), Arc::clone(&node.name));
+        let asked: Vec<Unit> = self
+            .asked
+            .iter()
+            .filter(|(_, asked)| *asked == node)
+            .map(|(unit, _)| unit.clone())
+            .collect();
+        let is_known = self.record(node).is_some();
+        if is_known || self.mode == Mode::Simulation {
+            for (at, running) in self.controllers.iter().enumerate() {
+                if running.controller.info().resources.first() == Some(&node.resource) {
+                    let unit = Unit {
+                        controller: at,
+                        key: key.clone(),
+                    };
+                    self.cloud.insert(unit, answer.clone());
+                }
+            }
+        }
+        for unit in asked {
+            self.asked.remove(&unit);
+            if is_known {
+                // The answer belongs to this pass, not to the next one.
+                self.queue.add_at(&unit, self.now);
+            }
+            self.queue.end(&unit, Outcome::Neither);
+        }
+    }
+}
+
+fn not_asked(node: &ObjectId) -> Missing {
+    Missing::Outside {
+        question: format!("whether the cloud provider has {node}").into(),
+        message: "".into(),
+    }
+}

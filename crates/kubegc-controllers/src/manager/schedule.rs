@@ -1,0 +1,142 @@
+//! The times of passes and of retries.
+//!
+//! # Upstream
+//! Passes: [`wait.UntilWithContext`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/util/wait/backoff.go)
+//! after `WaitForCacheSync`: the first pass when all is listed, each other a period after the one before. Passes are taken to need no time.
+//! Retries: [`ItemExponentialFailureRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go).
+//! Not modelled: the token bucket that all keys of a queue share.
+
+use std::time::Duration;
+
+use kubegc_core::Timestamp;
+
+use crate::Timing;
+
+/// How long a key that proved stale waits for the watch to deliver the change, where the cache could not take it.
+pub(super) const STALE_DELAY: Duration = Duration::from_secs(1);
+
+/// The passes of one controller.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passes {
+    /// When the last pass began; before the first, when it may begin.
+    anchor: Timestamp,
+    has_begun: bool,
+    /// Whether every resource of the controller was ever listed.
+    pub(super) is_complete: bool,
+}
+
+impl Passes {
+    /// No pass was made; the first is due at this time.
+    pub(super) const fn new(anchor: Timestamp, is_complete: bool) -> Self {
+        Self {
+            anchor,
+            has_begun: false,
+            is_complete,
+        }
+    }
+
+    /// The first pass that sees a key that is due at this time.
+    pub(super) fn pass_at(&self, period: Duration, due: Timestamp) -> Timestamp {
+        let earliest = if self.has_begun {
+            self.anchor.saturating_add(Duration::from_nanos(1))
+        } else {
+            self.anchor
+        };
+        multiple_at(self.anchor, due.max(earliest), period)
+    }
+
+    /// A pass begins. The next ones count from here.
+    pub(super) const fn begin(&mut self, now: Timestamp) {
+        (self.anchor, self.has_begun) = (now, true);
+    }
+}
+
+/// The first time at or after `due` that is a multiple of `period` after `anchor`; `due` itself where there is no period.
+pub(super) fn multiple_at(anchor: Timestamp, due: Timestamp, period: Duration) -> Timestamp {
+    let passed = due.since(anchor).as_nanos();
+    let Some(rest) = passed.checked_rem(period.as_nanos()) else {
+        return due;
+    };
+    if due <= anchor {
+        return anchor;
+    }
+    let wait = if rest == 0 { 0 } else { period.as_nanos() - rest };
+    due.saturating_add(Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+}
+
+/// The delay of a retry after this many failures in a row before.
+pub(super) fn delay([first, longest]: [Duration; 2], failures: u32) -> Duration {
+    let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(longest)
+}
+
+/// Up to when an operation is blocked that failed at this time, and the first resync after that.
+pub(super) fn blocked(timing: &Timing, now: Timestamp, failures: u32) -> (Timestamp, Timestamp) {
+    let until = now.saturating_add(delay(timing.backoff, failures));
+    let beyond = until.saturating_add(Duration::from_nanos(1));
+    let again = timing
+        .resync
+        .map_or(beyond, |resync| multiple_at(now, beyond, resync));
+    (until, again)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        let queue = [Duration::from_millis(5), Duration::from_secs(1_000)];
+        for (failures, millis) in [
+            (0, 5),
+            (1, 10),
+            (6, 320),
+            (17, 655_360),
+            (18, 1_000_000),
+            (32, 1_000_000),
+            (u32::MAX, 1_000_000),
+        ] {
+            assert_eq!(
+                delay(queue, failures),
+                Duration::from_millis(millis),
+                "{failures}"
+            );
+        }
+    }
+
+    #[test]
+    fn l5_5_an_operation_is_blocked_and_tried_at_the_next_resync() {
+        let now = Timestamp::from_secs(1_000);
+        let timing = Timing {
+            resync: Some(Duration::from_secs(15)),
+            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+            ..Timing::default()
+        };
+        for (failures, millis, again) in [
+            (0, 500, 15),
+            (4, 8_000, 15),
+            (5, 16_000, 30),
+            (6, 32_000, 45),
+            (7, 64_000, 75),
+            (8, 122_000, 135),
+            (u32::MAX, 122_000, 135),
+        ] {
+            let (until, again_at) = blocked(&timing, now, failures);
+            assert_eq!(until.since(now), Duration::from_millis(millis));
+            assert_eq!(again_at.since(now), Duration::from_secs(again));
+        }
+    }
+
+    #[test]
+    fn a_pass_sees_what_is_due_by_then() {
+        let at = Timestamp::from_secs;
+        let period = Duration::from_secs(20);
+        let mut passes = Passes::new(at(100), true);
+        assert_eq!(passes.pass_at(period, at(50)), at(100));
+        assert_eq!(passes.pass_at(period, at(101)), at(120));
+        passes.begin(at(100));
+        assert_eq!(passes.pass_at(period, at(100)), at(120), "that pass has begun");
+        assert_eq!(passes.pass_at(period, at(120)), at(120));
+        assert_eq!(multiple_at(at(0), at(7), Duration::ZERO), at(7));
+    }
+}

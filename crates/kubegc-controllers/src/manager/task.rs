@@ -1,0 +1,227 @@
+//! Tasks: handed out one by one, and what their ends mean for the key.
+
+use std::sync::Arc;
+
+use kubegc_core::{Preconditions, Timestamp, record::ObjectId};
+
+use super::{
+    Manager, Mode, Outcome, Pending, Unit,
+    schedule::{STALE_DELAY, blocked, delay},
+};
+use crate::{Action, Controller, End, Found, Key, Missing, Steps};
+
+/// Identifies one task of one manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(u64);
+
+/// Work of one controller on one key.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Identifies the task in [`Input::Ended`](super::Input::Ended).
+    pub id: TaskId,
+    /// The controller.
+    pub controller: Arc<dyn Controller>,
+    /// The key.
+    pub key: Key,
+    /// The object that the work is about.
+    pub object: ObjectId,
+    /// The work.
+    pub work: Work,
+}
+
+/// The work of a task.
+#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// An action.
+    Action(Action),
+    /// Requests that depend on responses.
+    Steps(Steps),
+}
+
+impl Work {
+    /// The object that the work is about.
+    #[must_use]
+    pub const fn object(&self) -> &ObjectId {
+        match self {
+            Self::Action(action) => &action.object,
+            Self::Steps(steps) => steps.object(),
+        }
+    }
+
+    /// The work as steps. `verify` says whether the reads of an action are made; off in simulations, where nothing can have changed.
+    #[must_use]
+    pub fn into_steps(self, verify: bool) -> Steps {
+        match self {
+            Self::Action(action) => action.into_steps(verify),
+            Self::Steps(steps) => steps,
+        }
+    }
+}
+
+/// A task that was handed out.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    unit: Unit,
+    /// The object of an action.
+    object: Option<ObjectId>,
+}
+
+impl Manager {
+    /// The next task of the last reconcile. Work that a change has overtaken is dropped: its key is reconciled again.
+    pub(super) fn hand_out(&mut self) -> Option<Task> {
+        let unit = self.pending.unit.clone()?;
+        let running = self.controllers.get(unit.controller)?;
+        let is_in_passes = running.timing.period.is_some();
+        let controller = Arc::clone(&running.controller);
+        let mut task = None;
+        while task.is_none()
+            && let Some(work) = self.pending.works.pop_front()
+        {
+            if !is_in_passes && self.queue.is_due(&unit, self.now) {
+                self.pending.works.clear();
+            } else if !self.is_overtaken(&work) {
+                let id = TaskId(self.next_id);
+                self.next_id = self.next_id.wrapping_add(1);
+                let object = match &work {
+                    Work::Action(action) => Some(action.object.clone()),
+                    Work::Steps(_) => None,
+                };
+                let in_flight = InFlight {
+                    unit: unit.clone(),
+                    object,
+                };
+                self.in_flight.insert(id, in_flight);
+                self.queue.begin(&unit);
+                task = Some(Task {
+                    id,
+                    controller: Arc::clone(&controller),
+                    key: unit.key.clone(),
+                    object: work.object().clone(),
+                    work,
+                });
+            }
+        }
+        if self.pending.works.is_empty() {
+            self.pending = Pending::default();
+            self.finish(&unit, Outcome::Neither);
+        }
+        task
+    }
+
+    /// Whether the object of an action no longer exists, or has changed since it was decided on.
+    fn is_overtaken(&self, work: &Work) -> bool {
+        let Work::Action(action) = work else {
+            return false;
+        };
+        let Some(record) = self.record(&action.object) else {
+            return true;
+        };
+        let Preconditions { resource_version, .. } = &action.precondition;
+        let version = resource_version.as_ref();
+        version.is_some_and(|version| *version != record.meta.resource_version)
+    }
+
+    /// Whether an action on this object has been performed and the object has not changed since.
+    pub(super) fn is_repeated(&self, controller: usize, object: &ObjectId) -> bool {
+        let Some(left_at) = self.left_at.get(&(controller, object.clone())) else {
+            return false;
+        };
+        self.record(object)
+            .is_some_and(|record| record.meta.resource_version == *left_at)
+    }
+
+    /// Takes the end of a task.
+    pub(super) fn end(&mut self, task: TaskId, end: End) {
+        let Some(InFlight { unit, object }) = self.in_flight.remove(&task) else {
+            return;
+        };
+        if self.mode == Mode::Simulation
+            && end == End::Done
+            && let Some(object) = object
+            && let Some(record) = self.record(&object)
+        {
+            let version = record.meta.resource_version.clone();
+            self.left_at.insert((unit.controller, object), version);
+        }
+        let outcome = match end {
+            End::Done | End::Kept(_) => Outcome::Succeeded,
+            End::Unknown(missing) => self.unresolved(&unit, missing),
+            End::Stale(found) => {
+                self.stale(&unit, found);
+                Outcome::Neither
+            }
+            End::RequeueAfter { after, .. } => {
+                self.enqueue(&unit, self.now.saturating_add(after));
+                Outcome::Neither
+            }
+            End::Failed { is_retried: true, .. } => Outcome::Failed,
+            End::Failed { .. } => {
+                self.enqueue_for_resync(&unit);
+                Outcome::Neither
+            }
+        };
+        self.finish(&unit, outcome);
+    }
+
+    /// A live read showed that a fact is missing.
+    fn unresolved(&mut self, unit: &Unit, missing: Missing) -> Outcome {
+        if let Some(object) = missing.object().cloned() {
+            let unknown = kubegc_core::Kept {
+                object,
+                reason: missing,
+            };
+            self.note_unknown(unit, vec![unknown]);
+        }
+        if self.mode == Mode::Live {
+            self.enqueue_for_resync(unit);
+        }
+        Outcome::Neither
+    }
+
+    /// Enqueues a key for the next pass or resync, where the controller has either.
+    fn enqueue_for_resync(&mut self, unit: &Unit) {
+        let Some(running) = self.controllers.get(unit.controller) else {
+            return;
+        };
+        let timing = running.timing;
+        if let Some(resync) = timing.resync {
+            self.enqueue(unit, self.now.saturating_add(resync));
+        } else if timing.period.is_some() {
+            self.enqueue(unit, self.now);
+        }
+    }
+
+    /// Takes what live reads found into the cache and enqueues the key, at once unless it has been stale at this time already.
+    fn stale(&mut self, unit: &Unit, found: Vec<Found>) {
+        let mut is_known = true;
+        for found in found {
+            is_known &= self.cache.has(found.resource);
+            let key = Key::new(found.namespace, found.name);
+            self.change(found.resource, &key, found.record.map(std::borrow::Cow::Owned));
+        }
+        let last: Option<Timestamp> = self.stale_at.insert(unit.clone(), self.now);
+        if is_known && last != Some(self.now) {
+            self.queue.add_at(unit, self.now);
+        } else {
+            self.queue.add_at(unit, self.now.saturating_add(STALE_DELAY));
+        }
+    }
+
+    /// Something that kept a key busy has ended. Where all of it has and any failed, the key is retried.
+    pub(super) fn finish(&mut self, unit: &Unit, outcome: Outcome) {
+        let Some(failures) = self.queue.end(unit, outcome) else {
+            return;
+        };
+        let Some(running) = self.controllers.get(unit.controller) else {
+            return;
+        };
+        let timing = running.timing;
+        if timing.blocks_on_failure {
+            let (until, again_at) = blocked(&timing, self.now, failures);
+            return self.queue.block(unit, until, again_at);
+        }
+        self.enqueue(unit, self.now.saturating_add(delay(timing.backoff, failures)));
+    }
+}
