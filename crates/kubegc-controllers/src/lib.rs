@@ -16,7 +16,9 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod job;
 pub mod manager;
+mod owner;
 pub mod planner;
 pub mod reason;
 pub mod request;
@@ -28,6 +30,7 @@ pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use job::JobTracking;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use planner::{BatchPlanner, Judgement};
 pub use reason::{Missing, Reason};

@@ -4,9 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, StoreError, Uid,
-    record::{
-        Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, ServiceCidr, Taint,
-    },
+    record::{Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint},
     store::Discovered,
 };
 
@@ -339,9 +337,7 @@ impl FieldChange {
             (Self::Phase(phase), Body::Namespace(namespace)) => namespace.phase = phase.clone().into(),
             (
                 Self::Condition(condition),
-                Body::Pod(Pod { conditions, .. })
-                | Body::Job(Job { conditions, .. })
-                | Body::ServiceCidr(ServiceCidr { conditions, .. }),
+                Body::Pod(Pod { conditions, .. }) | Body::Job(Job { conditions, .. }),
             ) => set_condition(conditions, condition),
             (Self::JobCounts(counts), Body::Job(job)) => job.counts = (**counts).clone().into(),
             (Self::RemoveSecretReference(name), Body::ServiceAccount(account)) => {

@@ -24,7 +24,7 @@ pub use apps::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
 pub use batch::{ClaimRetentionPolicy, CronJob, Job, JobCounts, StatefulSet};
 pub use claim::{Consumer, ResourceClaim};
 pub use field::Field;
-pub use network::{Endpoints, IpAddress, ParentReference, Service, ServiceCidr};
+pub use network::{Endpoints, Service, ServiceCidr};
 pub use node::{Lease, Namespace, Node, Taint};
 pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
 pub use resource::Resource;
@@ -156,8 +156,6 @@ bodies! {
     Deployment => deployment,
     /// Of an Endpoints.
     Endpoints => endpoints,
-    /// Of an IPAddress.
-    IpAddress => ip_address,
     /// Of a Job.
     Job => job,
     /// Of a Lease.
