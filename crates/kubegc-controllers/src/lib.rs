@@ -16,26 +16,40 @@
 pub mod action;
 pub mod cache;
 pub mod controller;
+pub mod endpoints;
+pub mod endpointslicemirroring;
 pub mod job;
 pub mod manager;
 mod owner;
 pub mod planner;
+pub mod podgroup;
 pub mod reason;
 pub mod request;
+pub mod resourceclaim;
 pub mod sequence;
+pub mod serviceaccounttokens;
+pub mod servicecidr;
 pub mod ttlafterfinished;
+pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
 pub use cache::{Cache, Change, Index, Key};
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use endpoints::EndpointsOfServices;
+pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use job::JobTracking;
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use planner::{BatchPlanner, Judgement};
+pub use podgroup::PodGroupProtection;
 pub use reason::{Missing, Reason};
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
+pub use resourceclaim::ResourceClaims;
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
+pub use serviceaccounttokens::ServiceAccountTokens;
+pub use servicecidr::ServiceCidrs;
 pub use ttlafterfinished::TtlAfterFinished;
+pub use volumeattributesclass::VolumeAttributesClassProtection;
