@@ -1,6 +1,6 @@
 //! Runs the collector beside an API server that has none: envtest, a bare kube-apiserver, kcp.
 //!
-//! In a real cluster the controller manager collects already; two collectors do no harm, but no good either. For what would be collected,
+//! An API server that does not answer yet is waited for. In a real cluster the controller manager collects already; two collectors do no harm, but no good either. For what would be collected,
 //! without collecting it, there is `--dry-run`.
 //!
 //! ```sh
@@ -35,7 +35,12 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprintln!("  because: {error}");
+                cause = error.source();
+            }
             ExitCode::FAILURE
         }
     }

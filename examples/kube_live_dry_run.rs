@@ -14,8 +14,9 @@ use clap::{Parser, ValueEnum};
 use kube::Client;
 use kubegc::{
     core::{DeleteOptions, PropagationPolicy},
-    predict::{Assumptions, Cluster, Detail, Intent, ObjectName},
+    predict::{Cluster, Detail, Intent, ObjectName},
 };
+use kubegc_examples::dump::AssumptionArguments;
 use kubegc_kube::{GarbageCollector, SnapshotOptions, snapshot};
 
 /// Predicts what deleting objects does to a live cluster, without deleting anything.
@@ -26,6 +27,8 @@ struct Arguments {
     /// What happens to dependents; without it, what the kind's default says.
     #[arg(long, value_enum)]
     cascade: Option<Cascade>,
+    #[command(flatten)]
+    assumptions: AssumptionArguments,
     /// Say why this object has its fate.
     #[arg(long, value_name = "OBJECT")]
     explain: Vec<ObjectName>,
@@ -56,7 +59,12 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprintln!("  because: {error}");
+                cause = error.source();
+            }
             ExitCode::FAILURE
         }
     }
@@ -70,7 +78,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let snapshot = snapshot(&client, &SnapshotOptions::default()).await?;
     let version = kubegc_kube::version(&client).await?;
     eprintln!("{} objects of Kubernetes {version}", snapshot.len());
-    let cluster = Cluster::new(version, snapshot, Assumptions::default());
+    let cluster = Cluster::new(version, snapshot, (&arguments.assumptions).into());
     let options = arguments.cascade.map_or_else(DeleteOptions::default, |cascade| {
         DeleteOptions::policy(cascade.policy())
     });

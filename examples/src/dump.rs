@@ -24,15 +24,37 @@ pub struct DumpArguments {
     /// The Kubernetes version to predict for.
     #[arg(long, visible_alias = "version", default_value = "1.36")]
     pub kubernetes: KubernetesVersion,
-    /// Pods that are deleted never end.
-    #[arg(long)]
-    pub pods_never_end: bool,
-    /// A finalizer that its holder releases.
-    #[arg(long, value_name = "FINALIZER")]
-    pub release: Vec<String>,
+    /// What to take for granted.
+    #[command(flatten)]
+    pub assumptions: AssumptionArguments,
     /// Read past documents that cannot be read; their kinds count as incomplete then.
     #[arg(long)]
     pub lenient: bool,
+}
+
+/// What to take for granted of a cluster.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AssumptionArguments {
+    /// Assume that pods which are being deleted never terminate, as on a node that is gone.
+    #[arg(long)]
+    pub pods_never_end: bool,
+    /// Assume that this finalizer is removed from objects which are being deleted.
+    #[arg(long, value_name = "FINALIZER")]
+    pub release: Vec<String>,
+}
+
+impl From<&AssumptionArguments> for Assumptions {
+    fn from(arguments: &AssumptionArguments) -> Self {
+        Self {
+            pods_end: !arguments.pods_never_end,
+            finalizers_released: arguments
+                .release
+                .iter()
+                .map(|name| name.as_str().into())
+                .collect(),
+        }
+    }
 }
 
 /// What is read where no dump is named.
@@ -76,11 +98,35 @@ impl DumpArguments {
         for finding in snapshot.findings.iter().filter(|_| !self.is_bundled()) {
             eprintln!("note: {finding}");
         }
-        let released = self.release.iter().map(|name| name.as_str().into());
-        let assumptions = Assumptions {
-            pods_end: !self.pods_never_end,
-            finalizers_released: released.collect(),
+        Ok(Cluster::new(
+            self.kubernetes,
+            snapshot,
+            (&self.assumptions).into(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        assumptions: AssumptionArguments,
+    }
+
+    #[test]
+    fn assumptions_can_be_set() {
+        let of = |arguments: &[&str]| {
+            let command = Command::parse_from([&["forecast"], arguments].concat());
+            Assumptions::from(&command.assumptions)
         };
-        Ok(Cluster::new(self.kubernetes, snapshot, assumptions))
+        assert_eq!(of(&[]), Assumptions::default());
+        let set = of(&["--pods-never-end", "--release", "example.com/hold"]);
+        assert!(!set.pods_end);
+        assert_eq!(set.finalizers_released, ["example.com/hold".into()]);
     }
 }

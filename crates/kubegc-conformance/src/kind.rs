@@ -22,6 +22,8 @@ pub enum Kind {
     ImageGcPolicy,
     /// Which resource an eviction signal reclaims.
     SignalReclaim,
+    /// One of the other controllers.
+    Controller,
 }
 
 /// Prefixes of file names up to the first `.`; the first that fits counts.
@@ -55,7 +57,9 @@ impl Kind {
     #[must_use]
     pub fn of_keys(keys: &serde_json::Map<String, serde_json::Value>) -> Option<Self> {
         let has = |key: &str| keys.contains_key(key);
-        if has("steps") && has("outcomes") {
+        if has("mechanism") && has("case") {
+            Some(Self::Controller)
+        } else if has("steps") && has("outcomes") {
             Some(Self::Scenario)
         } else if has("outcomes") && has("name") {
             Some(Self::CompactScenario)

@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    Failure, graph,
+    Failure, controllers, graph,
     kind::{COMPACT, Kind, semantics_of_name},
     node, objects,
 };
@@ -227,7 +227,7 @@ impl Source {
             }
             Err(problem) => return Some((number(), Err(Failure::unreadable(problem)).into())),
         };
-        let name = ["name", "id"]
+        let name = ["name", "id", "case"]
             .iter()
             .find_map(|key| keys.get(*key)?.as_str())
             .map_or_else(number, ToOwned::to_owned);
@@ -261,6 +261,7 @@ impl Source {
             Some(Kind::ImageGc) => node::replay_images(line),
             Some(Kind::ImageGcPolicy) => node::replay_policy(line).into(),
             Some(Kind::SignalReclaim) => node::replay_signal(line).into(),
+            Some(Kind::Controller) => controllers::replay(line).into(),
             None => Err(Failure::unreadable(
                 "neither the file's name nor the line tells what kind of case it is",
             ))

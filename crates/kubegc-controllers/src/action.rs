@@ -31,6 +31,8 @@ pub struct Action {
     pub requests: Vec<Request>,
     /// What upstream does about an error of a request.
     pub on_error: OnError,
+    /// What upstream's error says before the error of the request, such as `unable to delete CSR "a": `.
+    pub error_prefix: String,
     /// The Event that upstream records after an error of a request.
     pub failure_event: Option<FailureEvent>,
 }
@@ -46,6 +48,7 @@ impl Action {
             reads: Vec::new(),
             requests: Vec::new(),
             on_error: OnError::Retry,
+            error_prefix: String::new(),
             failure_event: None,
         }
     }
@@ -61,6 +64,13 @@ impl Action {
     #[must_use]
     pub const fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
+        self
+    }
+
+    /// Sets what upstream's error says before the error of the request.
+    #[must_use]
+    pub fn error_prefix(mut self, prefix: String) -> Self {
+        self.error_prefix = prefix;
         self
     }
 
@@ -112,6 +122,10 @@ impl Action {
 
     fn sent(&self, wire: Wire, upstream: Sent) -> Preconditions {
         let mut sent = self.precondition.clone();
+        // A write changes the version that later requests would expect.
+        let is_written = |request: &Request| matches!(request, Request::Write(_));
+        sent.resource_version
+            .take_if(|_| self.requests.iter().any(is_written));
         if wire == Wire::AsUpstream {
             sent.uid.take_if(|_| upstream != Sent::Uid);
             sent.resource_version
@@ -196,19 +210,27 @@ pub enum OnError {
 }
 
 impl OnError {
-    /// How work ends that failed with this error.
+    /// How work ends that failed with this error. `prefix` is what upstream's error says before it.
     #[must_use]
-    pub fn end(self, error: StoreError) -> End {
+    pub fn end(self, error: StoreError, prefix: &str) -> End {
         let is_gone = error == StoreError::NotFound;
         let is_conflict = matches!(error, StoreError::Conflict { .. });
         match self {
             Self::RetryUnlessNotFound | Self::ReportUnlessNotFound if is_gone => End::Done,
             Self::ReportUnlessNotFoundOrConflict if is_gone || is_conflict => End::Done,
-            Self::Retry | Self::RetryUnlessNotFound => End::failed(error),
+            Self::Retry | Self::RetryUnlessNotFound => failed(error, prefix, true),
             Self::Report | Self::ReportUnlessNotFound | Self::ReportUnlessNotFoundOrConflict => {
-                End::reported(error)
+                failed(error, prefix, false)
             }
         }
+    }
+}
+
+fn failed(error: StoreError, prefix: &str, is_retried: bool) -> End {
+    End::Failed {
+        message: format!("{prefix}{error}"),
+        error,
+        is_retried,
     }
 }
 
@@ -227,43 +249,60 @@ pub struct FailureEvent {
 /// Carries an action out.
 async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
     if verify {
-        match changed(&action, &port).await {
+        match changed(&action.reads, &port).await {
             Ok(found) if found.is_empty() => {}
             Ok(found) => return End::Stale(found),
-            Err(error) => return action.on_error.end(error),
+            Err(error) => return action.on_error.end(error, &action.error_prefix),
         }
     }
-    port.because(action.reason.clone());
-    for request in &action.requests {
-        let is_event = matches!(request, Request::Event(_));
-        let error = match port.send(request.clone()).await {
-            Response::Failed(error) => error,
-            Response::Operation(crate::Operated::Failed { message } | crate::Operated::InUse { message }) => {
-                StoreError::Unknown { message }
-            }
-            _ => continue,
-        };
-        if is_event {
-            continue;
-        }
-        if let Some(event) = &action.failure_event {
-            port.event(EventRequest {
-                object: event.object.clone(),
-                is_warning: true,
-                reason: event.reason.into(),
-                message: format!("{}{}", event.message_prefix, server_message(&error)),
-            })
-            .await;
-        }
-        return action.on_error.end(error);
+    match action.send(&port).await {
+        Ok(()) => End::Done,
+        Err(error) => action.on_error.end(error, &action.error_prefix),
     }
-    End::Done
 }
 
-/// What the reads of an action found where it differs from what the action rests on.
-async fn changed(action: &Action, port: &Port) -> Result<Vec<Found>, StoreError> {
+impl Action {
+    /// Sends the requests in order, each only if the one before succeeded.
+    pub(crate) async fn send(&self, port: &Port) -> Result<(), StoreError> {
+        port.because(self.reason.clone());
+        for request in &self.requests {
+            let is_event = matches!(request, Request::Event(_));
+            let error = match port.send(request.clone()).await {
+                Response::Failed(error) => error,
+                Response::Operation(
+                    crate::Operated::Failed { message } | crate::Operated::InUse { message },
+                ) => StoreError::Unknown { message },
+                _ => continue,
+            };
+            if is_event {
+                continue;
+            }
+            if let Some(event) = &self.failure_event {
+                port.event(EventRequest {
+                    object: event.object.clone(),
+                    is_warning: true,
+                    reason: event.reason.into(),
+                    message: format!(
+                        "{}{}",
+                        event.message_prefix,
+                        server_message_about(&self.object, &error)
+                    ),
+                })
+                .await;
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+/// What the reads find where it differs from what they expect.
+///
+/// # Errors
+/// A read failed otherwise than by NotFound.
+pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, StoreError> {
     let mut all = Vec::new();
-    for read in &action.reads {
+    for read in reads {
         let (resource, namespace, name) = match read {
             Read::Unchanged { object, .. } => (object.resource, &object.namespace, &object.name),
             Read::Absent {
@@ -304,7 +343,7 @@ async fn changed(action: &Action, port: &Port) -> Result<Vec<Found>, StoreError>
     Ok(all)
 }
 
-/// The server's own message where there is one: what upstream passes on in Events and conditions.
+/// The server's own message where there is one: what upstream passes on in Events, conditions and errors.
 #[must_use]
 pub fn server_message(error: &StoreError) -> String {
     match error {
@@ -314,4 +353,15 @@ pub fn server_message(error: &StoreError) -> String {
         | StoreError::Unknown { message } => message.clone(),
         other => other.to_string(),
     }
+}
+
+/// The same for a request about this object, which is named where it was not found.
+#[must_use]
+pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
+    if *error != StoreError::NotFound {
+        return server_message(error);
+    }
+    let (resource, group) = (object.resource.plural(), object.resource.group());
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{resource}{dot}{group} {:?} not found", object.name)
 }

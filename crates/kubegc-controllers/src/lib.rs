@@ -6,7 +6,8 @@
 //! | caller | for |
 //! |---|---|
 //! | [`BatchPlanner`] | a plan over all objects, without requests |
-//! | [`Manager`] | a control plane: list and watch events in, tasks out |
+//! | [`Manager`] | all controllers as one state machine: list and watch events in, tasks out |
+//! | [`driver::Driver`] | a live API server |
 //!
 //! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
 //! [`Missing`], and nothing is decided on them.
@@ -15,6 +16,7 @@
 
 pub mod action;
 pub mod cache;
+pub mod cloudnodelifecycle;
 pub mod controller;
 pub mod endpoints;
 pub mod endpointslicemirroring;
@@ -23,26 +25,55 @@ pub mod manager;
 mod owner;
 pub mod planner;
 pub mod podgroup;
+pub mod cronjob;
+pub mod csrcleaner;
+pub mod documents;
+pub mod driver;
+pub mod externalprovisioner;
+pub mod legacytokens;
+pub mod manager;
+pub mod namespace;
+pub mod persistentvolume;
+pub mod planner;
+pub mod podcertificaterequests;
+pub mod podgc;
+pub mod pvcprotection;
+pub mod pvprotection;
 pub mod reason;
 pub mod request;
 pub mod resourceclaim;
 pub mod sequence;
 pub mod serviceaccounttokens;
 pub mod servicecidr;
+pub mod statefulset;
+mod storage;
+pub mod tokencleaner;
 pub mod ttlafterfinished;
 pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
 pub use cache::{Cache, Change, Index, Key};
+pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
 pub use endpoints::EndpointsOfServices;
 pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use job::JobTracking;
+pub use cronjob::CronJobHistory;
+pub use csrcleaner::CsrCleaner;
+pub use documents::{DocumentError, Documents};
+pub use externalprovisioner::ExternalProvisioner;
+pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use namespace::NamespaceController;
+pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement};
 pub use podgroup::PodGroupProtection;
+pub use podcertificaterequests::PodCertificateRequestCleaner;
+pub use podgc::PodGc;
+pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};
+pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
 pub use reason::{Missing, Reason};
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
@@ -51,5 +82,8 @@ pub use resourceclaim::ResourceClaims;
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use serviceaccounttokens::ServiceAccountTokens;
 pub use servicecidr::ServiceCidrs;
+pub use statefulset::StatefulSetClaims;
+pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE};
+pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
 pub use volumeattributesclass::VolumeAttributesClassProtection;

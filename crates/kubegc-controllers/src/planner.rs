@@ -1,9 +1,9 @@
 //! The batch planner: what a controller would do about all objects of a cache now, if every request succeeded.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    Kept, Plan, Planner, Timestamp,
+    Kept, Plan, Planner, ResourceVersion, Timestamp,
     record::{ObjectId, Record, Resource},
 };
 
@@ -14,7 +14,8 @@ use crate::{
 
 /// A controller as a [`Planner`].
 ///
-/// Work whose requests depend on responses is played through: reads are answered from the cache, and writes are taken to succeed.
+/// Work whose requests depend on responses is played through: writes are taken to succeed, and reads are answered from the cache and from what
+/// the work has written.
 ///
 /// # Examples
 /// ```
@@ -107,7 +108,7 @@ impl<C: Controller> BatchPlanner<C> {
             plan.next_at = plan.next_at.into_iter().chain(decision.requeue_at).min();
             if let Some(steps) = decision.steps {
                 let object = steps.object().clone();
-                play(&object, steps.begin(), cache, now, &mut plan);
+                play(&object, steps.verify(false).begin(), cache, now, &mut plan);
             }
         }
         plan
@@ -151,6 +152,7 @@ fn play(
     now: Timestamp,
     plan: &mut Plan<Action, ObjectId, Judgement, ()>,
 ) {
+    let mut written = Written::new();
     let mut response = None;
     // Work ends by itself; the bound only guards against a controller that does not.
     for _ in 0..1_000_000 {
@@ -158,26 +160,49 @@ fn play(
             Step::Perform { request, reason } => (request, reason),
             Step::End(end) => return ended(object, end, now, plan),
         };
-        response = Some(answer(&request, cache));
+        response = Some(answer(&request, cache, &written));
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
-            let record = cache.get(
-                target.resource,
-                &Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name)),
-            );
+            let key = Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name));
+            let record = match written.get(&(target.resource, key.clone())) {
+                Some(record) => record.clone(),
+                None => cache.get(target.resource, &key).cloned(),
+            };
             plan.actions.push(Action {
                 precondition: record
+                    .as_ref()
                     .map(|record| preconditions(&record.meta))
                     .unwrap_or_default(),
-                object: target,
+                object: target.clone(),
                 reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
                 reads: Vec::new(),
-                requests: vec![request],
+                requests: vec![request.clone()],
                 on_error: OnError::Report,
+                error_prefix: String::new(),
                 failure_event: None,
             });
+            if let Some(record) = record {
+                written.insert((target.resource, key), after(&request, record, now));
+            }
         }
     }
+}
+
+/// The objects that work has written, as they are then; `None` where they no longer exist.
+type Written = BTreeMap<(Resource, Key), Option<Record>>;
+
+/// An object after a request that succeeds. Its version is not known then.
+fn after(request: &Request, mut record: Record, now: Timestamp) -> Option<Record> {
+    match request {
+        Request::Write(write) => write.changes.iter().for_each(|change| change.apply(&mut record)),
+        Request::Delete { .. } if record.meta.finalizers.is_empty() => return None,
+        Request::Delete { .. } => {
+            record.meta.deletion_timestamp.get_or_insert(now);
+        }
+        _ => return Some(record),
+    }
+    record.meta.resource_version = ResourceVersion::default();
+    Some(record)
 }
 
 fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, ObjectId, Judgement, ()>) {
@@ -197,8 +222,8 @@ fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, Ob
     });
 }
 
-/// The response to a request when nothing has changed since the cache was filled.
-fn answer(request: &Request, cache: &Cache) -> Response {
+/// The response to a request when nothing but the work has changed anything since the cache was filled.
+fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
     let all = |resource: Resource| cache.require(resource).is_ok();
     let unlisted = || Response::Failed(kubegc_core::StoreError::Unlisted);
     match request {
@@ -208,9 +233,13 @@ fn answer(request: &Request, cache: &Cache) -> Response {
             name,
         } => {
             let key = Key::new(Arc::clone(namespace), Arc::clone(name));
-            match cache.get(*resource, &key) {
+            let found = cache.get(*resource, &key);
+            let written = written.get(&(*resource, key));
+            match written.map_or(found, Option::as_ref) {
                 Some(record) => Response::Object(Box::new(record.clone())),
-                None if all(*resource) => Response::Failed(kubegc_core::StoreError::NotFound),
+                None if written.is_some() || all(*resource) => {
+                    Response::Failed(kubegc_core::StoreError::NotFound)
+                }
                 None => unlisted(),
             }
         }

@@ -388,8 +388,10 @@ impl FieldChange {
             }
             (Self::AddTaint(taint), Body::Node(node)) => {
                 let mut taints = node.taints.known().cloned().unwrap_or_default();
-                taints.retain(|known| !known.matches(taint));
-                taints.push(taint.clone());
+                match taints.iter_mut().find(|known| known.matches(taint)) {
+                    Some(known) => *known = taint.clone(),
+                    None => taints.push(taint.clone()),
+                }
                 node.taints = taints.into();
             }
             (Self::RemoveTaint(taint), Body::Node(node)) => {

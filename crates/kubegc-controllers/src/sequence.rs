@@ -23,7 +23,10 @@ use crate::{EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, R
 
 /// Where a sequence sends its requests.
 #[derive(Clone, Debug)]
-pub struct Port(Arc<Mutex<Exchange>>);
+pub struct Port {
+    exchange: Arc<Mutex<Exchange>>,
+    verifies: bool,
+}
 
 #[derive(Debug, Default)]
 struct Exchange {
@@ -33,19 +36,26 @@ struct Exchange {
 }
 
 impl Port {
+    /// Whether what the cache shows is to be read again from the API server where upstream does so. Reads that only verify the cache are left
+    /// out where it is not.
+    #[must_use]
+    pub const fn verifies(&self) -> bool {
+        self.verifies
+    }
+
     /// Sets the reason of the requests that follow.
     pub fn because(&self, reason: Reason) {
-        self.0.lock().reason = Some(reason);
+        self.exchange.lock().reason = Some(reason);
     }
 
     /// Sends a request and waits for its response.
     pub async fn send(&self, request: Request) -> Response {
         {
-            let mut exchange = self.0.lock();
+            let mut exchange = self.exchange.lock();
             exchange.request = Some(request);
             exchange.response = None;
         }
-        poll_fn(|_| match self.0.lock().response.take() {
+        poll_fn(|_| match self.exchange.lock().response.take() {
             Some(response) => Poll::Ready(response),
             None => Poll::Pending,
         })
@@ -113,6 +123,44 @@ impl Port {
     /// What the API server answers.
     pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
         done(self.send(Request::Delete { object, options }).await)
+    }
+
+    /// Deletes all objects of a resource in a namespace.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn delete_collection(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: &Arc<str>,
+        options: DeleteOptions,
+    ) -> Result<(), StoreError> {
+        let request = Request::DeleteCollection {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(namespace),
+            options,
+        };
+        done(self.send(request).await)
+    }
+
+    /// Deletes one object of any resource.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn delete_content(
+        &self,
+        resource: &Arc<ApiResource>,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+        options: DeleteOptions,
+    ) -> Result<(), StoreError> {
+        let request = Request::DeleteContent {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+            options,
+        };
+        done(self.send(request).await)
     }
 
     /// Changes an object. Gives its metadata after the write, where the response has it.
@@ -197,6 +245,7 @@ pub fn done(response: Response) -> Result<(), StoreError> {
 #[derive(Clone)]
 pub struct Steps {
     object: ObjectId,
+    verifies: bool,
     begin: Arc<dyn Fn(Port) -> Work + Send + Sync>,
 }
 
@@ -210,8 +259,16 @@ impl Steps {
     {
         Self {
             object,
+            verifies: true,
             begin: Arc::new(move |port| Box::pin(begin(port))),
         }
+    }
+
+    /// The same, with or without reads that only verify the cache. They are needless where nothing can have changed, as in a simulation.
+    #[must_use]
+    pub const fn verify(mut self, verifies: bool) -> Self {
+        self.verifies = verifies;
+        self
     }
 
     /// The object that the work is about.
@@ -223,7 +280,10 @@ impl Steps {
     /// Begins the work.
     #[must_use]
     pub fn begin(&self) -> Sequence {
-        let port = Port(Arc::default());
+        let port = Port {
+            exchange: Arc::default(),
+            verifies: self.verifies,
+        };
         Sequence {
             work: Some((self.begin)(port.clone())),
             port,
@@ -296,12 +356,12 @@ impl Sequence {
         let Some(work) = &mut self.work else {
             return Step::End(self.end.clone().unwrap_or(End::Done));
         };
-        self.port.0.lock().response = response;
+        self.port.exchange.lock().response = response;
         let mut context = Context::from_waker(Waker::noop());
         let end = match work.as_mut().poll(&mut context) {
             Poll::Ready(end) => end,
             Poll::Pending => {
-                let mut exchange = self.port.0.lock();
+                let mut exchange = self.port.exchange.lock();
                 let reason = exchange.reason.clone();
                 match exchange.request.take() {
                     Some(request) => return Step::Perform { request, reason },

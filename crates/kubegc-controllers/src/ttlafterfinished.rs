@@ -3,12 +3,15 @@
 //! | rule | behaviour |
 //! |---|---|
 //! | L2.1 | only Jobs that are not being deleted, have `spec.ttlSecondsAfterFinished`, and have finished |
-//! | L2.2 | the time counts from `lastTransitionTime` of the first true `Complete` or `Failed` condition |
+//! | L2.2 | the time counts from `lastTransitionTime` of the first true `Complete` or `Failed` condition; without one the Job is kept |
 //! | L2.3 | a Job has expired when no time remains; a TTL of 0 expires at once |
 //! | L2.4 | otherwise the key is requeued after exactly the time that remains |
 //! | L2.6 | an expired Job is read again from the API server, and judged anew by what is found |
 //! | L2.7 | DELETE with propagation `Foreground` and the uid as precondition |
 //! | L2.8 | every error of the delete is retried with backoff, NotFound included |
+//!
+//! Without a transition time upstream fails and retries with backoff, although only a change of the Job can help. Here the change alone brings the
+//! Job up again.
 //!
 //! # Upstream
 //! [`processJob` and `processTTL`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go)
@@ -30,6 +33,7 @@ use crate::{
 const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
 
 /// The TTL-after-finished controller.
+#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct TtlAfterFinished {
     /// Whether the feature gate `TTLAfterFinished` is on. Off, finished Jobs are kept.

@@ -132,8 +132,8 @@ pub enum StoreError {
     /// What was listed does not cover this object: its existence is not known.
     #[error("not listed: nothing is known of this object")]
     Unlisted,
-    /// The watch is too old and must begin anew with a list (410).
-    #[error("resource version too old")]
+    /// The store no longer has this version (410), or has not reached it yet: a watch must begin anew with a list.
+    #[error("resource version not available")]
     Expired,
     /// This store does not offer the operation.
     #[error("{operation} is not supported by this store")]

@@ -176,6 +176,13 @@ impl ObjectMeta {
         self.deletion_timestamp.is_some()
     }
 
+    /// The reference to the controller of the object: the first one that says it is one.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        let mut references = self.owner_references.iter();
+        references.find(|reference| reference.controller == Some(true))
+    }
+
     /// Whether the object carries this finalizer.
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {

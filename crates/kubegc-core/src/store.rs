@@ -3,7 +3,7 @@
 //! The simulator implements it in memory, the kube adapter over HTTP, and an embedder over whatever store is at hand.
 //! Implementations report failures in the classes of [`StoreError`]: only those change what a collector does.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use async_trait::async_trait;
 
@@ -64,14 +64,24 @@ pub struct MetaList {
     pub resource_version: ResourceVersion,
 }
 
-/// A change of one object, or the end of what can be known from this watch.
+/// The whole objects of one resource at one version of the store.
+#[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectList {
+    /// Each object as JSON.
+    pub items: Vec<Vec<u8>>,
+    /// The version from which a watch continues.
+    pub resource_version: ResourceVersion,
+}
+
+/// A watch event. `T` is the object: its metadata, or the whole object as JSON.
 #[expect(clippy::exhaustive_enums, reason = "a watcher must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchItem {
-    /// The object is new or changed.
-    Applied(ObjectMeta),
-    /// The object is gone; this is the last state that was seen of it.
-    Deleted(ObjectMeta),
+pub enum WatchItem<T = ObjectMeta> {
+    /// The object was added or modified.
+    Applied(T),
+    /// The object was deleted; this is its last state.
+    Deleted(T),
     /// Everything up to this version has been delivered.
     Bookmark(ResourceVersion),
 }
@@ -82,15 +92,16 @@ pub enum WatchItem {
 pub struct Discovered {
     /// The kinds.
     pub catalog: Catalog,
-    /// Group versions that could not be asked for, as apiVersion texts: what they serve is unknown, not absent.
-    pub failed: Vec<String>,
+    /// The error of each group version that could not be discovered, by its apiVersion: what it serves is unknown, not absent. The empty
+    /// apiVersion stands for discovery as a whole.
+    pub failed: BTreeMap<String, String>,
 }
 
 impl From<Catalog> for Discovered {
     fn from(catalog: Catalog) -> Self {
         Self {
             catalog,
-            failed: Vec::new(),
+            failed: BTreeMap::new(),
         }
     }
 }
@@ -105,14 +116,14 @@ pub enum Deleted {
     Terminating(Box<ObjectMeta>),
 }
 
-/// The changes of one resource, in their order.
+/// The changes of one resource, in their order. `T` is as in [`WatchItem`].
 #[async_trait]
-pub trait WatchStream: Send {
+pub trait WatchStream<T = ObjectMeta>: Send {
     /// Waits for the next change; `None` when the watch has ended and must be opened again. Cancel safe.
     ///
     /// # Errors
     /// [`StoreError::Expired`] asks for a new list; everything else for another try.
-    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>>;
+    async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>>;
 }
 
 /// An API server, as far as a collector needs one.
@@ -128,8 +139,19 @@ pub trait ObjectStore: Send + Sync {
     /// One object's metadata.
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError>;
 
-    /// The metadata of all objects of a resource; of one namespace where one is given.
+    /// The metadata of all objects of a resource; of one namespace where one is given. The list is consistent: it shows every write
+    /// that was finished before the call.
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError>;
+
+    /// The metadata of all objects of a resource, to begin a watch with. The list is of `at_least` or of a newer version, and of any
+    /// version where `at_least` is empty, so a store may answer it from a cache. By default it is a consistent [`list`](Self::list).
+    async fn list_for_watch(
+        &self,
+        resource: &ApiResource,
+        _at_least: &ResourceVersion,
+    ) -> Result<MetaList, StoreError> {
+        self.list(resource, None).await
+    }
 
     /// The changes of a resource since a version.
     async fn watch(
@@ -168,14 +190,25 @@ pub trait ObjectStore: Send + Sync {
         })
     }
 
-    /// All whole objects of a resource as JSON, one each.
+    /// All whole objects of a resource as JSON; of one namespace where one is given.
     async fn list_objects(
         &self,
         _resource: &ApiResource,
         _namespace: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
+    ) -> Result<ObjectList, StoreError> {
         Err(StoreError::NotSupported {
             operation: "listing whole objects",
+        })
+    }
+
+    /// The changes of a resource since a version, with whole objects as JSON.
+    async fn watch_objects(
+        &self,
+        _resource: &ApiResource,
+        _since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        Err(StoreError::NotSupported {
+            operation: "watching whole objects",
         })
     }
 

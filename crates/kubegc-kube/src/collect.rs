@@ -7,19 +7,22 @@ use futures_util::{
     future::{Either, FusedFuture, select},
 };
 use kube::Client;
-use kubegc_core::{Clock, KubernetesVersion};
+use kubegc_core::{ApiResource, Clock, KubernetesVersion};
 use kubegc_objects::{
     Collector, Settings,
     call::{Answer, Ask, Conclusion, Request},
     driver::{self, Report},
 };
 use metrics::counter;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use crate::{
     DryRunReport, Error, KubeStore, TokioClock, dry_run,
     events::{self, WAITING_MAX},
-    metrics as names,
+    metrics as names, retry,
 };
 
 /// Calls in flight at a time, where nothing else is said. Upstream has 40 workers that make one call at a time, and a client that lets 20 calls a second
@@ -131,7 +134,7 @@ impl GarbageCollector {
         self
     }
 
-    /// How long a dry run waits for resources that cannot be listed. Default: 60 s.
+    /// How long a dry run waits for an API server that does not answer, and for resources that cannot be listed. Default: 60 s.
     pub fn dry_run_patience(mut self, patience: Duration) -> Self {
         self.dry_run_patience = patience;
         self
@@ -152,8 +155,12 @@ impl GarbageCollector {
 
     /// Collects until `stop` is ready, then lets the calls in flight finish and releases the lease.
     ///
+    /// An API server that is not available yet is waited for: its version and the lease are asked for again after 1 s, 2 s, and so on up
+    /// to 30 s, and each failure is logged. A dry run waits as long as its [patience](Self::dry_run_patience).
+    ///
     /// # Errors
-    /// The API server's version cannot be found out, or the lease cannot be used. What happens to single objects and kinds is no error: it is tried again, traced and counted.
+    /// The API server has a version that kubegc does not know, the election cannot be held as it is configured, or a dry run has waited
+    /// in vain for the API server. Failures of single objects and kinds are no errors: they are retried, logged and counted.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         #[cfg(feature = "leader-election")]
         if let (Some(election), false) = (self.election.clone(), self.dry_run) {
@@ -176,9 +183,13 @@ impl GarbageCollector {
         stop: impl Future<Output = ()>,
     ) -> Result<Summary, Error> {
         names::describe();
-        let (store, settings) = self.prepare().await?;
-        let clock = TokioClock::new();
         let mut summary = Summary::default();
+        let mut stop = pin!(stop.fuse());
+        let (store, settings) = match select(&mut stop, pin!(self.prepare())).await {
+            Either::Left(_) => return Ok(summary),
+            Either::Right((prepared, _)) => prepared?,
+        };
+        let clock = TokioClock::new();
         if self.dry_run {
             summary.terms = 1;
             let (patience, store) = (self.dry_run_patience, store.dry());
@@ -188,7 +199,6 @@ impl GarbageCollector {
             summary.dry_run = Some(report);
             return Ok(summary);
         }
-        let mut stop = pin!(stop.fuse());
         while !stop.is_terminated() {
             names::leading(false);
             match select(&mut stop, pin!(leading.wait_for(|&leads| leads))).await {
@@ -196,7 +206,7 @@ impl GarbageCollector {
                 _ => break,
             }
             names::leading(true);
-            tracing::info!("collecting");
+            tracing::info!("starting the garbage collector");
             let lost = async {
                 // A sender that is gone leads no more, unless it said so before: then nobody can take it back.
                 if leading.wait_for(|&leads| !leads).await.is_err() {
@@ -209,7 +219,7 @@ impl GarbageCollector {
             let collector = self
                 .term(&store, &clock, settings.clone(), end, &mut summary)
                 .await?;
-            tracing::info!("stopped collecting");
+            tracing::info!("the garbage collector has stopped");
             summary.unsynced = unsynced(&collector);
         }
         names::leading(false);
@@ -224,7 +234,12 @@ impl GarbageCollector {
     async fn prepare(&self) -> Result<(KubeStore, Settings), Error> {
         let version = match self.version {
             Some(version) => version,
-            None => crate::version(&self.client).await?,
+            None => {
+                let give_up = self.dry_run.then(|| Instant::now() + self.dry_run_patience);
+                let is_temporary = |error: &Error| matches!(error, Error::Version { .. });
+                let attempt = || crate::version(&self.client);
+                retry::with_backoff("GET /version", give_up, is_temporary, attempt).await?
+            }
         };
         let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
         settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
@@ -316,13 +331,33 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
             summary.warnings = summary.warnings.saturating_add(1);
             tracing::warn!(dependent = %warning.dependent, "{warning}");
         }
-        Report::WatchFailed { resource, error } => {
+        Report::WatchFailed {
+            resource,
+            error,
+            failures,
+        } => {
             let labels = [
                 ("group", resource.group.to_string()),
                 ("resource", resource.resource.to_string()),
             ];
             counter!(names::WATCH_ERRORS, &labels).increment(1);
-            tracing::warn!(%resource, %error, "a resource cannot be listed or watched");
+            if is_logged(*failures) {
+                tracing::warn!(%resource, %error, failures, "a resource cannot be listed or watched");
+            } else {
+                tracing::debug!(%resource, %error, failures, "a resource cannot be listed or watched");
+            }
+        }
+        Report::WaitingForSync(waiting) => tracing::warn!("{waiting}"),
+        Report::Started { unsynced } if unsynced.is_empty() => {
+            tracing::info!("garbage collection has started");
+        }
+        Report::Started { unsynced } => {
+            let names: Vec<String> = unsynced.iter().map(ApiResource::qualified_resource).collect();
+            tracing::warn!(
+                "garbage collection has started without these resources, whose objects are not collected until \
+                 they can be listed: {}",
+                names.join(", ")
+            );
         }
         Report::DiscoveryFailed(error) => {
             names::sync_error();
@@ -330,6 +365,13 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
         }
         _ => {}
     }
+}
+
+/// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest wait between them.
+const FAILURES_PER_WARNING: u32 = 10;
+
+const fn is_logged(failures: u32) -> bool {
+    failures == 1 || failures.is_multiple_of(FAILURES_PER_WARNING)
 }
 
 fn told_write(ask: &Ask, request: &'static str, answer: &'static str, done: &'static str) {

@@ -7,8 +7,8 @@ use kubegc_objects::collector::Misuse;
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server did not say which version it has.
-    #[error("the version of the API server cannot be asked for")]
+    /// The API server did not answer `GET /version`.
+    #[error("the API server did not answer GET /version")]
     Version {
         /// Why.
         source: StoreError,

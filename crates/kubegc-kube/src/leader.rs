@@ -2,19 +2,22 @@
 
 use std::{pin::pin, time::Duration};
 
-use futures_util::future::{Either, select};
+use futures_util::{
+    FutureExt as _,
+    future::{Either, select},
+};
 use k8s_openapi::{
     api::coordination::v1::Lease,
     jiff::{self, SignedDuration},
 };
 use kube::{Api, Client};
-use kube_lease_manager::{LeaseManager, LeaseManagerBuilder};
+use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
 
-use crate::{Error, GarbageCollector, Summary};
+use crate::{Error, GarbageCollector, Summary, retry};
 
 /// How long to wait after the lease could not be read or renewed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -55,17 +58,24 @@ impl LeaderElection {
         }
     }
 
-    async fn lease(&self, client: Client) -> Result<LeaseManager, Error> {
-        let bad = |message: String| Error::Lease { message };
+    /// Whether the election can be held as it is configured.
+    fn check(&self) -> Result<(), Error> {
+        let bad = |message: &str| {
+            let message = message.to_owned();
+            Err(Error::Lease { message })
+        };
         // The crate asserts these.
         if self.grace_seconds == 0 || self.grace_seconds >= self.duration_seconds {
-            return Err(bad(
-                "its grace must be above zero and below its duration".to_owned()
-            ));
+            return bad("its grace must be above zero and below its duration");
         }
         if self.identity.is_empty() {
-            return Err(bad("the identity is empty".to_owned()));
+            return bad("the identity is empty");
         }
+        Ok(())
+    }
+
+    /// Reads the Lease, and creates it where it does not exist.
+    async fn lease(&self, client: Client) -> Result<LeaseManager, LeaseManagerError> {
         let builder = LeaseManagerBuilder::new(client, &self.name)
             .with_namespace(&self.namespace)
             .with_identity(&self.identity)
@@ -77,7 +87,7 @@ impl LeaderElection {
             )
             .with_grace(self.grace_seconds)
             .with_duration(self.duration_seconds);
-        builder.build().await.map_err(|error| bad(error.to_string()))
+        builder.build().await
     }
 }
 
@@ -87,10 +97,24 @@ pub(crate) async fn run(
     election: LeaderElection,
     stop: impl Future<Output = ()>,
 ) -> Result<Summary, Error> {
-    let lease = election.lease(collector.client().clone()).await?;
+    election.check()?;
+    let mut stop = pin!(stop.fuse());
+    let client = collector.client().clone();
+    // As in upstream's leader election, a Lease that is refused is asked for again: the server may not know its roles yet.
+    let reading = retry::with_backoff(
+        "reading the Lease",
+        None,
+        |_| true,
+        async || election.lease(client.clone()).await,
+    );
+    let lease = match select(&mut stop, pin!(reading)).await {
+        Either::Left(_) => return Ok(Summary::default()),
+        Either::Right((lease, _)) => lease.map_err(|error| Error::Lease {
+            message: error.to_string(),
+        })?,
+    };
     let (leads, leading) = watch::channel(false);
     let grace = Duration::from_secs(election.grace_seconds);
-    let client = collector.client().clone();
     let ours = || is_ours(&client, &election);
     let electing = pin!(elect(&lease, grace, &leads, ours));
     let collecting = pin!(collector.run_while_leading(leading, stop));

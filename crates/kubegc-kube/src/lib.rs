@@ -20,7 +20,7 @@
 //! | 404 with a `Status` that names the object; any 404 at a collection | `NotFound` | no |
 //! | any other 404 at an object: a proxy's, or of a version that is no longer served. It proves no absence | `Refused` | no |
 //! | 409 (conflicts, failed preconditions, names that exist) | `Conflict` | no |
-//! | 410, or an `ERROR` event with that code or the reason `Expired` | `Expired` | no |
+//! | 410, or an `ERROR` event with that code or the reason `Expired`; 504 with the cause `ResourceVersionTooLarge` | `Expired` | no |
 //! | 415 | `UnsupportedMediaType` | no |
 //! | 422 | `Invalid` | no |
 //! | 400, 401, 403, 405, 429 and every other 4xx | `Refused`, with `Retry-After` or `details.retryAfterSeconds` | no |
@@ -29,8 +29,6 @@
 //! | a success that cannot be read | `Unknown` | perhaps |
 //! | not sent: an object of a namespaced kind without a namespace, or the reverse | `NotFound` | no |
 //! | not sent: a name that is no part of a path, such as the empty one | `Refused` | no |
-//!
-//! A list whose next page expires is begun anew up to three times.
 //!
 //! # Features
 //!
@@ -41,9 +39,24 @@
 //!
 //! # Upstream
 //!
-//! Requests are upstream's, byte for byte in the bodies of patches and field by field in `DeleteOptions`. Different are: the `User-Agent`, and `fieldManager=kubegc` on
-//! writes, where upstream's is taken from its user agent; discovery and metadata in JSON, not protobuf; `limit=500` on lists. Upstream's client keeps to 20 calls a second; here the calls
-//! in flight are bounded ([`GarbageCollector::calls_in_flight_max`]).
+//! The collector sends upstream's requests; bodies of PATCH and DELETE are upstream's byte for byte with
+//! [`Hardening::AsUpstream`](kubegc_objects::Hardening). The differences:
+//!
+//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::Hardening)) every DELETE expects the uid and the
+//!   resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34 on it expects the resourceVersion as well,
+//!   though not when it repeats a DELETE after a conflict. By default a DELETE that follows the collector's own patch expects the
+//!   version that the patch returned, where upstream's expects the version read before and meets a conflict. By default a finalizer is
+//!   removed only from the object with the expected uid.
+//! - **Headers and parameters.** `User-Agent: kubegc/VERSION`; `fieldManager=kubegc` on PATCH and PUT, where upstream leaves it to the
+//!   API server, which takes it from the user agent; `Content-Type: application/json` on DELETE, where upstream sends none.
+//! - **Encoding.** Metadata, lists and discovery are read as JSON. Upstream reads protobuf, which is smaller.
+//! - **Lists.** As upstream's reflector, the list before a watch is answered from the API server's watch cache: the first one with
+//!   `limit=500&resourceVersion=0`, later ones with the version of the last event and without a limit, and as a consistent list where
+//!   the server does not have that version. A list whose next page has expired is begun anew up to three times, where upstream reads it
+//!   again without pages. Initial lists are never streamed through a watch (`sendInitialEvents`), as newer releases can do. Lists for
+//!   [snapshots](snapshot()) and dry runs are consistent and read in pages. A response may have up to 1 GiB.
+//! - **Rate.** Upstream's client keeps to 20 requests a second. Here the requests in flight are bounded
+//!   ([`GarbageCollector::calls_in_flight_max`]).
 
 mod collect;
 mod discovery;
@@ -54,6 +67,7 @@ mod events;
 mod leader;
 pub mod metrics;
 pub mod rbac;
+mod retry;
 mod snapshot;
 mod store;
 

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use futures_util::{StreamExt as _, stream};
 use kube::Client;
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion, ObjectStore as _, StoreError, store::Discovered};
+use kubegc_objects::Settings;
 use kubegc_snapshot::{Live, Snapshot};
 
 use crate::{Error, KubeStore};
@@ -17,7 +18,8 @@ pub struct SnapshotOptions {
     pub version: Option<KubernetesVersion>,
     /// Lists under way at a time. Default: 8. More is faster; each holds one kind's pages in memory.
     pub lists_at_a_time: NonZeroUsize,
-    /// Resources, as group and name, that are left out. By default events, which nobody owns and which own nothing.
+    /// Resources, as group and name, that are not listed, beside those that the garbage collector of the version ignores (events).
+    /// Default: none.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -26,9 +28,7 @@ impl Default for SnapshotOptions {
         Self {
             version: None,
             lists_at_a_time: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
-            left_out: [("", "events"), ("events.k8s.io", "events")]
-                .map(|(group, resource)| (group.to_owned(), resource.to_owned()))
-                .into(),
+            left_out: Vec::new(),
         }
     }
 }
@@ -67,12 +67,15 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
         .map_err(|source| Error::Discovery { source })?;
     let Discovered { catalog, failed } = with_failed(discovered, version);
     let mut live = Live::new(version, catalog.clone());
+    let settings = Settings::new(version);
     let mut wanted = Vec::new();
     for (_, resource) in catalog.iter() {
         let left_out =
             |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
-        if failed.contains(&resource.api_version()) {
+        if failed.contains_key(&resource.api_version()) {
             live.unlisted(resource, "its group version could not be asked for its resources");
+        } else if settings.ignores(resource) {
+            live.unlisted(resource, "the garbage collector ignores it");
         } else if options.left_out.iter().any(left_out) {
             live.unlisted(resource, "left out");
         } else if !resource.verbs.list {
@@ -104,7 +107,7 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
 fn with_failed(mut discovered: Discovered, version: KubernetesVersion) -> Discovered {
     let builtin = Catalog::builtin(version);
     for (_, resource) in builtin.iter() {
-        if discovered.failed.contains(&resource.api_version()) {
+        if discovered.failed.contains_key(&resource.api_version()) {
             // A second one with the name cannot be there: the version listed nothing.
             let _added = discovered.catalog.add(resource.clone());
         }

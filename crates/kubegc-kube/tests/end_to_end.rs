@@ -429,3 +429,21 @@ async fn a_snapshot_knows_which_kinds_it_has_whole() {
     assert!(shop.details.is_some(), "namespaces are read whole");
     assert!(snapshot.findings.is_empty(), "{:?}", snapshot.findings);
 }
+
+/// What the collector of a version monitors is listed, so that a forecast misses no dependent.
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_leaves_out_what_the_collector_of_the_version_ignores() {
+    for (version, complete) in [
+        ("1.20.2", true),
+        ("1.24.0", true),
+        ("1.25.0", false),
+        ("1.36.0", false),
+    ] {
+        let cluster = cluster(version);
+        let snapshot = snapshot(&cluster.client(), &SnapshotOptions::default())
+            .await
+            .expect("a snapshot");
+        let of = |group: &str| snapshot.completeness.of(group, "Event").is_complete();
+        assert_eq!((of(""), of("events.k8s.io")), (false, complete), "{version}");
+    }
+}

@@ -1,4 +1,6 @@
-//! Elections that cannot be held are errors, not panics.
+//! Elections that cannot be held are errors, not panics, and a Lease that is not available yet is waited for.
+
+use std::time::Duration;
 
 use kubegc_kube::{Error, GarbageCollector, LeaderElection};
 
@@ -17,12 +19,21 @@ async fn an_election_that_cannot_be_held_is_an_error() {
         with(&|election| election.duration_seconds = 0),
         with(&|election| election.grace_seconds = election.duration_seconds),
         with(&|election| election.identity.clear()),
-        // The API server refuses the lease.
-        good.clone(),
     ] {
         let script = Script::new(|_| Some(status(403)));
         let collector = GarbageCollector::new(script.client()).leader_election(election.clone());
         let run = collector.run(std::future::pending()).await;
         assert!(matches!(run, Err(Error::Lease { .. })), "{election:?}: {run:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_available_yet_is_asked_for_again_until_the_stop() {
+    for script in [Script::new(|_| None), Script::new(|_| Some(status(403)))] {
+        let collector = GarbageCollector::new(script.client()).leader_election(LeaderElection::new("me"));
+        let summary = collector.run(tokio::time::sleep(Duration::from_secs(40))).await;
+        assert_eq!(summary.expect("a stop is no error").terms, 0);
+        // After 0, 1, 3, 7, 15 and 31 s.
+        assert_eq!(script.asked().len(), 6, "{:?}", script.lines());
     }
 }

@@ -6,4 +6,5 @@ mod end_to_end;
 #[cfg(feature = "leader-election")]
 mod leader;
 mod rbac;
+mod startup;
 mod store;

@@ -3,7 +3,7 @@
 //! No decisions are made here. The loop needs no particular executor: it is one future, and everything that runs at the same time is polled
 //! within it.
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt, StreamExt,
@@ -30,6 +30,10 @@ use crate::{
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The longest such wait: each failure in a row doubles it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// How long to wait for the initial lists before the first [`Report::WaitingForSync`].
+const SYNC_REPORT_AFTER: Duration = Duration::from_secs(10);
+/// How long after a [`Report::WaitingForSync`] the next one follows.
+const SYNC_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// How many outputs are taken before inputs get their turn again.
 const OUTPUTS_PER_TURN: usize = 256;
 
@@ -52,6 +56,15 @@ pub enum Report {
         resource: ApiResource,
         /// Why.
         error: StoreError,
+        /// How often this failed since the resource last delivered something, this failure included.
+        failures: u32,
+    },
+    /// Nothing is collected, for 10 s by now, because initial lists are missing. Repeated every 60 s until [`Report::Started`].
+    WaitingForSync(Box<WaitingForSync>),
+    /// The collector begins to collect, or goes on after a pause that was reported.
+    Started {
+        /// Monitored resources that have not delivered their initial list: their objects are not collected.
+        unsynced: Vec<ApiResource>,
     },
     /// The served kinds could not be asked for; it is tried again.
     DiscoveryFailed(StoreError),
@@ -66,6 +79,67 @@ pub enum Report {
     Waiting(Wait),
 }
 
+/// Why nothing is collected yet.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingForSync {
+    /// Since when.
+    pub since: Timestamp,
+    /// The collector was running and paused because new resources are monitored.
+    pub paused: bool,
+    /// When the collector starts without the missing lists; `None` where it waits for all of them.
+    pub starts_at: Option<Timestamp>,
+    /// The resources whose initial lists are missing. Empty where the served kinds are not known yet.
+    pub unsynced: Vec<Unsynced>,
+}
+
+/// A monitored resource whose initial list is missing.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsynced {
+    /// The resource.
+    pub resource: ApiResource,
+    /// The last failure; `None` where the list has not been answered yet.
+    pub error: Option<StoreError>,
+}
+
+/// Resources that one text names.
+const UNSYNCED_SHOWN: usize = 5;
+
+impl fmt::Display for WaitingForSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.paused {
+            "garbage collection is paused: "
+        } else {
+            "garbage collection has not started: "
+        })?;
+        if self.unsynced.is_empty() {
+            f.write_str("API discovery has not succeeded yet")?;
+        }
+        for (at, Unsynced { resource, error }) in self.unsynced.iter().take(UNSYNCED_SHOWN).enumerate() {
+            f.write_str(if at == 0 {
+                "waiting for the initial list of "
+            } else {
+                ", "
+            })?;
+            f.write_str(&resource.qualified_resource())?;
+            if let Some(error) = error {
+                write!(f, " ({error})")?;
+            }
+        }
+        if let Some(more @ 1..) = self.unsynced.len().checked_sub(UNSYNCED_SHOWN) {
+            write!(f, " and {more} more")?;
+        }
+        match self.starts_at {
+            _ if self.unsynced.is_empty() => Ok(()),
+            Some(at) => write!(f, "; it starts at {at} in any case"),
+            None => {
+                f.write_str("; up to Kubernetes 1.31 nothing is collected until every resource is listed")
+            }
+        }
+    }
+}
+
 /// Collects until `stop` is ready, then finishes the calls in flight and returns the collector.
 ///
 /// # Guarantees
@@ -73,6 +147,7 @@ pub enum Report {
 /// last, at once where it had delivered something and after a second where it had not. A new list is made only where the version is too old, the resource
 /// was not there, or no version is known. Lists and watches that fail are tried again after 1 s, 2 s, and so on up to 30 s, resource by resource, until something is delivered.
 /// One resource that cannot be listed does not keep the others from being watched, and what is no longer watched is dropped at once.
+/// A new list is at least as new as what was delivered before.
 ///
 /// # Errors
 /// [`Misuse::TimeWentBack`]: the clock broke its promise.
@@ -94,6 +169,7 @@ where
     let mut watched: BTreeMap<MonitorId, Watched> = BTreeMap::new();
     let mut discovery_failures = 0;
     let mut stopping = false;
+    let mut sync = SyncReports::new(clock.now());
     collector.handle(clock.now(), Input::Tick)?;
     loop {
         // Looked at before anything new is begun.
@@ -134,6 +210,7 @@ where
         if stopping && collector.calls_in_flight() == 0 {
             return Ok(collector);
         }
+        until = until.into_iter().chain(sync.next_at()).min();
         let woken = wait(
             &mut tasks,
             clock,
@@ -151,6 +228,7 @@ where
             Woken::Done(Done::Discovered(Ok(Discovered { catalog, failed }))) => {
                 discovery_failures = 0;
                 let catalog = Arc::new(catalog);
+                let failed = failed.into_keys().collect();
                 collector.handle(now, Input::Catalog { catalog, failed })?;
             }
             Woken::Done(Done::Discovered(Err(error))) => {
@@ -175,6 +253,9 @@ where
                 tasks.push(watch.go_on(store, clock, next));
             }
         }
+        if let Some(due) = sync.follow(&collector, &watched, now) {
+            report(due);
+        }
         if recording {
             for (object, conclusion) in collector.take_conclusions() {
                 report(Report::Concluded { object, conclusion });
@@ -190,12 +271,70 @@ fn delay(failures: u32) -> Duration {
     (RETRY_AFTER * (1 << doublings)).min(RETRY_AFTER_MAX)
 }
 
+/// Says when the caller is told that nothing is collected, and that collection begins.
+struct SyncReports {
+    /// While the collector does not run: since when, and when that is reported next.
+    waiting: Option<(Timestamp, Timestamp)>,
+    /// Whether the start is reported: the first one, and those after a pause that was reported.
+    announce: bool,
+}
+
+impl SyncReports {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            announce: true,
+            waiting: Some((now, now.saturating_add(SYNC_REPORT_AFTER))),
+        }
+    }
+
+    fn next_at(&self) -> Option<Timestamp> {
+        self.waiting.map(|(_, next)| next)
+    }
+
+    /// What is to be reported now.
+    fn follow(
+        &mut self,
+        collector: &Collector,
+        watched: &BTreeMap<MonitorId, Watched>,
+        now: Timestamp,
+    ) -> Option<Report> {
+        let unsynced = || collector.monitors().filter(|(_, _, synced)| !synced);
+        let Some(not_running) = collector.not_running() else {
+            self.waiting = None;
+            let unsynced = || unsynced().map(|(_, resource, _)| resource.clone()).collect();
+            return std::mem::take(&mut self.announce).then(|| Report::Started { unsynced: unsynced() });
+        };
+        let (since, next) = *self
+            .waiting
+            .get_or_insert((now, now.saturating_add(SYNC_REPORT_AFTER)));
+        if now < next {
+            return None;
+        }
+        self.waiting = Some((since, now.saturating_add(SYNC_REPORT_EVERY)));
+        self.announce = true;
+        let unsynced = unsynced().map(|(monitor, resource, _)| Unsynced {
+            resource: resource.clone(),
+            error: watched.get(&monitor).and_then(|watch| watch.error.clone()),
+        });
+        Some(Report::WaitingForSync(Box::new(WaitingForSync {
+            since,
+            paused: not_running.paused,
+            starts_at: not_running.starts_at,
+            unsynced: unsynced.collect(),
+        })))
+    }
+}
+
 /// What is known of the watch of one resource.
 struct Watched {
     monitor: MonitorId,
     resource: ApiResource,
     /// The version up to which everything was delivered; empty where none is known.
     version: ResourceVersion,
+    /// Whether no watch can continue at the version: it is too old, or the resource was not served.
+    relist: bool,
+    /// The last failure, until something is delivered or listed.
+    error: Option<StoreError>,
     /// Whether the watch that is open has delivered anything.
     delivered: bool,
     /// Failures since something was delivered.
@@ -210,6 +349,8 @@ impl Watched {
             monitor,
             resource,
             version: ResourceVersion::default(),
+            relist: false,
+            error: None,
             delivered: false,
             failures: 0,
             abort: AbortHandle::new_pair().0,
@@ -228,7 +369,7 @@ impl Watched {
         let step = match next {
             Next::Read(stream) => read(stream).boxed(),
             Next::Watch(at) => open(store, clock, resource, self.version.clone(), at).boxed(),
-            Next::List(at) => list(store, clock, resource, at).boxed(),
+            Next::List(at) => list(store, clock, resource, self.version.clone(), at).boxed(),
         };
         let step = step.map(move |step| Done::Watched(monitor, step));
         Abortable::new(step, registration)
@@ -239,6 +380,7 @@ impl Watched {
     fn delivered(&mut self, version: &ResourceVersion) {
         self.delivered = true;
         self.failures = 0;
+        self.error = None;
         if !version.is_empty() {
             self.version = version.clone();
         }
@@ -250,9 +392,9 @@ impl Watched {
         now.saturating_add(delay(self.failures))
     }
 
-    /// Opens the watch again, with a list first where no version is known.
+    /// Opens the watch again, with a list first where no version is known to continue at.
     fn again(&self, at: Option<Timestamp>) -> Next {
-        if self.version.is_empty() {
+        if self.relist || self.version.is_empty() {
             Next::List(at)
         } else {
             Next::Watch(at)
@@ -345,6 +487,8 @@ fn follow(
             }
             tell(WatchEvent::InitDone)?;
             watch.version = list.resource_version;
+            watch.relist = false;
+            watch.error = None;
             return Ok(Next::Watch(None));
         }
         WatchStep::Opened(Ok(stream)) => {
@@ -378,16 +522,18 @@ fn follow(
     let at = watch.failed(now);
     if error == StoreError::Expired {
         // That versions grow old is no failure, unless the new list is too old at once.
-        watch.version = ResourceVersion::default();
+        watch.relist = true;
         return Ok(Next::List((!first).then_some(at)));
     }
     if error == StoreError::NotFound {
         // When the resource is served again, it may be another one of the same name.
-        watch.version = ResourceVersion::default();
+        watch.relist = true;
     }
+    watch.error = Some(error.clone());
     report(Report::WatchFailed {
         resource: watch.resource.clone(),
         error,
+        failures: watch.failures,
     });
     Ok(watch.again(Some(at)))
 }
@@ -407,12 +553,13 @@ async fn list<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
     store: &S,
     clock: &C,
     resource: ApiResource,
+    at_least: ResourceVersion,
     at: Option<Timestamp>,
 ) -> WatchStep {
     if let Some(at) = at {
         clock.sleep_until(at).await;
     }
-    WatchStep::Listed(store.list(&resource, None).await)
+    WatchStep::Listed(store.list_for_watch(&resource, &at_least).await)
 }
 
 async fn open<S: ObjectStore + ?Sized, C: Clock + ?Sized>(

@@ -77,22 +77,28 @@ pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference]
     )
 }
 
-/// Lets the owners of this item go without it: the blocking references of the graph's node become non-blocking, as a strategic merge
-/// patch (P-3).
+/// Makes the blocking references of the graph's node non-blocking, as a strategic merge patch (P-3). The patch expects the item's uid,
+/// unless that is empty: upstream marshals a whole `ObjectMeta`, which omits an empty uid.
 #[must_use]
 pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]) -> Body {
     let mut out = Vec::with_capacity(96 + 192 * node_owners.len());
-    out.extend_from_slice(br#"{"metadata":{"uid":"#);
-    push_string(&mut out, &item.text());
+    out.extend_from_slice(br#"{"metadata":{"#);
+    let fields_from = out.len();
+    if !item.is_empty() {
+        out.extend_from_slice(br#""uid":"#);
+        push_string(&mut out, &item.text());
+    }
     if !semantics.omit_zero_timestamps {
-        out.extend_from_slice(br#","creationTimestamp":null"#);
+        push_comma_after(&mut out, fields_from);
+        out.extend_from_slice(br#""creationTimestamp":null"#);
     }
     let mut blocking = node_owners
         .iter()
         .filter(|reference| reference.is_blocking())
         .peekable();
     if blocking.peek().is_some() {
-        out.extend_from_slice(br#","ownerReferences":"#);
+        push_comma_after(&mut out, fields_from);
+        out.extend_from_slice(br#""ownerReferences":"#);
         push_array(&mut out, blocking, |out, reference| {
             push_reference(out, reference, Some(false))
         });
@@ -155,6 +161,13 @@ fn merge_references<'a>(
     out.into()
 }
 
+/// Separates the next field from those written since `fields_from`, if there are any.
+fn push_comma_after(out: &mut Vec<u8>, fields_from: usize) {
+    if out.len() > fields_from {
+        out.push(b',');
+    }
+}
+
 fn push_read_at(out: &mut Vec<u8>, read_at: &ResourceVersion) {
     out.extend_from_slice(br#"{"metadata":{"resourceVersion":"#);
     push_string(out, read_at.as_str());
@@ -178,5 +191,58 @@ fn push_flag(out: &mut Vec<u8>, key: &[u8], flag: Option<bool>) {
     if let Some(flag) = flag {
         out.extend_from_slice(key);
         out.extend_from_slice(if flag { b"true" } else { b"false" });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p_3_an_unblocking_patch_omits_an_empty_uid() {
+        let owner = OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: "owner".into(),
+            uid: "o".into(),
+            controller: None,
+            block_owner_deletion: Some(true),
+        };
+        let reference =
+            r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"o","blockOwnerDeletion":false}]"#;
+        let zero = r#""creationTimestamp":null"#;
+        for (release, uid, owners, fields) in [
+            (
+                "1.20.2",
+                "i",
+                &[owner.clone()][..],
+                format!(r#""uid":"i",{zero},"ownerReferences":{reference}"#),
+            ),
+            (
+                "1.20.2",
+                "",
+                &[owner.clone()],
+                format!(r#"{zero},"ownerReferences":{reference}"#),
+            ),
+            ("1.20.2", "", &[], zero.to_owned()),
+            (
+                "1.36",
+                "i",
+                &[owner.clone()],
+                format!(r#""uid":"i","ownerReferences":{reference}"#),
+            ),
+            (
+                "1.36",
+                "",
+                &[owner.clone()],
+                format!(r#""ownerReferences":{reference}"#),
+            ),
+            ("1.36", "", &[], String::new()),
+        ] {
+            let semantics = Semantics::of(release.parse().expect("a known release"));
+            let patch = unblock(&semantics, &uid.into(), owners);
+            let expected = format!(r#"{{"metadata":{{{fields}}}}}"#);
+            assert_eq!(String::from_utf8_lossy(&patch), expected, "{release} {uid:?}");
+        }
     }
 }

@@ -2,9 +2,13 @@
 //! where it was asked for meanwhile.
 //!
 //! # Upstream
-//! client-go's `workqueue.Type` and its delaying queue.
+//! client-go's `workqueue.Type`, and `insert` of its delaying queue: [`delaying_queue.go`, 1.36](
+//! https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/util/workqueue/delaying_queue.go).
 
 use std::collections::{BTreeMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, hash_map::Entry};
 
 use kubegc_core::Timestamp;
 
@@ -15,14 +19,18 @@ const PROCESSING: u8 = 2;
 
 /// Nodes waiting for a worker, in order.
 ///
-/// The queue holds each node once for being queued and once for each pending delay; [`add`](Self::add) and [`add_at`](Self::add_at) take over a hold of the caller's or say
-/// that it is not needed, [`pop`](Self::pop) hands the hold on.
+/// The queue holds each node at most twice: once while it is queued and once while it is delayed. [`add`](Self::add) and
+/// [`add_at`](Self::add_at) take over a hold of the caller's or say that it is not needed, [`pop`](Self::pop) and
+/// [`pop_due`](Self::pop_due) hand the hold on.
 #[derive(Clone, Debug, Default)]
 pub struct WorkQueue {
     order: VecDeque<NodeId>,
     /// Flags by node position.
     state: Vec<u8>,
+    /// Delayed nodes in the order in which they become due; those due at the same time in the order in which they were delayed.
     delayed: BTreeMap<(Timestamp, u64), NodeId>,
+    /// The keys of `delayed`, by node.
+    due: HashMap<NodeId, (Timestamp, u64), FixedState>,
     arrivals: u64,
     processing: usize,
 }
@@ -42,10 +50,27 @@ impl WorkQueue {
         true
     }
 
-    /// Adds a node at a later time. The queue keeps the caller's hold.
-    pub fn add_at(&mut self, node: NodeId, at: Timestamp) {
+    /// Adds a node at a later time. A node that is delayed already becomes due at the earlier of both times. Answers whether the
+    /// queue keeps the caller's hold on it; where it does not, the node was delayed already.
+    #[must_use = "a hold that is not kept must be released"]
+    pub fn add_at(&mut self, node: NodeId, at: Timestamp) -> bool {
         self.arrivals += 1;
-        self.delayed.insert((at, self.arrivals), node);
+        let key = (at, self.arrivals);
+        match self.due.entry(node) {
+            Entry::Occupied(mut known) => {
+                if at < known.get().0 {
+                    self.delayed.remove(known.get());
+                    self.delayed.insert(key, node);
+                    known.insert(key);
+                }
+                false
+            }
+            Entry::Vacant(new) => {
+                new.insert(key);
+                self.delayed.insert(key, node);
+                true
+            }
+        }
     }
 
     /// Takes the first node for a worker. The hold goes to the caller.
@@ -68,10 +93,15 @@ impl WorkQueue {
         }
     }
 
-    /// Takes out the next node whose delay is over.
+    /// Takes out the next node whose delay is over. The hold goes to the caller.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<NodeId> {
         let entry = self.delayed.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove())
+        if entry.key().0 > now {
+            return None;
+        }
+        let node = entry.remove();
+        self.due.remove(&node);
+        Some(node)
     }
 
     /// When the next delay ends.
@@ -106,6 +136,12 @@ impl WorkQueue {
     /// The nodes that wait for a time, in order.
     pub fn delayed(&self) -> impl Iterator<Item = (Timestamp, NodeId)> {
         self.delayed.iter().map(|(&(at, _), &node)| (at, node))
+    }
+
+    /// When the delay of a node ends; `None` where it is not delayed.
+    #[must_use]
+    pub fn due(&self, node: NodeId) -> Option<Timestamp> {
+        self.due.get(&node).map(|&(at, _)| at)
     }
 
     /// Whether the node is queued or was added while it is being handled.
@@ -151,14 +187,33 @@ mod tests {
     fn w2_delays_end_in_order() {
         let mut queue = WorkQueue::default();
         let at = Timestamp::from_secs;
-        queue.add_at(NodeId(2), at(2));
-        queue.add_at(NodeId(1), at(1));
-        queue.add_at(NodeId(3), at(1));
+        for (node, due) in [(2, 2), (1, 1), (3, 1)] {
+            assert!(queue.add_at(NodeId(node), at(due)));
+        }
         assert_eq!(queue.next_due(), Some(at(1)));
         assert_eq!(queue.pop_due(at(0)), None);
         assert_eq!(
             [queue.pop_due(at(2)), queue.pop_due(at(2)), queue.pop_due(at(2))],
             [1, 3, 2].map(|at| Some(NodeId(at)))
         );
+    }
+
+    #[test]
+    fn a_node_is_delayed_once_and_becomes_due_at_the_earlier_time() {
+        let mut queue = WorkQueue::default();
+        let at = Timestamp::from_secs;
+        assert!(queue.add_at(NodeId(1), at(5)));
+        for later in 5..100 {
+            assert!(!queue.add_at(NodeId(1), at(later)), "the queue holds it already");
+        }
+        assert_eq!((queue.due(NodeId(1)), queue.delayed().count()), (Some(at(5)), 1));
+        assert!(!queue.add_at(NodeId(1), at(3)));
+        assert_eq!((queue.due(NodeId(1)), queue.delayed().count()), (Some(at(3)), 1));
+        assert_eq!(queue.pop_due(at(3)), Some(NodeId(1)));
+        assert_eq!(
+            (queue.due(NodeId(1)), queue.next_due(), queue.pop_due(at(100))),
+            (None, None, None)
+        );
+        assert!(queue.add_at(NodeId(1), at(4)), "it is not delayed any more");
     }
 }

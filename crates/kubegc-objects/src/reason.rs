@@ -30,8 +30,13 @@ pub enum Reason {
     OwnerOrphans(Arc<ObjectRef>),
     /// The state that the removal of a finalizer is built on.
     ReadBeforeFinalizer,
-    /// No dependent blocks the deletion any longer.
-    NothingBlocks,
+    /// No dependent blocks the foreground deletion, or none is left.
+    NothingBlocks {
+        /// The dependents that the graph knows.
+        dependents: usize,
+        /// Those of them whose owner references leave `blockOwnerDeletion` unset.
+        unset: usize,
+    },
     /// All dependents are released.
     DependentsReleased,
 }
@@ -51,7 +56,7 @@ impl Reason {
             Self::RecheckAfterConflict => "RecheckAfterConflict",
             Self::OwnerOrphans(_) => "OwnerOrphans",
             Self::ReadBeforeFinalizer => "ReadBeforeFinalizer",
-            Self::NothingBlocks => "NothingBlocks",
+            Self::NothingBlocks { .. } => "NothingBlocks",
             Self::DependentsReleased => "DependentsReleased",
         }
     }
@@ -87,9 +92,53 @@ impl fmt::Display for Reason {
                 return write!(f, "its owner {} is deleted without its dependents", owner.short());
             }
             Self::ReadBeforeFinalizer => "a finalizer is to be removed",
-            Self::NothingBlocks => "no dependent blocks its deletion any longer",
+            Self::NothingBlocks { dependents: 0, .. } => "no dependent blocks its deletion any longer",
+            Self::NothingBlocks { dependents, unset } => {
+                let value = if unset == dependents { "set" } else { "true" };
+                return match dependents {
+                    1 => write!(
+                        f,
+                        "its only dependent does not block its deletion: blockOwnerDeletion is not {value} in the \
+                         owner reference"
+                    ),
+                    _ => write!(
+                        f,
+                        "none of its {dependents} dependents blocks its deletion: blockOwnerDeletion is not \
+                         {value} in their owner references"
+                    ),
+                };
+            }
             Self::DependentsReleased => "all its dependents are released",
         };
         f.write_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreground_deletion_that_nothing_blocks_says_why() {
+        for (dependents, unset, expected) in [
+            (0, 0, "no dependent blocks its deletion any longer"),
+            (
+                1,
+                1,
+                "its only dependent does not block its deletion: blockOwnerDeletion is not set in the owner reference",
+            ),
+            (
+                3,
+                3,
+                "none of its 3 dependents blocks its deletion: blockOwnerDeletion is not set in their owner references",
+            ),
+            (
+                3,
+                1,
+                "none of its 3 dependents blocks its deletion: blockOwnerDeletion is not true in their owner references",
+            ),
+        ] {
+            assert_eq!(Reason::NothingBlocks { dependents, unset }.to_string(), expected);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{ApiResource, KubernetesVersion};
 
 use crate::{Semantics, absent_owners};
 
@@ -67,6 +67,13 @@ impl Settings {
             initial_sync_timeout: Duration::from_secs(30),
             record_conclusions: false,
         }
+    }
+
+    /// Whether the collector monitors no objects of a resource: none of them is collected or holds up its owner.
+    #[must_use]
+    pub fn ignores(&self, resource: &ApiResource) -> bool {
+        let mut ignored = self.ignored_resources.iter();
+        ignored.any(|(group, name)| **group == *resource.group && **name == *resource.resource)
     }
 
     /// The same, sending exactly what upstream sends.

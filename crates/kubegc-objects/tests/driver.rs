@@ -202,6 +202,110 @@ fn one_broken_kind_stops_the_others_up_to_1_31_only() {
     }
 }
 
+fn sync_reports(reports: &[(u64, Report)]) -> Vec<(u64, String)> {
+    let text = |(at, report): &(u64, Report)| match report {
+        Report::WaitingForSync(waiting) => Some((*at, waiting.to_string())),
+        Report::Started { unsynced } => {
+            let names: Vec<String> = unsynced
+                .iter()
+                .map(|resource| resource.qualified_resource())
+                .collect();
+            Some((*at, format!("started without [{}]", names.join(", "))))
+        }
+        _ => None,
+    };
+    reports.iter().filter_map(text).collect()
+}
+
+#[test]
+fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure() {
+    let tenants = "tenants.example.com (unknown outcome: the conversion webhook is down)";
+    let bench = Bench::new("1.20.2", &[]);
+    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "tenants", 8, down()));
+    let (_, reports) = bench.run(&store, 200_000, 0, |_| {});
+    let waiting = format!(
+        "garbage collection has not started: waiting for the initial list of {tenants}; \
+         up to Kubernetes 1.31 nothing is collected until every resource is listed"
+    );
+    let expected = [
+        (10_000, &*waiting),
+        (70_000, &*waiting),
+        (121_000, "started without []"),
+    ];
+    assert_eq!(
+        sync_reports(&reports),
+        expected.map(|(at, text)| (at, text.to_owned()))
+    );
+
+    let bench = Bench::new("1.36", &[]);
+    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "tenants", 8, down()));
+    let (_, reports) = bench.run(&store, 200_000, 0, |_| {});
+    let waiting = format!(
+        "garbage collection has not started: waiting for the initial list of {tenants}; \
+         it starts at {} in any case",
+        bench.after(30_000)
+    );
+    let expected = [
+        (10_000, &*waiting),
+        (30_000, "started without [tenants.example.com]"),
+    ];
+    assert_eq!(
+        sync_reports(&reports),
+        expected.map(|(at, text)| (at, text.to_owned()))
+    );
+}
+
+#[test]
+fn a_start_that_waits_for_discovery_is_reported() {
+    let bench = Bench::new("1.36", &[]);
+    let rule = Rule {
+        call: Some(Call::Discover),
+        resource: None,
+        name: None,
+        skip: 0,
+        times: 4,
+        fault: Fault::Refuse(down()),
+    };
+    let plan = FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    };
+    let store = Faulty::new(bench.shared.clone(), plan);
+    let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
+    let expected = [
+        (
+            10_000,
+            "garbage collection has not started: API discovery has not succeeded yet",
+        ),
+        (15_000, "started without []"),
+    ];
+    assert_eq!(
+        sync_reports(&reports),
+        expected.map(|(at, text)| (at, text.to_owned()))
+    );
+}
+
+#[test]
+fn a_pause_for_a_new_resource_that_cannot_be_listed_is_reported() {
+    let bench = Bench::new("1.20.2", &[]);
+    let mut store = Ending::new(&bench, 0);
+    // Config maps are served again after a while, and cannot be listed for some time then.
+    store.served_from = Some(20);
+    store.listed_from = Some(75);
+    let (_, reports) = bench.run(&store, 120_000, 0, |_| {});
+    let paused = "garbage collection is paused: waiting for the initial list of configmaps (unknown outcome: the \
+         conversion webhook is down); up to Kubernetes 1.31 nothing is collected until every resource is listed";
+    let expected = [
+        (0, "started without []"),
+        (40_000, paused),
+        (91_000, "started without []"),
+    ];
+    assert_eq!(
+        sync_reports(&reports),
+        expected.map(|(at, text)| (at, text.to_owned()))
+    );
+}
+
 #[test]
 fn a_discovery_that_fails_is_tried_again() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
@@ -351,8 +455,14 @@ struct Ending {
     broken: bool,
     /// Seconds after which config maps are no longer served.
     gone_after: Option<u64>,
+    /// Seconds after which config maps are served; from the beginning where there is none.
+    served_from: Option<u64>,
+    /// Seconds after which config maps can be listed; from the beginning where there is none.
+    listed_from: Option<u64>,
     /// Watches that were dropped.
     dropped: Arc<AtomicUsize>,
+    /// The version that each list had to have at least.
+    at_least: Mutex<Vec<String>>,
     notes: Mutex<Vec<(u64, String)>>,
 }
 
@@ -365,7 +475,10 @@ impl Ending {
             items,
             broken: false,
             gone_after: None,
+            served_from: None,
+            listed_from: None,
             dropped: Arc::default(),
+            at_least: Mutex::default(),
             notes: Mutex::default(),
         }
     }
@@ -412,9 +525,13 @@ impl WatchStream for EndingWatch {
 impl ObjectStore for Ending {
     async fn discover(&self) -> Result<Discovered, StoreError> {
         let mut discovered = self.store.discover().await?;
-        if self
+        let gone = self
             .gone_after
-            .is_some_and(|seconds| self.millis() >= seconds * 1_000)
+            .is_some_and(|seconds| self.millis() >= seconds * 1_000);
+        let not_yet = self
+            .served_from
+            .is_some_and(|seconds| self.millis() < seconds * 1_000);
+        if (gone || not_yet)
             && let Some(kind) = discovered.catalog.mapping("v1", "ConfigMap")
         {
             discovered.catalog.remove(kind);
@@ -427,9 +544,27 @@ impl ObjectStore for Ending {
     }
 
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        let not_yet = self
+            .listed_from
+            .is_some_and(|seconds| self.millis() < seconds * 1_000);
+        if not_yet && &*resource.resource == "configmaps" {
+            return Err(down());
+        }
         let list = self.store.list(resource, namespace).await?;
         self.note(resource, format!("list {}", list.resource_version));
         Ok(list)
+    }
+
+    async fn list_for_watch(
+        &self,
+        resource: &ApiResource,
+        at_least: &ResourceVersion,
+    ) -> Result<MetaList, StoreError> {
+        if &*resource.resource == "configmaps" {
+            let at_least = at_least.as_str().to_owned();
+            self.at_least.lock().expect("one thread").push(at_least);
+        }
+        self.list(resource, None).await
     }
 
     async fn watch(
@@ -490,6 +625,32 @@ fn a_watch_that_ended_goes_on_at_the_version_seen_last_and_without_a_list() {
     assert_eq!(versions.len(), 3, "{notes:?}");
     assert!(versions.is_sorted_by(|one, next| one < next), "{notes:?}");
     assert!(items.iter().all(|item| !bench.there(item)));
+}
+
+#[test]
+fn the_first_list_may_be_old_and_the_next_is_not_older_than_what_was_seen() {
+    let gone = Object::new(SECRET, "red", "gone");
+    let item = Object::new(CONFIG_MAP, "red", "item").owned_by(&gone);
+    let bench = Bench::new("1.36", &[&item]);
+    // The first watch delivers the deletion and ends. The second one is too old.
+    let mut rule = broken(Call::Watch, "configmaps", 1, StoreError::Expired);
+    rule.rules[0].skip = 1;
+    let store = Faulty::new(Ending::new(&bench, 1), rule);
+    let (_, reports) = bench.run(&store, 20_000, 5_000, |_| {});
+    assert!(watch_failures(&reports).is_empty());
+    let versions: Vec<String> = store
+        .store()
+        .notes()
+        .into_iter()
+        .filter_map(|(_, text)| Some(text.strip_prefix("watch ")?.to_owned()))
+        .collect();
+    let at_least = store.store().at_least.lock().expect("one thread").clone();
+    assert_eq!(at_least.len(), 2, "{at_least:?}");
+    assert_eq!(at_least[0], "", "any version");
+    assert!(
+        !at_least[1].is_empty() && at_least[1] != versions[0],
+        "{at_least:?} {versions:?}"
+    );
 }
 
 #[test]

@@ -482,11 +482,12 @@ fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
         }
     }
     if anything_goes {
+        let settings = kubegc_objects::Settings::new(cluster.version());
         let kinds: Vec<String> = cluster
             .catalog()
             .iter()
             .filter(|(_, resource)| resource.preferred && resource.verbs.collectable())
-            .filter(|(_, resource)| cluster.is_unlisted(resource, ""))
+            .filter(|(_, resource)| !settings.ignores(resource) && cluster.is_unlisted(resource, ""))
             .map(|(_, resource)| resource.qualified_resource())
             .collect();
         if !kinds.is_empty() {

@@ -11,11 +11,11 @@ use async_trait::async_trait;
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, KindId, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
     StoreError, WatchStream,
-    store::{Address, Deleted, Discovered, MetaList, WatchItem},
+    store::{Address, Deleted, Discovered, MetaList, ObjectList, WatchItem},
 };
 use parking_lot::Mutex;
 
-use crate::{ApiServer, Event, EventType, Response, ResponseBody, Selector, Status, StoredObject};
+use crate::{ApiServer, EventType, Response, ResponseBody, Selector, Status, StoredObject};
 
 /// An [`ApiServer`] that many hold at once. Clones are the same server.
 ///
@@ -187,39 +187,24 @@ impl ObjectStore for SharedApiServer {
         })
     }
 
-    /// Watches from a version on. Without a version (or from `0`) what is there is delivered first, as if it were new.
+    /// Watches from a version. Without a version (or from `0`) the objects that exist are delivered first, as added.
     async fn watch(
         &self,
         resource: &ApiResource,
         since: &ResourceVersion,
     ) -> Result<Box<dyn WatchStream>, StoreError> {
-        self.on(resource, |server, kind| {
-            let (cursor, first) = match since.as_str() {
-                "" | "0" => {
-                    let first = server.objects(kind, None);
-                    let first = first.iter().map(|object| WatchItem::Applied(object.meta.clone()));
-                    (server.revision(), first.collect())
-                }
-                version => (
-                    version.parse().map_err(|_| StoreError::Refused {
-                        code: 400,
-                        message: format!("resourceVersion {version} is not a number"),
-                        retry_after: None,
-                    })?,
-                    VecDeque::new(),
-                ),
-            };
-            if let Err(answer) = server.events_since(kind, cursor) {
-                return Err(refused(answer.status()));
-            }
-            let stream: Box<dyn WatchStream> = Box::new(Watch {
-                shared: self.clone(),
-                kind,
-                cursor,
-                ready: first,
-            });
-            Ok(stream)
-        })
+        let watch = self.open_watch(resource, since, |object| object.meta.clone())?;
+        Ok(Box::new(watch))
+    }
+
+    async fn watch_objects(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        let of_resource = resource.clone();
+        let watch = self.open_watch(resource, since, move |object| json(object, &of_resource))?;
+        Ok(Box::new(watch))
     }
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
@@ -277,9 +262,14 @@ impl ObjectStore for SharedApiServer {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
-        let objects = self.on(resource, |server, kind| Ok(server.objects(kind, namespace)))?;
-        Ok(objects.iter().map(|object| json(object, resource)).collect())
+    ) -> Result<ObjectList, StoreError> {
+        self.on(resource, |server, kind| {
+            let objects = server.objects(kind, namespace);
+            Ok(ObjectList {
+                items: objects.iter().map(|object| json(object, resource)).collect(),
+                resource_version: ResourceVersion::new(&server.revision().to_string()),
+            })
+        })
     }
 
     async fn patch_subresource(
@@ -334,26 +324,65 @@ impl ObjectStore for SharedApiServer {
     }
 }
 
-/// A watch of one resource, as far as it has been read.
-struct Watch {
+impl SharedApiServer {
+    /// Opens a watch that delivers what `view` makes of each object.
+    fn open_watch<T>(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+        view: impl Fn(&StoredObject) -> T + Send + 'static,
+    ) -> Result<Watch<T>, StoreError> {
+        self.on(resource, |server, kind| {
+            let (cursor, first) = match since.as_str() {
+                "" | "0" => (server.revision(), server.objects(kind, None)),
+                version => {
+                    let cursor = version.parse().map_err(|_| StoreError::Refused {
+                        code: 400,
+                        message: format!("resourceVersion {version} is not a number"),
+                        retry_after: None,
+                    })?;
+                    (cursor, Vec::new())
+                }
+            };
+            if let Err(answer) = server.events_since(kind, cursor) {
+                return Err(refused(answer.status()));
+            }
+            Ok(Watch {
+                shared: self.clone(),
+                kind,
+                cursor,
+                ready: first.iter().map(|object| WatchItem::Applied(view(object))).collect(),
+                view: Box::new(view),
+            })
+        })
+    }
+}
+
+/// An open watch of one resource.
+struct Watch<T> {
     shared: SharedApiServer,
     kind: KindId,
     cursor: u64,
-    ready: VecDeque<WatchItem>,
+    ready: VecDeque<WatchItem<T>>,
+    view: Box<dyn Fn(&StoredObject) -> T + Send>,
 }
 
 /// How many changes are taken from the server at once.
 const BATCH: usize = 64;
 
-impl Watch {
-    /// Takes changes from the server; whether the watch goes on.
+impl<T> Watch<T> {
+    /// Takes changes from the server. Gives whether the watch goes on.
     fn fill(&mut self) -> Result<bool, StoreError> {
         let server = self.shared.0.server.lock();
         match server.events_since(self.kind, self.cursor) {
             Ok(events) => {
                 for event in events.take(BATCH) {
                     self.cursor = event.revision;
-                    self.ready.push_back(item(event));
+                    let object = (self.view)(&event.object);
+                    self.ready.push_back(match event.event_type {
+                        EventType::Added | EventType::Modified => WatchItem::Applied(object),
+                        EventType::Deleted => WatchItem::Deleted(object),
+                    });
                 }
                 Ok(true)
             }
@@ -363,17 +392,9 @@ impl Watch {
     }
 }
 
-fn item(event: &Event) -> WatchItem {
-    let meta = event.object.meta.clone();
-    match event.event_type {
-        EventType::Added | EventType::Modified => WatchItem::Applied(meta),
-        EventType::Deleted => WatchItem::Deleted(meta),
-    }
-}
-
 #[async_trait]
-impl WatchStream for Watch {
-    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+impl<T: Send> WatchStream<T> for Watch<T> {
+    async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         poll_fn(|context| {
             if self.ready.is_empty() {
                 // Registered first: a change between the look and the registration would be missed.

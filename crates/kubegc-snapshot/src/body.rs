@@ -1,13 +1,10 @@
-//! What is read of an object beside its metadata: the fields of all kinds that have [`Details`](crate::Details), side by side.
+//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have [`Details`](crate::Details).
 //!
-//! An object's kind may stand behind its contents, or in its list only. So all fields are read that any kind needs, and whether one of them is of the wrong
-//! type is judged where the kind is known: fields of the same name in other kinds are no concern.
+//! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds are read, and whether one of
+//! them is of the wrong type is judged when the kind is known: fields of the same name in other kinds do not matter.
 
 use std::borrow::Cow;
 
-use kubegc_lifecycle::volume::{
-    ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY,
-};
 use serde::{
     Deserialize, Serialize, Serializer,
     de::{IgnoredAny, MapAccess, value::MapAccessDeserializer},
@@ -107,10 +104,19 @@ impl Serialize for Annotations<'_> {
     }
 }
 
-/// Whose tokens a secret holds, by name.
+/// The provisioner of a volume.
+pub(crate) const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// Set where a controller, and no user, bound the volume.
+pub(crate) const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The CSI driver that an in-tree volume was migrated to.
+pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+/// The name of the service account that a secret holds a token of.
 pub(crate) const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
-/// The same, by uid.
+/// The uid of that service account.
 pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+
+/// `type` of a secret that is a bootstrap token.
+pub(crate) const SECRET_TYPE_BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 /// The annotations that are read.
 const ANNOTATIONS: [&str; 5] = [
@@ -188,6 +194,7 @@ part! {
         containers: List<Container<'a>> = "containers",
         init_containers: List<Container<'a>> = "initContainers",
         ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
+        tolerations: List<Toleration<'a>> = "tolerations",
         // Of namespaces.
         finalizers: List<Text<'a>> = "finalizers",
         // Of definitions.
@@ -204,6 +211,9 @@ part! {
         // Of nodes.
         taints: List<Taint<'a>> = "taints",
         provider_id: Text<'a> = "providerID",
+        // Of leases.
+        renew_time: Text<'a> = "renewTime",
+        lease_duration_seconds: i64 = "leaseDurationSeconds",
         // Of volumes and claims.
         persistent_volume_reclaim_policy: Text<'a> = "persistentVolumeReclaimPolicy",
         claim_ref: ClaimRef<'a> = "claimRef",
@@ -227,6 +237,7 @@ part! {
         containers: List<Container<'a>> = "containers",
         init_containers: List<Container<'a>> = "initContainers",
         ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
+        tolerations: List<Toleration<'a>> = "tolerations",
     }
 }
 
@@ -237,6 +248,7 @@ part! {
         termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",
         volumes: List<Volume<'a>> = "volumes",
         image_pull_secrets: List<Named<'a>> = "imagePullSecrets",
+        tolerations: List<Toleration<'a>> = "tolerations",
     }
 }
 
@@ -247,6 +259,7 @@ impl<'a> From<PlainPodSpec<'a>> for PodSpec<'a> {
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
             volumes: spec.volumes,
             image_pull_secrets: spec.image_pull_secrets,
+            tolerations: spec.tolerations,
             ..Self::default()
         }
     }
@@ -281,6 +294,7 @@ impl<'a> AnySpec<'a> {
                 containers: spec.containers.clone(),
                 init_containers: spec.init_containers.clone(),
                 ephemeral_containers: spec.ephemeral_containers.clone(),
+                tolerations: spec.tolerations.clone(),
             }),
         }
     }
@@ -337,12 +351,13 @@ part! {
 part! {
     /// One condition.
     Condition<'a> {
-        kind: Text<'a> = "type",
+        condition_type: Text<'a> = "type",
         status: Text<'a> = "status",
         reason: Text<'a> = "reason",
         message: Text<'a> = "message",
         last_transition_time: Text<'a> = "lastTransitionTime",
         last_update_time: Text<'a> = "lastUpdateTime",
+        observed_generation: i64 = "observedGeneration",
     }
 }
 
@@ -387,10 +402,23 @@ part! {
 }
 
 part! {
-    /// One taint.
+    /// An entry of `spec.taints`.
     Taint<'a> {
         key: Text<'a> = "key",
         effect: Text<'a> = "effect",
+        value: Text<'a> = "value",
+        time_added: Text<'a> = "timeAdded",
+    }
+}
+
+part! {
+    /// An entry of `spec.tolerations`.
+    Toleration<'a> {
+        key: Text<'a> = "key",
+        operator: Text<'a> = "operator",
+        value: Text<'a> = "value",
+        effect: Text<'a> = "effect",
+        toleration_seconds: i64 = "tolerationSeconds",
     }
 }
 

@@ -48,12 +48,13 @@ pub enum Problem {
     Unreadable,
     /// An object has no uid, so references by uid cannot be matched with it; its kind is incomplete.
     NoUid,
-    /// A field does not hold what it should: what it says is unknown; the object is flawed. In the metadata it was taken as absent, and the whole
-    /// object is unread for the lifecycle mechanisms.
+    /// A field does not hold what it should: what it says is unknown; the object is flawed. In the metadata it was taken as absent, and
+    /// controllers decide nothing about the object.
     BadField,
     /// A field that the API server always fills is missing; the object is flawed.
     MissingField,
-    /// An owner reference lacks a part that the API server demands; the object is flawed, and unread for the lifecycle mechanisms.
+    /// An owner reference lacks a part that the API server demands; the object is flawed, and controllers decide
+    /// nothing about it.
     IncompleteOwner,
     /// A list says that it goes on, and the rest is not there; its kind is incomplete.
     ListContinues,

@@ -271,7 +271,8 @@ impl Ingest {
         flaws: &mut Vec<DetailFlaw>,
     ) -> u32 {
         let mentions = mentions.unwrap_or(Mentions::ANY);
-        let found = kind.and_then(|kind| details::read(kind, body, mentions, &mut self.store.texts, flaws));
+        let found =
+            kind.and_then(|kind| details::read(kind, body, mentions, false, &mut self.store.texts, flaws));
         found.map_or(0, |details| self.store.details_number(details))
     }
 

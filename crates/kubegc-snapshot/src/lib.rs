@@ -10,8 +10,8 @@
 //! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
 //!
-//! Of each object the metadata is kept and, where a lifecycle mechanism looks at its kind, what that reads ([`SnapshotObject::record`]). [`JsonDocuments`]
-//! reads the same out of single objects, and makes the patches that change them.
+//! Of each object the metadata is kept and, where controllers read its kind, the fields that they read ([`SnapshotObject::record`]).
+//! [`JsonDocuments`] reads single objects in the same way, and renders the patches that change them.
 //!
 //! Archives, Velero backups, Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
@@ -59,7 +59,7 @@ mod x509;
 mod yaml;
 
 pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
-pub use details::{CrdDetails, CrdVersion, Details, NamespaceDetails, PodDetails};
+pub use details::{CrdDetails, CrdVersion, Details};
 pub use documents::JsonDocuments;
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};

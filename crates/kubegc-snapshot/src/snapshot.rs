@@ -2,8 +2,9 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
-use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version};
-use kubegc_lifecycle::fields::{self, Fields};
+use kubegc_core::{
+    Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version, record,
+};
 
 use crate::{
     Completeness, Details, Finding, Place, Problem,
@@ -22,11 +23,11 @@ pub struct SnapshotObject {
     pub kind_id: Option<KindId>,
     /// The metadata.
     pub meta: ObjectMeta,
-    /// Facts outside the metadata; `None` for kinds without any.
+    /// Fields outside the metadata; `None` where there are none to read.
     pub details: Option<Arc<Details>>,
     /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt; the findings say which.
     pub flawed: bool,
-    /// Whether it is the metadata of which a part could not be read or is missing: the lifecycle mechanisms are told nothing else of the object then.
+    /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing else then.
     pub meta_flawed: bool,
     /// Where the object stands.
     pub place: Place,
@@ -45,24 +46,21 @@ impl SnapshotObject {
         }
     }
 
-    /// What the lifecycle mechanisms read of it. Of kinds that none of them looks at, and of lists of metadata, the fields are unread.
+    /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists of metadata.
     ///
-    /// They are unread, too, where the metadata [is flawed](Self::meta_flawed): what could not be read is absent in it, and a job whose deletion time cannot
-    /// be read must not pass for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
+    /// Where the metadata [is flawed](Self::meta_flawed), the record is [unreadable](record::Record::unreadable): a Job whose deletion time
+    /// cannot be read must not be taken for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     #[must_use]
-    pub fn record(&self) -> fields::Record {
-        fields::Record {
-            meta: self.meta.clone(),
-            fields: fields_of(self.details.as_deref(), self.meta_flawed),
-        }
+    pub fn record(&self) -> record::Record {
+        record_of(self.meta.clone(), self.details.as_deref(), self.meta_flawed)
     }
 }
 
-fn fields_of(details: Option<&Details>, meta_flawed: bool) -> Fields {
+fn record_of(meta: ObjectMeta, details: Option<&Details>, meta_flawed: bool) -> record::Record {
     if meta_flawed {
-        return Fields::MetadataUnread;
+        return record::Record::unreadable(meta);
     }
-    details.map_or(Fields::Unread, Details::fields)
+    record::Record::new(meta, details.map_or(record::Body::Unread, Details::body))
 }
 
 /// The objects of a cluster as far as they were dumped.
@@ -164,9 +162,9 @@ impl Snapshot {
         })
     }
 
-    /// What the lifecycle mechanisms read of the object at this position: the same as [`SnapshotObject::record`], and nothing else is built.
+    /// The record of the object at this position, as [`SnapshotObject::record`] builds it.
     #[must_use]
-    pub fn record_at(&self, position: usize) -> Option<fields::Record> {
+    pub fn record_at(&self, position: usize) -> Option<record::Record> {
         self.view(position).map(|view| view.record())
     }
 
@@ -241,15 +239,12 @@ impl<'a> ObjectView<'a> {
         self.record.flawed
     }
 
-    /// What the lifecycle mechanisms read of it, as [`SnapshotObject::record`] has it.
+    /// The record that controllers read, as [`SnapshotObject::record`] builds it.
     #[must_use]
-    pub fn record(&self) -> fields::Record {
+    pub fn record(&self) -> record::Record {
         let store = &self.snapshot.store;
         let details = store.details_of(self.record).map(|details| &**details);
-        fields::Record {
-            meta: store.meta(self.record),
-            fields: fields_of(details, self.record.meta_flawed),
-        }
+        record_of(store.meta(self.record), details, self.record.meta_flawed)
     }
 
     /// Whether it is being deleted.

@@ -2,8 +2,7 @@
 //!
 //! Of a certificate nothing is read but its frame and that date.
 
-use kubegc_core::{Timestamp, time::Date};
-use kubegc_lifecycle::certificate::Certificate;
+use kubegc_core::{Timestamp, record::Certificate, time::Date};
 
 use crate::encoding;
 
@@ -25,7 +24,7 @@ const VERSION: u8 = 0xa0;
 /// that is bad there counts for its date.
 pub(crate) fn read(bytes: &[u8]) -> Certificate {
     let Some(block) = encoding::first_pem_block(bytes) else {
-        return Certificate::Bad(NOT_PEM.into());
+        return Certificate::Malformed(NOT_PEM.into());
     };
     let mut rest = Der(&block);
     let mut first = None;
@@ -33,10 +32,13 @@ pub(crate) fn read(bytes: &[u8]) -> Certificate {
     while !rest.0.is_empty() {
         match not_after(&mut rest) {
             Ok(time) => first = first.or(Some(time)),
-            Err(error) => return Certificate::Bad(format!("{NOT_PARSED}: x509: {error}").into()),
+            Err(error) => return Certificate::Malformed(format!("{NOT_PARSED}: x509: {error}").into()),
         }
     }
-    first.map_or_else(|| Certificate::Bad(NONE_FOUND.into()), Certificate::NotAfter)
+    first.map_or_else(
+        || Certificate::Malformed(NONE_FOUND.into()),
+        Certificate::NotAfter,
+    )
 }
 
 /// Takes one certificate.
@@ -168,15 +170,15 @@ impl Digits<'_> {
     }
 }
 
-/// The bytes that read back as this; `None` where there are none, or nobody knows.
+/// The bytes that read back as this; `None` where there are none.
 ///
 /// A certificate that could not be parsed stays one that cannot be parsed, with a message of ours. Dates lose what is beyond their seconds.
 pub(crate) fn write(certificate: &Certificate) -> Option<Vec<u8>> {
     let pem = |block: &[u8]| encoding::to_pem("CERTIFICATE", block).into_bytes();
     match certificate {
-        Certificate::Unknown | Certificate::None | Certificate::Empty | Certificate::Unread => None,
+        Certificate::Absent | Certificate::Empty => None,
         Certificate::NotAfter(time) => Some(pem(&valid_until(*time))),
-        Certificate::Bad(message) => Some(match &**message {
+        Certificate::Malformed(message) => Some(match &**message {
             NOT_PEM => b"?".to_vec(),
             NONE_FOUND => pem(b""),
             _ => pem(b"?"),
@@ -253,7 +255,7 @@ kxSZyTPgzPbZUI5rIFr4LfII
 
     fn message(bytes: &[u8]) -> String {
         match read(bytes) {
-            Certificate::Bad(message) => message.to_string(),
+            Certificate::Malformed(message) => message.to_string(),
             other => format!("{other:?}"),
         }
     }
@@ -396,9 +398,9 @@ kxSZyTPgzPbZUI5rIFr4LfII
             until("1700-01-01T00:00:01Z"),
             until("2262-04-11T23:47:16Z"),
             until("2026-11-22T09:25:01Z"),
-            Certificate::Bad(NOT_PEM.into()),
-            Certificate::Bad(NONE_FOUND.into()),
-            Certificate::Bad("unable to parse certificate data: x509: malformed certificate".into()),
+            Certificate::Malformed(NOT_PEM.into()),
+            Certificate::Malformed(NONE_FOUND.into()),
+            Certificate::Malformed("unable to parse certificate data: x509: malformed certificate".into()),
         ] {
             let bytes = write(&certificate).expect("there is something to write");
             assert_eq!(read(&bytes), certificate);

@@ -31,7 +31,7 @@ pub struct Entry {
     pub resource: Arc<str>,
     /// Namespace; empty for cluster-scoped resources and for requests across namespaces.
     pub namespace: Arc<str>,
-    /// Name of the object. A creation's is the one that the object was given.
+    /// Name of the object. A creation's is the one that the object was given or, where it failed, the one in the request's body.
     pub name: Arc<str>,
     /// Subresource, such as `status`.
     pub subresource: Arc<str>,
@@ -43,7 +43,7 @@ pub struct Entry {
     pub body_bytes: usize,
     /// The version of the object that a write answered with; empty where it answered with none.
     pub resource_version: String,
-    /// The uid of the object that a write answered with; empty where it answered with none.
+    /// The uid of the object that a write changed or deleted; empty where the response does not tell it.
     pub uid: Uid,
     /// The fault that was injected, in one word.
     pub fault: Option<&'static str>,
@@ -254,11 +254,39 @@ impl fmt::Display for Audit {
 
 /// What an answer's body says of its object.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Answered {
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
     metadata: AnsweredMeta,
+    /// Of a `Status`.
+    status: serde_json::Value,
+    details: StatusDetails,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusDetails {
+    uid: String,
+}
+
+impl Answered {
+    /// The metadata of the object: its own, or what the status of a deletion tells of it.
+    fn meta(self) -> AnsweredMeta {
+        match &*self.kind {
+            "Status" if self.status == "Success" => AnsweredMeta {
+                uid: self.details.uid,
+                ..AnsweredMeta::default()
+            },
+            "Status" => AnsweredMeta::default(),
+            _ => self.metadata,
+        }
+    }
+}
+
+/// The name in the body of a creation; empty where it cannot be read.
+fn name_in(body: &[u8]) -> String {
+    let object: Answered = serde_json::from_slice(body).unwrap_or_default();
+    object.metadata.name
 }
 
 #[derive(Default, Deserialize)]
@@ -273,7 +301,7 @@ struct AnsweredMeta {
 pub(crate) struct Asked<'a> {
     pub(crate) client: &'a str,
     pub(crate) call: &'a Call,
-    pub(crate) body_bytes: usize,
+    pub(crate) body: &'a [u8],
     pub(crate) at: Timestamp,
     pub(crate) since_start: Duration,
     pub(crate) fault: Option<&'static str>,
@@ -285,7 +313,7 @@ impl Asked<'_> {
         let Asked {
             client,
             call,
-            body_bytes,
+            body: request,
             at,
             since_start,
             fault,
@@ -296,20 +324,16 @@ impl Asked<'_> {
         } else {
             Answered::default()
         };
-        let answered = if answered.kind == "Status" {
-            AnsweredMeta::default()
-        } else {
-            answered.metadata
-        };
+        let answered = answered.meta();
         let resource: &str = if call.verb == Verb::NonResource {
             &call.path
         } else {
             &call.resource
         };
-        let name: &str = if call.name.is_empty() && call.verb == Verb::Create {
-            &answered.name
-        } else {
-            &call.name
+        let name = match call.verb {
+            Verb::Create if call.name.is_empty() && answered.name.is_empty() => name_in(request),
+            Verb::Create if call.name.is_empty() => answered.name,
+            _ => call.name.clone(),
         };
         // Upstream's requests on a namespace count as requests in it.
         let namespace: &str = if call.group.is_empty() && call.resource == "namespaces" {
@@ -330,7 +354,7 @@ impl Asked<'_> {
             subresource: (&*call.subresource).into(),
             dry_run: call.dry_run,
             code,
-            body_bytes,
+            body_bytes: request.len(),
             resource_version: answered.resource_version,
             uid: Uid::new(&answered.uid),
             fault,

@@ -1,9 +1,9 @@
 //! Decides what has become of an object, and tells why: what it is, what holds it, who did what, what would free it.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{
-    ApiResource, KindId, ObjectRef, OwnerReference, Timestamp,
+    ApiResource, KindId, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 use kubegc_sim::{ApiServer, StoredObject};
@@ -12,6 +12,7 @@ use crate::{
     Cluster, Name,
     audit::{Audit, Entry},
     cluster::{Plane, State, object_ref},
+    http::Verb,
 };
 
 /// What has become of an object, and what is known about it. Made by [`Cluster::fate`]; its text is what failing assertions show.
@@ -30,8 +31,10 @@ pub struct Fate {
     pub retry: Option<(Timestamp, u32)>,
     /// What the collector warned of: see its Event `OwnerRefInvalidNamespace`.
     pub warnings: Vec<String>,
-    /// The last requests that changed it, and those that deleted its owners.
+    /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name are left out.
     pub requests: Audit,
+    /// The uids of earlier objects with its name, oldest first.
+    pub earlier: Vec<Uid>,
     /// What would make it go, where it is there.
     pub goes_once: Vec<String>,
 }
@@ -85,10 +88,19 @@ pub enum OwnerState {
     Terminating,
     /// It is being deleted and waits for its dependents.
     WaitsForDependents,
-    /// There is none.
+    /// It existed and does not exist any more.
     Gone,
-    /// The name has another uid than the reference says.
+    /// It existed, and another object has its name now.
     Replaced,
+    /// No object of this name and uid ever existed where the reference looks for it.
+    NeverThere {
+        /// Whether that is in the namespace of the dependent.
+        namespaced: bool,
+    },
+    /// An object has the name, and never had the uid that the reference says.
+    OtherUid,
+    /// It exists in another namespace. References name objects in the namespace of the dependent: to the collector it does not exist.
+    InOtherNamespace,
     /// No such kind is served: the collector never decides about its dependents.
     KindNotServed,
     /// It lives in a namespace and its dependent does not: the collector never decides about the dependent.
@@ -103,6 +115,12 @@ impl fmt::Display for OwnerState {
             Self::WaitsForDependents => "is being deleted and waits for its dependents",
             Self::Gone => "is gone",
             Self::Replaced => "is gone, and another object has its name",
+            Self::NeverThere { namespaced: true } => "never existed in this namespace",
+            Self::NeverThere { namespaced: false } => "never existed",
+            Self::OtherUid => "never existed with this uid: its name belongs to another object",
+            Self::InOtherNamespace => {
+                "exists in another namespace only: an owner reference names an object in the namespace of its dependent"
+            }
             Self::KindNotServed => "is of a kind that is not served: nothing is ever decided",
             Self::OutOfReach => {
                 "lives in a namespace, out of reach of an object that does not: nothing is ever decided"
@@ -160,6 +178,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         retry: None,
         warnings: Vec::new(),
         requests: Audit::default(),
+        earlier: Vec::new(),
         goes_once: Vec::new(),
     };
     let (Some(kind), Some(stored)) = (kind, stored) else {
@@ -186,6 +205,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         fate.warnings = about_it.map(|warning| warning.to_string()).collect();
     }
     fate.requests = requests(server, &state.audit, kind, &stored);
+    fate.earlier = earlier(server, kind, &stored);
     fate.goes_once = goes_once(plane, &fate);
     fate
 }
@@ -200,6 +220,25 @@ fn last_seen(server: &ApiServer, kind: KindId, object: &Name) -> Option<Arc<Stor
             && object.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
     });
     seen.last().map(|change| Arc::clone(&change.event.object))
+}
+
+/// The uids of the objects that had the name of this one before it.
+fn earlier(server: &ApiServer, kind: KindId, stored: &StoredObject) -> Vec<Uid> {
+    let mut uids: Vec<Uid> = Vec::new();
+    for change in server.changes_since(0) {
+        let meta = &change.event.object.meta;
+        let same_name = meta.name == stored.meta.name && meta.namespace == stored.meta.namespace;
+        if !same_name || !server.share_objects(change.kind, kind) {
+            continue;
+        }
+        if meta.uid == stored.meta.uid {
+            break;
+        }
+        if !uids.contains(&meta.uid) {
+            uids.push(meta.uid.clone());
+        }
+    }
+    uids
 }
 
 fn others(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Arc<str>> {
@@ -267,8 +306,10 @@ fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: 
                     ""
                 };
                 match server.object(owner, namespace, &reference.name) {
-                    None => OwnerState::Gone,
-                    Some(found) if found.meta.uid != reference.uid => OwnerState::Replaced,
+                    None => absent(server, owner, namespace, reference, false),
+                    Some(found) if found.meta.uid != reference.uid => {
+                        absent(server, owner, namespace, reference, true)
+                    }
                     Some(found) if !found.meta.is_deleting() => OwnerState::There,
                     Some(found) if found.meta.has_finalizer(FINALIZER_FOREGROUND) => {
                         OwnerState::WaitsForDependents
@@ -285,6 +326,36 @@ fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: 
     }
 }
 
+/// The state of an owner that does not exist where its reference looks for it. `replaced`: another object has its name there.
+fn absent(
+    server: &ApiServer,
+    kind: KindId,
+    namespace: &str,
+    reference: &OwnerReference,
+    replaced: bool,
+) -> OwnerState {
+    let existed = match server.events_since(kind, 0) {
+        Ok(mut events) => events.any(|event| {
+            let meta = &event.object.meta;
+            meta.uid == reference.uid && *meta.namespace == *namespace && meta.name == reference.name
+        }),
+        // What is no longer known may have existed.
+        Err(_) => true,
+    };
+    let namespaced = server.catalog()[kind].is_namespaced();
+    let elsewhere = || {
+        let mut objects = server.objects(kind, None).into_iter();
+        objects.any(|object| object.meta.uid == reference.uid)
+    };
+    match replaced {
+        true if existed => OwnerState::Replaced,
+        false if existed => OwnerState::Gone,
+        _ if namespaced && elsewhere() => OwnerState::InOtherNamespace,
+        true => OwnerState::OtherUid,
+        false => OwnerState::NeverThere { namespaced },
+    }
+}
+
 /// The resources that the objects of a kind are served as: some in more than one group.
 fn served_as(server: &ApiServer, kind: KindId) -> Vec<&ApiResource> {
     let kinds = server.catalog().iter();
@@ -294,44 +365,81 @@ fn served_as(server: &ApiServer, kind: KindId) -> Vec<&ApiResource> {
 
 /// The last writes of an object, and the deletions of its owners.
 fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &StoredObject) -> Audit {
-    let resources = served_as(server, kind);
-    let owners: Vec<(&OwnerReference, KindId, Vec<&ApiResource>)> = stored
-        .meta
-        .owner_references
-        .iter()
-        .filter_map(|reference| {
-            let kind = server
-                .catalog()
-                .mapping(&reference.api_version, &reference.kind)?;
-            Some((reference, kind, served_as(server, kind)))
-        })
-        .collect();
-    let wanted = |entry: &Entry| {
-        if !entry.is_write() {
-            return false;
-        }
-        let in_its_namespace = *entry.namespace == *stored.meta.namespace;
-        let is_of = |resources: &[&ApiResource]| {
-            let mut resources = resources.iter();
-            resources.any(|one| entry.resource == one.resource && entry.group == one.group)
+    let meta = &stored.meta;
+    let mut numbers = BTreeSet::new();
+    let own = Named::new(server, kind, &meta.namespace, &meta.name).writes(audit);
+    numbers.extend(about(&own, &meta.uid).map(|entry| entry.number));
+    for reference in &meta.owner_references {
+        let Some(owner) = server.catalog().mapping(&reference.api_version, &reference.kind) else {
+            continue;
         };
-        let same_resource = in_its_namespace && is_of(&resources);
-        let about_it = same_resource && (entry.name == stored.meta.name || entry.name.is_empty());
-        about_it
-            || owners.iter().any(|(reference, kind, resources)| {
-                matches!(entry.verb, crate::http::Verb::Delete)
-                    && entry.name == reference.name
-                    && (in_its_namespace || !server.catalog()[*kind].is_namespaced())
-                    && is_of(resources)
-            })
-    };
-    let mut entries: Vec<Arc<Entry>> = audit
-        .iter()
-        .filter(|entry| wanted(entry))
-        .map(Arc::clone)
-        .collect();
+        let namespaced = server.catalog()[owner].is_namespaced();
+        let namespace = if namespaced { &*meta.namespace } else { "" };
+        let writes = Named::new(server, owner, namespace, &reference.name).writes(audit);
+        let deletes = about(&writes, &reference.uid).filter(|entry| entry.verb == Verb::Delete);
+        numbers.extend(deletes.map(|entry| entry.number));
+    }
+    let chosen = audit.iter().filter(|entry| numbers.contains(&entry.number));
+    let mut entries: Vec<Arc<Entry>> = chosen.map(Arc::clone).collect();
     let first = entries.len().saturating_sub(SHOWN);
     Audit::new(entries.split_off(first))
+}
+
+/// All objects that have, or had, one name.
+struct Named<'a> {
+    resources: Vec<&'a ApiResource>,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Named<'a> {
+    fn new(server: &'a ApiServer, kind: KindId, namespace: &'a str, name: &'a str) -> Self {
+        let resources = served_as(server, kind);
+        Self {
+            resources,
+            namespace,
+            name,
+        }
+    }
+
+    /// The writes on them, those on the whole collection included.
+    fn writes<'e>(&self, audit: &'e [Arc<Entry>]) -> Vec<&'e Entry> {
+        let wanted = |entry: &&Entry| {
+            let mut resources = self.resources.iter();
+            entry.is_write()
+                && *entry.namespace == *self.namespace
+                && (*entry.name == *self.name || entry.name.is_empty())
+                && resources.any(|one| entry.resource == one.resource && entry.group == one.group)
+        };
+        audit.iter().map(|entry| &**entry).filter(wanted).collect()
+    }
+}
+
+/// Those of the writes on one name that are about the object with this uid.
+///
+/// A response that does not tell a uid, such as a failure, is about the object that had the name at the time: that of the write before it.
+/// A creation that failed for another reason than that the name exists was for the object that got the name next.
+fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry> {
+    let known = |entry: &&&Entry| !entry.uid.is_empty();
+    let is_about = |at: usize| {
+        let entry = writes[at];
+        if !entry.uid.is_empty() {
+            return entry.uid == *uid;
+        }
+        let before = || writes[..at].iter().rev().find(known);
+        let after = || writes[at..].iter().find(known);
+        let other = if entry.verb == Verb::Create && entry.code != Some(409) {
+            after().or_else(before)
+        } else {
+            before().or_else(after)
+        };
+        other.is_none_or(|other| other.uid == *uid)
+    };
+    let chosen: Vec<&Entry> = (0..writes.len())
+        .filter(|&at| is_about(at))
+        .map(|at| writes[at])
+        .collect();
+    chosen.into_iter()
 }
 
 /// What has to happen before it goes.
@@ -351,7 +459,11 @@ fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                     }
                     OwnerState::KindNotServed => format!("the kind of its owner {kind}/{name} is served"),
                     OwnerState::OutOfReach => format!("its reference to {kind}/{name} is removed"),
-                    OwnerState::Gone | OwnerState::Replaced => continue,
+                    OwnerState::Gone
+                    | OwnerState::Replaced
+                    | OwnerState::NeverThere { .. }
+                    | OwnerState::OtherUid
+                    | OwnerState::InOtherNamespace => continue,
                 });
             }
             if out.is_empty() {
@@ -483,6 +595,19 @@ impl Fate {
             write!(
                 f,
                 "\n  the collector looks at it again at {at}, after {failures} failures"
+            )?;
+        }
+        if !self.earlier.is_empty() {
+            let uids: Vec<String> = self.earlier.iter().map(ToString::to_string).collect();
+            let objects = if uids.len() == 1 {
+                "an earlier object"
+            } else {
+                "earlier objects"
+            };
+            write!(
+                f,
+                "\n  {objects} had this name (uid {}): not shown here",
+                uids.join(", ")
             )?;
         }
         if !self.requests.is_empty() {

@@ -203,7 +203,7 @@ impl Inner {
         let asked = Asked {
             client,
             call,
-            body_bytes: request.body().len(),
+            body: request.body(),
             at,
             since_start: at.since(self.began),
             fault: fault.as_ref().map(Fault::word),

@@ -63,21 +63,21 @@ impl Index {
     }
 }
 
-/// Namespace of the key, name of the key, name of the object.
-type Entry = (Arc<str>, Arc<str>, Arc<str>);
+/// Namespace and name of the key, then of the object.
+type Entry = (Arc<str>, Arc<str>, Arc<str>, Arc<str>);
 
 /// The entries of one index. They are gathered on first use and followed from then on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(OnceLock<BTreeSet<Entry>>);
 
 impl Names {
-    /// The names of the objects under a key, in order.
+    /// Namespaces and names of the objects under a key, in order.
     pub(super) fn under<'a, 'r>(
         &'a self,
         index: &Index,
         records: impl FnOnce() -> Records<'r>,
         key: &Key,
-    ) -> impl Iterator<Item = &'a Arc<str>> {
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)> {
         let entries = self.0.get_or_init(|| {
             let mut entries: Vec<Entry> = records()
                 .flat_map(|record| entries(index, Some(record)))
@@ -87,11 +87,16 @@ impl Names {
             entries.into_iter().collect()
         });
         let (namespace, name) = (Arc::clone(&key.namespace), Arc::clone(&key.name));
-        let from = (Arc::clone(&namespace), Arc::clone(&name), Arc::from(""));
+        let from = (
+            Arc::clone(&namespace),
+            Arc::clone(&name),
+            Arc::from(""),
+            Arc::from(""),
+        );
         entries
             .range(from..)
-            .take_while(move |(under, key, _)| *under == namespace && *key == name)
-            .map(|(_, _, object)| object)
+            .take_while(move |(under, key, ..)| *under == namespace && *key == name)
+            .map(|(_, _, namespace, name)| (namespace, name))
     }
 
     /// Follows a change of one object.
@@ -113,7 +118,8 @@ fn entries(index: &Index, record: Option<&Record>) -> Vec<Entry> {
     let Some(record) = record else {
         return Vec::new();
     };
+    let (namespace, name) = (&record.meta.namespace, &record.meta.name);
     let keys = index.keys_of(record).into_iter();
-    keys.map(|key| (key.namespace, key.name, Arc::clone(&record.meta.name)))
+    keys.map(|key| (key.namespace, key.name, Arc::clone(namespace), Arc::clone(name)))
         .collect()
 }

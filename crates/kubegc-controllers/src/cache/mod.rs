@@ -171,19 +171,43 @@ impl Cache {
     /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not built with costs O(n log n) each time.
     #[must_use]
     pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Arc<str>> {
-        let records = || self.records(index.resource());
-        match self.indexes.get(index.name()) {
-            Some((_, names)) => names.under(index, records, key).cloned().collect(),
-            None => Names::default().under(index, records, key).cloned().collect(),
-        }
+        self.look_up(index, key, usize::MAX, |_, name| Some(Arc::clone(name)))
     }
 
-    /// The objects under a key of an index that are in the key's namespace, by name.
+    /// The objects under a key of an index, in any namespace, by namespace and name. The complexity is that of [`indexed`](Self::indexed).
     #[must_use]
     pub fn indexed_records(&self, index: &'static Index, key: &Key) -> Vec<&Record> {
-        let names = self.indexed(index, key);
-        let record = |name: &Arc<str>| self.table(index.resource()).get(&key.namespace, name);
-        names.iter().filter_map(record).collect()
+        let table = self.table(index.resource());
+        self.look_up(index, key, usize::MAX, |namespace, name| {
+            table.get(namespace, name)
+        })
+    }
+
+    /// The first object under a key of an index, by namespace and name. The complexity is that of [`indexed`](Self::indexed) for one name.
+    #[must_use]
+    pub fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<&Record> {
+        let table = self.table(index.resource());
+        let first = self.look_up(index, key, 1, |namespace, name| table.get(namespace, name));
+        first.first().copied()
+    }
+
+    fn look_up<T>(
+        &self,
+        index: &'static Index,
+        key: &Key,
+        at_most: usize,
+        found: impl Fn(&Arc<str>, &Arc<str>) -> Option<T>,
+    ) -> Vec<T> {
+        let unregistered = Names::default();
+        let names = self
+            .indexes
+            .get(index.name())
+            .map_or(&unregistered, |(_, names)| names);
+        let under = names.under(index, || self.records(index.resource()), key);
+        under
+            .filter_map(|(namespace, name)| found(namespace, name))
+            .take(at_most)
+            .collect()
     }
 
     /// Sets whether all objects of a resource are known. Gives whether that is news.

@@ -86,3 +86,28 @@ fn nothing_is_known_of_a_name_that_is_listed_twice_with_different_contents() {
             .is_some_and(|b| b.has_whole_meta)
     );
 }
+
+#[test]
+fn an_index_finds_objects_of_any_namespace() {
+    static BY_UID: Index = Index::new(
+        "config maps by owner uid",
+        Resource::ConfigMaps,
+        |record, keys| {
+            let owners = record.meta.owner_references.iter();
+            keys.extend(owners.map(|owner| Key::cluster(owner.uid.text().as_str())));
+        },
+    );
+    let mut other = record("a", "x");
+    other.meta.namespace = "bakery".into();
+    let mut cache = Cache::new([Resource::ConfigMaps], [&BY_UID]);
+    cache.replace(
+        Resource::ConfigMaps,
+        vec![record("b", "x"), other, record("c", "y")],
+    );
+    let found = cache.indexed_records(&BY_UID, &Key::cluster("x"));
+    let found: Vec<_> = found
+        .iter()
+        .map(|record| Key::from(&record.meta).to_string())
+        .collect();
+    assert_eq!(found, ["bakery/a", "shop/b"]);
+}

@@ -541,8 +541,9 @@ impl Manager {
                 self.deadlines.insert(unit.clone(), deadlines);
             }
         }
-        if self.mode == Mode::Live {
-            self.cloud.remove(&unit);
+        if self.mode == Mode::Live && self.cloud.remove(&unit).is_some() {
+            // An answer holds for one pass. The next one asks again where the controller still needs it.
+            self.enqueue(&unit, self.now);
         }
         let is_simulation = self.mode == Mode::Simulation;
         if let Some(query) = cloud_query.as_ref().filter(|_| is_simulation) {

@@ -64,8 +64,9 @@ impl Work {
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     unit: Unit,
-    /// The object of an action.
-    object: Option<ObjectId>,
+    /// The object that the work is about.
+    object: ObjectId,
+    is_action: bool,
 }
 
 impl Manager {
@@ -84,13 +85,10 @@ impl Manager {
             } else if !self.is_overtaken(&work) {
                 let id = TaskId(self.next_id);
                 self.next_id = self.next_id.wrapping_add(1);
-                let object = match &work {
-                    Work::Action(action) => Some(action.object.clone()),
-                    Work::Steps(_) => None,
-                };
                 let in_flight = InFlight {
                     unit: unit.clone(),
-                    object,
+                    object: work.object().clone(),
+                    is_action: matches!(work, Work::Action(_)),
                 };
                 self.in_flight.insert(id, in_flight);
                 self.queue.begin(&unit);
@@ -134,20 +132,25 @@ impl Manager {
 
     /// Takes the end of a task.
     pub(super) fn end(&mut self, task: TaskId, end: End) {
-        let Some(InFlight { unit, object }) = self.in_flight.remove(&task) else {
+        let Some(InFlight {
+            unit,
+            object,
+            is_action,
+        }) = self.in_flight.remove(&task)
+        else {
             return;
         };
         if self.mode == Mode::Simulation
             && end == End::Done
-            && let Some(object) = object
+            && is_action
             && let Some(record) = self.record(&object)
         {
             let version = record.meta.resource_version.clone();
-            self.left_at.insert((unit.controller, object), version);
+            self.left_at.insert((unit.controller, object.clone()), version);
         }
         let outcome = match end {
             End::Done | End::Kept(_) => Outcome::Succeeded,
-            End::Unknown(missing) => self.unresolved(&unit, missing),
+            End::Unknown(missing) => self.unresolved(&unit, object, missing),
             End::Stale(found) => {
                 self.stale(&unit, found);
                 Outcome::Neither
@@ -165,15 +168,13 @@ impl Manager {
         self.finish(&unit, outcome);
     }
 
-    /// A live read showed that a fact is missing.
-    fn unresolved(&mut self, unit: &Unit, missing: Missing) -> Outcome {
-        if let Some(object) = missing.object().cloned() {
-            let unknown = kubegc_core::Kept {
-                object,
-                reason: missing,
-            };
-            self.note_unknown(unit, vec![unknown]);
-        }
+    /// Work on an object showed that a fact is missing.
+    fn unresolved(&mut self, unit: &Unit, object: ObjectId, missing: Missing) -> Outcome {
+        let unknown = kubegc_core::Kept {
+            object,
+            reason: missing,
+        };
+        self.note_unknown(unit, vec![unknown]);
         if self.mode == Mode::Live {
             self.enqueue_for_resync(unit);
         }

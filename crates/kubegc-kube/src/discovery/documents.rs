@@ -1,6 +1,6 @@
 //! The documents of discovery, both forms, as far as kinds are told by them.
 
-use kubegc_core::{Scope, catalog::Verbs};
+use kubegc_core::{Scope, catalog::Verbs, identity::join_api_version};
 use serde::Deserialize;
 
 use super::preferred::{Group, Resource, Version};
@@ -156,16 +156,17 @@ impl AggregatedGroups {
     /// The groups, in their order. The first version of each that is fresh is the preferred one.
     pub(super) fn groups(self) -> impl Iterator<Item = Group> {
         self.items.into_iter().map(|group| {
+            let name = group.metadata.name;
             let versions: Vec<Version> = group
                 .versions
                 .unwrap_or_default()
                 .into_iter()
                 .filter(|version| !version.version.is_empty())
-                .map(AggregatedVersion::read)
+                .map(|version| version.read(&name))
                 .collect();
-            let preferred = versions.iter().find(|version| version.resources.is_some());
+            let preferred = versions.iter().find(|version| version.resources.is_ok());
             Group {
-                name: group.metadata.name,
+                name,
                 preferred: preferred.map(|version| version.version.clone()),
                 versions,
             }
@@ -174,7 +175,7 @@ impl AggregatedGroups {
 }
 
 impl AggregatedVersion {
-    fn read(self) -> Version {
+    fn read(self, group: &str) -> Version {
         // What an API service said before it stopped answering is not what it serves now.
         let stale = self.freshness == "Stale";
         let resources = self.resources.unwrap_or_default().into_iter();
@@ -193,8 +194,13 @@ impl AggregatedVersion {
             })
         });
         Version {
+            resources: if stale {
+                let api_version = join_api_version(group, &self.version);
+                Err(format!("stale GroupVersion discovery: {api_version}"))
+            } else {
+                Ok(resources.collect())
+            },
             version: self.version,
-            resources: (!stale).then(|| resources.collect()),
         }
     }
 }

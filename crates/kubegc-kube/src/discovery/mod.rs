@@ -101,7 +101,12 @@ async fn classic(client: &Client, list: Groups) -> Vec<Group> {
             let api_version = join_api_version(&group, &version);
             tracing::warn!(api_version, %error, "a group version cannot be asked for its resources");
         }
-        let resources = resources.ok().map(ResourceList::resources);
+        let resources = resources
+            .map(ResourceList::resources)
+            .map_err(|error| match error {
+                StoreError::Unknown { message } | StoreError::Refused { message, .. } => message,
+                other => other.to_string(),
+            });
         (group, Version { version, resources }, preferred)
     }));
     // In their order, which decides which version is preferred.

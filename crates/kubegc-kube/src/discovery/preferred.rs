@@ -21,8 +21,8 @@ pub(super) struct Group {
 /// One version of a group.
 pub(super) struct Version {
     pub(super) version: String,
-    /// `None` where it could not be asked for them.
-    pub(super) resources: Option<Vec<Resource>>,
+    /// The error where they could not be discovered.
+    pub(super) resources: Result<Vec<Resource>, String>,
 }
 
 /// One resource, no subresource.
@@ -39,11 +39,13 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
     for group in groups {
         let mut preferred: BTreeMap<&str, &str> = BTreeMap::new();
         for version in &group.versions {
-            let Some(resources) = &version.resources else {
-                discovered
-                    .failed
-                    .push(join_api_version(&group.name, &version.version));
-                continue;
+            let resources = match &version.resources {
+                Ok(resources) => resources,
+                Err(error) => {
+                    let api_version = join_api_version(&group.name, &version.version);
+                    discovered.failed.insert(api_version, error.clone());
+                    continue;
+                }
             };
             let is_preferred = group.preferred.as_deref() == Some(&version.version);
             for resource in resources {

@@ -9,14 +9,17 @@ use kube::{Client, client::Body, core::Status};
 use kubegc_core::StoreError;
 use tracing::Instrument as _;
 
-use super::{url::Url, wire::WireStatus};
+use super::{
+    url::Url,
+    wire::{WireCause, WireStatus},
+};
 
 /// How requests name their sender.
 pub(crate) const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION"));
 /// How long a request may take that is no watch. The API server gives up after this long itself.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An answer that is longer is none of an API server: pages hold 500 objects.
+/// An answer that is longer is none of an API server: the metadata of a million objects has about this size.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// One request.
@@ -161,6 +164,9 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
         text.trim().parse::<u64>().ok()
     };
     let retry_after = from_header().or_else(|| said.details.as_ref()?.retry_after_seconds);
+    if status == StatusCode::GATEWAY_TIMEOUT && is_too_large_version(&said) {
+        return Err(StoreError::Expired);
+    }
     let message = said
         .message
         .filter(|message| !message.is_empty())
@@ -176,6 +182,25 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
         .filter(|&seconds| seconds > 0)
         .map(Duration::from_secs);
     Err(class(status.as_u16(), message, retry_after))
+}
+
+/// Whether the server has not reached the version that was asked for. It tells so with a timeout.
+///
+/// # Upstream
+/// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](
+/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go). Releases before 1.19
+/// give no reason but this text.
+fn is_too_large_version(said: &WireStatus) -> bool {
+    let causes = said
+        .details
+        .as_ref()
+        .and_then(|details| details.causes.as_deref());
+    let of_cause = |cause: &WireCause| cause.reason.as_deref() == Some("ResourceVersionTooLarge");
+    causes.unwrap_or_default().iter().any(of_cause)
+        || said
+            .message
+            .as_deref()
+            .is_some_and(|message| message.contains("Too large resource version"))
 }
 
 /// Whether a 404 is the API server's word that this object does not exist. Proxies, and versions that are no longer served, answer 404 too.
@@ -294,6 +319,36 @@ mod tests {
             assert_eq!(judge(status, &headers, body.as_bytes()), Err(expected), "{code}");
         }
         assert_eq!(judge(StatusCode::CREATED, &HeaderMap::new(), b"{}"), Ok(()));
+    }
+
+    #[test]
+    fn a_version_that_the_server_has_not_reached_yet_is_not_available() {
+        for (code, body, expired) in [
+            (
+                504,
+                r#"{"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#,
+                true,
+            ),
+            (
+                504,
+                r#"{"kind":"Status","message":"Timeout: Too large resource version: 9, current: 7"}"#,
+                true,
+            ),
+            (
+                504,
+                r#"{"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"Other"}]}}"#,
+                false,
+            ),
+            (
+                500,
+                r#"{"kind":"Status","message":"Too large resource version: 9, current: 7"}"#,
+                false,
+            ),
+        ] {
+            let status = StatusCode::from_u16(code).expect("a code");
+            let got = judge(status, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(got == Err(StoreError::Expired), expired, "{body}");
+        }
     }
 
     #[test]

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use ::http::Method;
 use async_trait::async_trait;
 use http_body_util::{BodyExt as _, Collected};
-use kube::Client;
+use kube::{Client, client::Body};
 use kubegc_core::{
     ApiResource, Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
     ResourceVersion, StoreError, WatchStream,
     deletion::Propagation,
-    store::{Address, Deleted, Discovered, MetaList},
+    store::{Address, Deleted, Discovered, MetaList, ObjectList},
 };
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use self::{
     http::{Ask, judge, open, send},
@@ -26,7 +27,8 @@ use self::{
 };
 use crate::{discovery, error::Error};
 
-/// Objects that are asked for at a time. What upstream's reflectors and kubectl ask for.
+/// Objects that are asked for at a time. What upstream's reflectors and kubectl ask for. API servers ignore it where they answer from
+/// their watch cache.
 const PAGE_OBJECTS: &str = "500";
 /// How often a list is started anew because its next page was too old.
 const RESTARTS_MAX: u32 = 3;
@@ -102,7 +104,8 @@ impl KubeStore {
         let url = url::collection(resource, None)?;
         let mut texts = wire::Texts::default();
         let mut pages = Vec::new();
-        self.pages(&url, if whole { JSON } else { META_LIST }, |body, first| {
+        let accept = if whole { JSON } else { META_LIST };
+        self.pages(&url, accept, Freshness::Consistent, |body, first| {
             if first {
                 pages.clear();
             }
@@ -140,20 +143,40 @@ impl KubeStore {
         wire::object(&answer).map_err(unreadable)
     }
 
+    async fn list_meta(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        freshness: Freshness<'_>,
+    ) -> Result<MetaList, StoreError> {
+        let url = url::collection(resource, namespace)?;
+        let mut texts = wire::Texts::default();
+        let mut list = empty_list();
+        self.pages(&url, META_LIST, freshness, |body, first| {
+            if first {
+                list.items.clear();
+            }
+            wire::page(body, &mut list, &mut texts).map_err(unreadable)
+        })
+        .await?;
+        Ok(list)
+    }
+
     /// Reads all pages of a list.
     async fn pages(
         &self,
         url: &Url,
         accept: &str,
+        freshness: Freshness<'_>,
         mut page: impl FnMut(&[u8], bool) -> Result<Option<String>, StoreError>,
     ) -> Result<(), StoreError> {
         let mut restarts = 0;
         let mut token: Option<String> = None;
         loop {
-            let mut next = url.clone().query("limit", PAGE_OBJECTS);
-            if let Some(token) = &token {
-                next = next.query("continue", token);
-            }
+            let next = match &token {
+                Some(token) => url.clone().query("limit", PAGE_OBJECTS).query("continue", token),
+                None => freshness.first_page(url.clone()),
+            };
             match send(&self.client, Ask::get(&next, accept)).await {
                 Ok(answer) => match page(&answer, token.is_none())? {
                     Some(more) if token.as_ref() == Some(&more) => {
@@ -173,9 +196,72 @@ impl KubeStore {
     }
 }
 
+impl KubeStore {
+    /// Opens a watch. Gives the body of the response, and after how many seconds the server is asked to end it.
+    async fn open_watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+        accept: &str,
+    ) -> Result<(Body, u64), StoreError> {
+        let seconds = watch::seconds(&resource.resource);
+        let mut url = url::collection(resource, None)?
+            .query("watch", "true")
+            .query("timeoutSeconds", &seconds.to_string())
+            .query("allowWatchBookmarks", "true");
+        if !since.is_empty() {
+            url = url.query("resourceVersion", since.as_str());
+        }
+        let opening = open(&self.client, Ask::get(&url, accept), true);
+        let answer = tokio::time::timeout(http::TIMEOUT, opening).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(StoreError::Unknown {
+                message: "the watch was not opened in time".to_owned(),
+            })
+        })?;
+        let (parts, body) = answer.into_parts();
+        if parts.status.is_success() {
+            return Ok((body, seconds));
+        }
+        let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
+        let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
+        match judge(parts.status, &parts.headers, &said.unwrap_or_default()) {
+            Err(error) => Err(error),
+            Ok(()) => Err(unreadable("the watch was refused with a success")),
+        }
+    }
+}
+
 pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
     StoreError::Unknown {
         message: format!("the answer cannot be read: {problem}"),
+    }
+}
+
+/// How new the state must be that a list shows.
+///
+/// # Upstream
+/// `relistResourceVersion` and `list` in [`reflector.go`, 1.36](
+/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
+#[derive(Clone, Copy)]
+enum Freshness<'a> {
+    /// As new as the call: read from etcd, or from a watch cache that has caught up with it.
+    Consistent,
+    /// Of this version or newer, of any version where it is empty: read from the watch cache.
+    AtLeast(&'a ResourceVersion),
+}
+
+impl Freshness<'_> {
+    /// The URL of the first page. Later pages show the same state as the first.
+    fn first_page(self, url: Url) -> Url {
+        match self {
+            Self::Consistent => url.query("limit", PAGE_OBJECTS),
+            Self::AtLeast(version) if version.is_empty() => {
+                url.query("limit", PAGE_OBJECTS).query("resourceVersion", "0")
+            }
+            // With a limit, API servers would read exactly this version from etcd.
+            Self::AtLeast(version) => url.query("resourceVersion", version.as_str()),
+        }
     }
 }
 
@@ -186,37 +272,68 @@ fn empty_list() -> MetaList {
     }
 }
 
-/// The body of a DELETE, its fields in upstream's order.
-fn delete_body(options: &DeleteOptions, dry: bool) -> Vec<u8> {
-    let mut body = Map::new();
-    body.insert("kind".to_owned(), "DeleteOptions".into());
-    body.insert("apiVersion".to_owned(), "v1".into());
-    if let Some(seconds) = options.grace_period_seconds {
-        body.insert("gracePeriodSeconds".to_owned(), seconds.into());
-    }
-    let mut preconditions = Map::new();
-    if let Some(uid) = &options.preconditions.uid {
-        preconditions.insert("uid".to_owned(), uid.to_string().into());
-    }
-    if let Some(version) = &options.preconditions.resource_version {
-        preconditions.insert("resourceVersion".to_owned(), version.as_str().into());
-    }
-    if !preconditions.is_empty() {
-        body.insert("preconditions".to_owned(), preconditions.into());
-    }
-    match options.propagation {
-        Some(Propagation::Policy(policy)) => {
-            body.insert("propagationPolicy".to_owned(), policy.as_str().into());
-        }
-        Some(Propagation::OrphanDependents(orphan)) => {
-            body.insert("orphanDependents".to_owned(), orphan.into());
-        }
-        None => {}
-    }
-    if options.dry_run || dry {
-        body.insert("dryRun".to_owned(), json!(["All"]));
-    }
-    Value::Object(body).to_string().into_bytes()
+/// The body of a DELETE, with upstream's fields in upstream's order and upstream's line break at the end.
+///
+/// # Upstream
+/// `DeleteOptions` and `Preconditions` in [`types.go` of meta/v1](
+/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeleteBody<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preconditions: Option<PreconditionsBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orphan_dependents: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    propagation_policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dry_run: Option<[&'static str; 1]>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PreconditionsBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<&'a str>,
+}
+
+fn delete_body(options: &DeleteOptions, dry: bool) -> Result<Vec<u8>, StoreError> {
+    let uid = options.preconditions.uid.as_ref().map(ToString::to_string);
+    let resource_version = options
+        .preconditions
+        .resource_version
+        .as_ref()
+        .map(ResourceVersion::as_str);
+    let (propagation_policy, orphan_dependents) = match options.propagation {
+        Some(Propagation::Policy(policy)) => (Some(policy.as_str()), None),
+        Some(Propagation::OrphanDependents(orphan)) => (None, Some(orphan)),
+        None => (None, None),
+    };
+    let body = DeleteBody {
+        kind: "DeleteOptions",
+        api_version: "v1",
+        grace_period_seconds: options.grace_period_seconds,
+        preconditions: (uid.is_some() || resource_version.is_some()).then_some(PreconditionsBody {
+            uid,
+            resource_version,
+        }),
+        orphan_dependents,
+        propagation_policy,
+        dry_run: (options.dry_run || dry).then_some(["All"]),
+    };
+    let mut json = serde_json::to_vec(&body).map_err(|error| StoreError::Refused {
+        code: 400,
+        message: format!("DeleteOptions cannot be written as JSON: {error}"),
+        retry_after: None,
+    })?;
+    json.push(b'\n');
+    Ok(json)
 }
 
 /// Whether an object that a DELETE was answered with is gone.
@@ -253,17 +370,20 @@ impl ObjectStore for KubeStore {
     }
 
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
-        let url = url::collection(resource, namespace)?;
-        let mut texts = wire::Texts::default();
-        let mut list = empty_list();
-        self.pages(&url, META_LIST, |body, first| {
-            if first {
-                list.items.clear();
-            }
-            wire::page(body, &mut list, &mut texts).map_err(unreadable)
-        })
-        .await?;
-        Ok(list)
+        self.list_meta(resource, namespace, Freshness::Consistent).await
+    }
+
+    async fn list_for_watch(
+        &self,
+        resource: &ApiResource,
+        at_least: &ResourceVersion,
+    ) -> Result<MetaList, StoreError> {
+        let cached = Freshness::AtLeast(at_least);
+        match self.list_meta(resource, None, cached).await {
+            // The server no longer has the version, or does not have it yet.
+            Err(StoreError::Expired) => self.list(resource, None).await,
+            listed => listed,
+        }
     }
 
     async fn watch(
@@ -271,31 +391,17 @@ impl ObjectStore for KubeStore {
         resource: &ApiResource,
         since: &ResourceVersion,
     ) -> Result<Box<dyn WatchStream>, StoreError> {
-        let seconds = watch::seconds(&resource.resource);
-        let mut url = url::collection(resource, None)?
-            .query("watch", "true")
-            .query("timeoutSeconds", &seconds.to_string())
-            .query("allowWatchBookmarks", "true");
-        if !since.is_empty() {
-            url = url.query("resourceVersion", since.as_str());
-        }
-        let opening = open(&self.client, Ask::get(&url, META), true);
-        let answer = tokio::time::timeout(http::TIMEOUT, opening).await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(StoreError::Unknown {
-                message: "the watch was not opened in time".to_owned(),
-            })
-        })?;
-        let (parts, body) = answer.into_parts();
-        if parts.status.is_success() {
-            return Ok(Box::new(Watch::new(body, seconds)));
-        }
-        let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
-        let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
-        match judge(parts.status, &parts.headers, &said.unwrap_or_default()) {
-            Err(error) => Err(error),
-            Ok(()) => Err(unreadable("the watch was refused with a success")),
-        }
+        let (body, seconds) = self.open_watch(resource, since, META).await?;
+        Ok(Box::new(Watch::new(body, seconds, wire::meta_of)))
+    }
+
+    async fn watch_objects(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        let (body, seconds) = self.open_watch(resource, since, JSON).await?;
+        Ok(Box::new(Watch::new(body, seconds, wire::document_of)))
     }
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
@@ -304,7 +410,7 @@ impl ObjectStore for KubeStore {
             method: Method::DELETE,
             url: &url,
             accept: META,
-            content: Some((JSON, delete_body(options, self.dry))),
+            content: Some((JSON, delete_body(options, self.dry)?)),
             about: Some(address.name),
         };
         let answer = send(&self.client, ask).await?;
@@ -372,13 +478,13 @@ impl ObjectStore for KubeStore {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
+    ) -> Result<ObjectList, StoreError> {
         let url = url::collection(resource, namespace)?;
         let api_version = resource.api_version();
-        let mut objects = Vec::new();
-        self.pages(&url, JSON, |body, first| {
+        let mut objects = ObjectList::default();
+        self.pages(&url, JSON, Freshness::Consistent, |body, first| {
             if first {
-                objects.clear();
+                objects.items.clear();
             }
             let mut list: Value = serde_json::from_slice(body).map_err(unreadable)?;
             if !list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
@@ -388,6 +494,8 @@ impl ObjectStore for KubeStore {
                 .as_str()
                 .filter(|token| !token.is_empty());
             let more = more.map(str::to_owned);
+            let version = list["metadata"]["resourceVersion"].as_str();
+            objects.resource_version = ResourceVersion::new(version.unwrap_or_default());
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
                 for mut item in items {
                     let Some(object) = item.as_object_mut() else {
@@ -398,7 +506,7 @@ impl ObjectStore for KubeStore {
                         .entry("apiVersion")
                         .or_insert_with(|| api_version.as_str().into());
                     object.entry("kind").or_insert_with(|| (&*resource.kind).into());
-                    objects.push(item.to_string().into_bytes());
+                    objects.items.push(item.to_string().into_bytes());
                 }
             }
             Ok(more)
@@ -451,7 +559,7 @@ impl ObjectStore for KubeStore {
             method: Method::DELETE,
             url: &url,
             accept: META_LIST,
-            content: Some((JSON, delete_body(options, self.dry))),
+            content: Some((JSON, delete_body(options, self.dry)?)),
             about: None,
         };
         send(&self.client, ask).await.map(drop)

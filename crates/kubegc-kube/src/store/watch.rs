@@ -32,24 +32,29 @@ pub(super) fn seconds(resource: &str) -> u64 {
     SECONDS_MIN + hash % SECONDS_SPREAD
 }
 
+/// Reads the object of a watch event.
+pub(super) type ReadObject<T> = fn(&[u8], &mut Texts) -> Result<T, String>;
+
 /// A watch as it is read.
-pub(super) struct Watch {
+pub(super) struct Watch<T> {
     body: Body,
     buffer: BytesMut,
     /// Bytes at the front of the buffer in which there is no line break.
     searched: usize,
     texts: Texts,
+    read: ReadObject<T>,
     deadline: Instant,
     ended: bool,
 }
 
-impl Watch {
-    pub(super) fn new(body: Body, seconds: u64) -> Self {
+impl<T> Watch<T> {
+    pub(super) fn new(body: Body, seconds: u64, read: ReadObject<T>) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),
             searched: 0,
             texts: Texts::default(),
+            read,
             deadline: Instant::now() + Duration::from_secs(seconds) + PATIENCE,
             ended: false,
         }
@@ -73,22 +78,22 @@ impl Watch {
         }
     }
 
-    fn fail(&mut self, message: String) -> Option<Result<WatchItem, StoreError>> {
+    fn fail(&mut self, message: String) -> Option<Result<WatchItem<T>, StoreError>> {
         self.ended = true;
         Some(Err(StoreError::Unknown { message }))
     }
 }
 
 #[async_trait]
-impl WatchStream for Watch {
+impl<T: Send> WatchStream<T> for Watch<T> {
     /// Cancel safe: what was read stays in the buffer.
-    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+    async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         while !self.ended {
             if let Some(text) = self.take_line() {
                 if text.trim_ascii().is_empty() {
                     continue;
                 }
-                match line(&text, &mut self.texts) {
+                match line(&text, &mut self.texts, self.read) {
                     Ok(Line::Item(item)) => return Some(Ok(item)),
                     Ok(Line::Other) => continue,
                     Ok(Line::Refusal(status)) => {

@@ -13,6 +13,7 @@ use kubegc_core::{
     store::{MetaList, WatchItem},
 };
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// An object, of which only the metadata matters.
 #[derive(Debug, Deserialize)]
@@ -74,6 +75,14 @@ pub(crate) struct WireStatus {
 pub(crate) struct WireDetails {
     pub(crate) name: Option<String>,
     pub(crate) retry_after_seconds: Option<u64>,
+    pub(crate) causes: Option<Vec<WireCause>>,
+}
+
+/// A cause in the details of a `Status`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireCause {
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -211,10 +220,22 @@ pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Resul
     Ok(page.metadata.continues.filter(|token| !token.is_empty()))
 }
 
+/// The metadata in a watch event.
+pub(super) fn meta_of(line: &[u8], texts: &mut Texts) -> Result<ObjectMeta, String> {
+    let event: WireEvent<WireObject> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    event.object.meta(texts)
+}
+
+/// The whole object in a watch event, as JSON.
+pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, String> {
+    let event: WireEvent<Value> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    Ok(event.object.to_string().into_bytes())
+}
+
 /// What a line of a watch says.
-pub(crate) enum Line {
+pub(crate) enum Line<T> {
     /// A change.
-    Item(WatchItem),
+    Item(WatchItem<T>),
     /// The server's refusal to go on.
     Refusal(WireStatus),
     /// A kind of event that is not known; it is passed over.
@@ -222,7 +243,11 @@ pub(crate) enum Line {
 }
 
 /// Reads one line of a watch.
-pub(crate) fn line(line: &[u8], texts: &mut Texts) -> Result<Line, String> {
+pub(crate) fn line<T>(
+    line: &[u8],
+    texts: &mut Texts,
+    read: fn(&[u8], &mut Texts) -> Result<T, String>,
+) -> Result<Line<T>, String> {
     let text = |error: serde_json::Error| error.to_string();
     let name = match serde_json::from_slice::<LineType>(line) {
         Ok(known) => known.name,
@@ -238,11 +263,13 @@ pub(crate) fn line(line: &[u8], texts: &mut Texts) -> Result<Line, String> {
         let refusal = serde_json::from_slice::<WireEvent<WireStatus>>(line);
         return refusal.map(|event| Line::Refusal(event.object)).map_err(text);
     }
-    let WireEvent { object } = serde_json::from_slice::<WireEvent<WireObject>>(line).map_err(text)?;
     Ok(match name.as_str() {
-        "ADDED" | "MODIFIED" => Line::Item(WatchItem::Applied(object.meta(texts)?)),
-        "DELETED" => Line::Item(WatchItem::Deleted(object.meta(texts)?)),
-        "BOOKMARK" => Line::Item(WatchItem::Bookmark(object.resource_version())),
+        "ADDED" | "MODIFIED" => Line::Item(WatchItem::Applied(read(line, texts)?)),
+        "DELETED" => Line::Item(WatchItem::Deleted(read(line, texts)?)),
+        "BOOKMARK" => {
+            let WireEvent { object } = serde_json::from_slice::<WireEvent<WireObject>>(line).map_err(text)?;
+            Line::Item(WatchItem::Bookmark(object.resource_version()))
+        }
         _ => Line::Other,
     })
 }

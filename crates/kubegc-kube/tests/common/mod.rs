@@ -1,5 +1,7 @@
 //! A client over scripted answers, and what was asked through it.
 
+pub(crate) mod logs;
+
 use std::{
     pin::Pin,
     sync::{Arc, Mutex},

@@ -30,7 +30,7 @@ impl Resources {
                 group.insert(Arc::clone(&resource.resource), resource.clone());
             }
         }
-        let unknown = discovered.failed.iter().map(|api_version| {
+        let unknown = discovered.failed.keys().map(|api_version| {
             let group = api_version.split_once('/').map_or("", |(group, _)| group);
             (group.to_owned(), api_version.clone())
         });
@@ -72,7 +72,10 @@ mod tests {
         let version: KubernetesVersion = release.parse().expect("a release in range");
         Discovered {
             catalog: Catalog::builtin(version),
-            failed: failed.iter().map(|text| (*text).to_owned()).collect(),
+            failed: failed
+                .iter()
+                .map(|text| ((*text).to_owned(), String::new()))
+                .collect(),
         }
     }
 
@@ -117,7 +120,7 @@ mod tests {
         assert!(matches!(failed.find(resource), Err(StoreError::Unknown { .. })));
         let nothing = Resources::new(&Discovered {
             catalog: Catalog::default(),
-            failed: vec!["v1".to_owned()],
+            failed: [("v1".to_owned(), String::new())].into(),
         });
         assert!(matches!(
             nothing.find(Resource::Pods),

@@ -123,7 +123,7 @@ impl ObjectStore for Odd {
             for kind in kinds {
                 discovered.catalog.remove(kind);
             }
-            discovered.failed.push(api_version.to_owned());
+            discovered.failed.insert(api_version.to_owned(), String::new());
         }
         Ok(discovered)
     }

@@ -47,7 +47,7 @@ impl Collector {
     /// Says what is known and intended about the object with this uid.
     ///
     /// # Complexity
-    /// O(owners + dependents), plus O(queued items) for the time of the next try.
+    /// O(n log n) in the owners and dependents.
     #[must_use]
     pub fn explain(&self, uid: &Uid) -> Explanation {
         let Some(node) = self.graph.node(uid) else {
@@ -87,12 +87,7 @@ impl Collector {
             dependents: sorted(&mut graph.dependents(node).iter().copied()),
             blocking: sorted(&mut graph.blocking_dependents(node)),
             is_queued: self.attempt_to_delete.items.is_queued(node),
-            retry_at: self
-                .attempt_to_delete
-                .items
-                .delayed()
-                .find(|&(_, waiting)| waiting == node)
-                .map(|(at, _)| at),
+            retry_at: self.attempt_to_delete.items.due(node),
             failures: self.attempt_to_delete.limiter.failures(node),
         }
     }

@@ -124,6 +124,16 @@ pub enum WaitReason {
     Events,
 }
 
+/// Why the workers do not run: some monitored resources have not delivered their initial list, or no kinds are known yet.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NotRunning {
+    /// The workers ran before and were paused because new resources are monitored, which releases up to 1.31 do (G-20).
+    pub paused: bool,
+    /// When the workers start without the missing lists; `None` in releases up to 1.31, which wait for all of them (G-16).
+    pub starts_at: Option<Timestamp>,
+}
+
 /// An input that cannot be meant. Nothing changed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

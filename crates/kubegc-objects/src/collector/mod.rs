@@ -25,7 +25,7 @@ use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp};
 pub use self::{
     explain::{Explanation, OwnerInGraph},
     fingerprint::Seen,
-    io::{Call, CallId, Input, Misuse, MonitorId, Output, Wait, WaitReason, WatchEvent},
+    io::{Call, CallId, Input, Misuse, MonitorId, NotRunning, Output, Wait, WaitReason, WatchEvent},
 };
 use self::{
     monitors::Monitors,
@@ -196,6 +196,15 @@ impl Collector {
     /// All monitored resources, and whether each has delivered its list.
     pub fn monitors(&self) -> impl Iterator<Item = (MonitorId, &ApiResource, bool)> {
         self.monitors.iter()
+    }
+
+    /// Why nothing is collected; `None` while the workers run. Which resources are waited for is in [`monitors`](Self::monitors).
+    #[must_use]
+    pub fn not_running(&self) -> Option<NotRunning> {
+        (!self.running).then_some(NotRunning {
+            paused: self.pausing,
+            starts_at: self.start_deadline,
+        })
     }
 
     /// The kinds that the calls' [`KindId`](kubegc_core::KindId)s are of. Positions stay valid as kinds come and go.

@@ -73,11 +73,7 @@ impl Monitors {
     ) -> Changes {
         let mut changes = Changes::default();
         let wanted = |resource: &ApiResource| {
-            let ignored =
-                |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
-            resource.preferred
-                && resource.verbs.collectable()
-                && !settings.ignored_resources.iter().any(ignored)
+            resource.preferred && resource.verbs.collectable() && !settings.ignores(resource)
         };
         for at in 0..self.monitors.len() {
             let Some(monitor) = &self.monitors[at] else {

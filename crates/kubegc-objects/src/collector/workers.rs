@@ -21,13 +21,16 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts a node back to be tried again later. The queue keeps the caller's hold; the limiter holds a node of its own while it counts failures.
+    /// Puts a node back to be tried again later. Takes over the caller's hold on the node; the limiter holds a node of its own while
+    /// it counts failures.
     pub(super) fn add_rate_limited(&mut self, node: NodeId, now: Timestamp, graph: &mut Graph) {
         if self.limiter.failures(node) == 0 {
             graph.retain(node);
         }
         let delay = self.limiter.when(node, now);
-        self.items.add_at(node, now.saturating_add(delay));
+        if !self.items.add_at(node, now.saturating_add(delay)) {
+            graph.release(node);
+        }
     }
 
     fn forget(&mut self, node: NodeId, graph: &mut Graph) {

@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_core::{Catalog, ObjectMeta, ObjectRef, Preconditions, PropagationPolicy, metadata};
+use kubegc_core::{
+    Catalog, ObjectMeta, ObjectRef, OwnerReference, Preconditions, PropagationPolicy, metadata,
+};
 
 use super::expectation;
 use crate::{
@@ -378,9 +380,32 @@ impl Attempt {
                 self.state = State::Unblock(patching, deletion);
                 Ok(Step::Ask(ask))
             }
-            Patched::Done(Answer::Applied(_)) => self.delete(deletion, context),
+            Patched::Done(Answer::Applied(patched)) => self.unblocked(deletion, context, patched),
             Patched::Done(answer) => Err(patching.error(answer)),
         }
+    }
+
+    /// Deletes the item after its own patch. Upstream still expects the resourceVersion that it read before the patch, so from 1.34 on
+    /// it meets a conflict. In strict mode the item is deleted as the patch left it, provided that the patch changed nothing that the
+    /// decision rests on.
+    fn unblocked(
+        &mut self,
+        mut deletion: Box<Deletion>,
+        context: &mut Context<'_>,
+        patched: Option<Arc<ObjectMeta>>,
+    ) -> Next {
+        // A store that does not return the object leaves the old version: a conflict then has the item decided about anew.
+        if let Some(patched) = patched.filter(|_| context.strict) {
+            if !same_owners(&deletion.live, &patched) {
+                return Err(AttemptError::Answered {
+                    target: deletion.item.object,
+                    asked: "deleted",
+                    answer: Answer::Conflict,
+                });
+            }
+            deletion.live = patched;
+        }
+        self.delete(deletion, context)
     }
 
     ///
@@ -472,7 +497,11 @@ impl Attempt {
     fn process_deleting_dependents(&mut self, item: Target, context: &mut Context<'_>) -> Next {
         let blocking: Vec<NodeId> = context.graph.blocking_dependents(self.node).collect();
         if blocking.is_empty() {
-            let removing = Removing::new(item, metadata::FINALIZER_FOREGROUND, Reason::NothingBlocks);
+            let reason = Reason::NothingBlocks {
+                dependents: context.graph.dependents(self.node).len(),
+                unset: context.graph.dependents_without_block_owner_deletion(self.node),
+            };
+            let removing = Removing::new(item, metadata::FINALIZER_FOREGROUND, reason);
             return self.finalize(removing, context, None);
         }
         for dependent in blocking {
@@ -504,6 +533,18 @@ impl Attempt {
     fn is_virtual(&self, context: &Context<'_>) -> bool {
         context.graph.is_virtual(self.node)
     }
+}
+
+/// Whether both are states of one object with the same owner references, `blockOwnerDeletion` aside.
+fn same_owners(before: &ObjectMeta, after: &ObjectMeta) -> bool {
+    let owners = |meta: &ObjectMeta| -> Vec<OwnerReference> {
+        let unblocked = |reference: &OwnerReference| OwnerReference {
+            block_owner_deletion: None,
+            ..reference.clone()
+        };
+        meta.owner_references.iter().map(unblocked).collect()
+    };
+    before.uid == after.uid && owners(before) == owners(after)
 }
 
 fn done(conclusion: Conclusion, requeue: bool) -> Step {

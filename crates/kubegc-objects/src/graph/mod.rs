@@ -275,6 +275,20 @@ impl Graph {
         })
     }
 
+    /// How many dependents leave `blockOwnerDeletion` unset in every reference with the node's uid.
+    #[must_use]
+    pub fn dependents_without_block_owner_deletion(&self, node: NodeId) -> usize {
+        let owner = self.nodes[node.0 as usize].coordinates;
+        let leaves_unset = |dependent: &&NodeId| {
+            let mut references = self.references(dependent.0).iter();
+            references.all(|reference| {
+                reference.block_owner_deletion().is_none()
+                    || !self.coordinates.same_uid(reference.coordinates(), owner)
+            })
+        };
+        self.dependents(node).iter().filter(leaves_unset).count()
+    }
+
     /// Counts a node as seen without an event: releases before 1.20 do so when a lookup fails.
     pub(crate) fn mark_observed(&mut self, node: NodeId) {
         self.nodes[node.0 as usize].clear(VIRTUAL);

@@ -66,7 +66,7 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
             });
             is_owner && (was_asked || was_so)
         }
-        (Reason::NothingBlocks | Reason::DependentsReleased, Act::Patch { .. }) => true,
+        (Reason::NothingBlocks { .. } | Reason::DependentsReleased, Act::Patch { .. }) => true,
         _ => false,
     };
     if fits {

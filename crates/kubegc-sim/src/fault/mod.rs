@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError,
     WatchStream,
-    store::{Address, Deleted, Discovered, MetaList},
+    store::{Address, Deleted, Discovered, MetaList, ObjectList},
 };
 use parking_lot::Mutex;
 
@@ -211,6 +211,18 @@ impl<S> Faulty<S> {
         fault
     }
 
+    /// A watch with the faults of the plan.
+    fn faulty<T>(&self, stream: Box<dyn WatchStream<T>>) -> FaultyWatch<T> {
+        FaultyWatch {
+            stream,
+            plan: self.plan.clone(),
+            state: Arc::clone(&self.state),
+            clock: self.clock.clone(),
+            held: VecDeque::new(),
+            ended: None,
+        }
+    }
+
     /// Carries a call out, or not, and passes its answer on, or not.
     async fn through<T>(
         &self,
@@ -251,6 +263,15 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
         self.through(Call::List, Some(resource), None, work).await
     }
 
+    async fn list_for_watch(
+        &self,
+        resource: &ApiResource,
+        at_least: &ResourceVersion,
+    ) -> Result<MetaList, StoreError> {
+        let work = self.store.list_for_watch(resource, at_least);
+        self.through(Call::List, Some(resource), None, work).await
+    }
+
     async fn watch(
         &self,
         resource: &ApiResource,
@@ -258,14 +279,17 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
     ) -> Result<Box<dyn WatchStream>, StoreError> {
         let work = self.store.watch(resource, since);
         let stream = self.through(Call::Watch, Some(resource), None, work).await?;
-        Ok(Box::new(FaultyWatch {
-            stream,
-            plan: self.plan.clone(),
-            state: Arc::clone(&self.state),
-            clock: self.clock.clone(),
-            held: VecDeque::new(),
-            ended: None,
-        }))
+        Ok(Box::new(self.faulty(stream)))
+    }
+
+    async fn watch_objects(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        let work = self.store.watch_objects(resource, since);
+        let stream = self.through(Call::Watch, Some(resource), None, work).await?;
+        Ok(Box::new(self.faulty(stream)))
     }
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
@@ -306,7 +330,7 @@ impl<S: ObjectStore> ObjectStore for Faulty<S> {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
+    ) -> Result<ObjectList, StoreError> {
         let work = self.store.list_objects(resource, namespace);
         self.through(Call::List, Some(resource), None, work).await
     }

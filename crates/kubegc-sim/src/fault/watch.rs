@@ -10,24 +10,25 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_core::{Clock, StoreError, Timestamp, WatchStream, store::WatchItem};
+use kubegc_core::{Clock, ObjectMeta, StoreError, Timestamp, Uid, WatchStream, store::WatchItem};
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::{FaultPlan, State};
 
 /// A watch that lags, repeats and skips, but never reorders.
-pub(super) struct FaultyWatch {
-    pub(super) stream: Box<dyn WatchStream>,
+pub(super) struct FaultyWatch<T> {
+    pub(super) stream: Box<dyn WatchStream<T>>,
     pub(super) plan: FaultPlan,
     pub(super) state: Arc<Mutex<State>>,
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// Read from the stream and not yet delivered, with the time before which they are held back.
-    pub(super) held: VecDeque<(Option<Timestamp>, WatchItem)>,
+    pub(super) held: VecDeque<(Option<Timestamp>, WatchItem<T>)>,
     /// How the stream ended, to be told once everything held is delivered.
     pub(super) ended: Option<Option<StoreError>>,
 }
 
-impl FaultyWatch {
+impl<T: Watched> FaultyWatch<T> {
     /// Takes what the stream has. Waits only where nothing is held.
     async fn fill(&mut self) {
         while self.ended.is_none() {
@@ -50,7 +51,7 @@ impl FaultyWatch {
         }
     }
 
-    fn hold(&mut self, item: WatchItem) {
+    fn hold(&mut self, item: WatchItem<T>) {
         let mut state = self.state.lock();
         let rng = &mut state.script.rng;
         if let Some((_, last)) = self.held.back_mut()
@@ -73,19 +74,38 @@ impl FaultyWatch {
     }
 }
 
+/// An object as a watch delivers it.
+pub(super) trait Watched: Clone + Send {
+    /// The uid.
+    fn uid(&self) -> Uid;
+}
+
+impl Watched for ObjectMeta {
+    fn uid(&self) -> Uid {
+        self.uid.clone()
+    }
+}
+
+impl Watched for Vec<u8> {
+    fn uid(&self) -> Uid {
+        let object: Value = serde_json::from_slice(self).unwrap_or_default();
+        object["metadata"]["uid"].as_str().unwrap_or_default().into()
+    }
+}
+
 /// Whether the newer of two changes says all that the older one did.
-fn same_object(older: &WatchItem, newer: &WatchItem) -> bool {
+fn same_object<T: Watched>(older: &WatchItem<T>, newer: &WatchItem<T>) -> bool {
     match (older, newer) {
         (WatchItem::Applied(older), WatchItem::Applied(newer) | WatchItem::Deleted(newer)) => {
-            older.uid == newer.uid
+            older.uid() == newer.uid()
         }
         _ => false,
     }
 }
 
 #[async_trait]
-impl WatchStream for FaultyWatch {
-    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
+impl<T: Watched> WatchStream<T> for FaultyWatch<T> {
+    async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         self.fill().await;
         if let (Some((Some(due), _)), Some(clock)) = (self.held.front(), &self.clock) {
             clock.sleep_until(*due).await;

@@ -41,7 +41,7 @@ fn codes_become_the_errors_that_they_are_on_the_wire() {
     for (code, expected) in [
         (404, "not found"),
         (409, "conflict: injected 409"),
-        (410, "resource version too old"),
+        (410, "resource version not available"),
         (415, "unsupported media type"),
         (422, "invalid: injected 422"),
         (429, "refused with 429: injected 429"),

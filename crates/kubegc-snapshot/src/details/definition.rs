@@ -1,11 +1,11 @@
-//! What is read of definitions: the kind that each defines.
+//! Fields of CustomResourceDefinitions: the kind that each defines.
 
 use std::sync::Arc;
 
 use kubegc_core::Scope;
 
 use super::{
-    CrdDetails, CrdVersion, SPEC, STATUS,
+    CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS,
     reading::{Path, Reading, Unreadable},
     spec_of, status_of,
 };
@@ -16,9 +16,9 @@ use crate::{
 };
 
 pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDetails> {
-    let (no_spec, no_names, no_status) = (Spec::default(), Names::default(), Status::default());
-    let spec = spec_of(reading, body).ok().flatten().unwrap_or(&no_spec);
-    let status = status_of(reading, body).ok().flatten().unwrap_or(&no_status);
+    let no_names = Names::default();
+    let spec = spec_of(reading, body).unwrap_or(&NO_SPEC);
+    let status = status_of(reading, body).unwrap_or(&NO_STATUS);
     let names_path = SPEC.field("names");
     let names = reading.value(&spec.names, names_path).ok().flatten();
     let names = names.unwrap_or(&no_names);
@@ -89,7 +89,7 @@ fn versions(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Vec<CrdVersion> {
 fn established(reading: &mut Reading<'_>, status: &Status<'_>) -> Option<bool> {
     let path = STATUS.field("conditions");
     let (conditions, _) = reading.entries(&status.conditions, path, |reading, condition, path| {
-        let kind = reading.value(&condition.kind, path.field("type"));
+        let kind = reading.value(&condition.condition_type, path.field("type"));
         let status = reading.value(&condition.status, path.field("status"));
         let is = |text: Result<Option<&Text<'_>>, Unreadable>, expected| {
             matches!(text, Ok(Some(text)) if text.as_str() == expected)

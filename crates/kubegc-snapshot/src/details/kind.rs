@@ -10,6 +10,7 @@ pub(crate) enum Kind {
     CronJob,
     CustomResourceDefinition,
     Job,
+    Lease,
     Namespace,
     Node,
     PersistentVolume,
@@ -40,6 +41,7 @@ impl Kind {
             "CronJob" => (Self::CronJob, "batch"),
             "CustomResourceDefinition" => (Self::CustomResourceDefinition, "apiextensions.k8s.io"),
             "Job" => (Self::Job, "batch"),
+            "Lease" => (Self::Lease, "coordination.k8s.io"),
             "Namespace" => (Self::Namespace, ""),
             "Node" => (Self::Node, ""),
             "PersistentVolume" => (Self::PersistentVolume, ""),
@@ -62,7 +64,7 @@ impl Kind {
         (group == of).then_some(found)
     }
 
-    fn has(self, part: Part) -> bool {
+    pub(super) fn has(self, part: Part) -> bool {
         match part {
             Part::Spec => !matches!(
                 self,
@@ -72,6 +74,7 @@ impl Kind {
                 self,
                 Self::ConfigMap
                     | Self::CronJob
+                    | Self::Lease
                     | Self::PersistentVolumeClaim
                     | Self::Secret
                     | Self::ServiceAccount
@@ -92,7 +95,7 @@ pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
         None if !kind.is_empty() => false,
         None => matches!(
             group,
-            "" | "apiextensions.k8s.io" | "apps" | "batch" | "certificates.k8s.io"
+            "" | "apiextensions.k8s.io" | "apps" | "batch" | "certificates.k8s.io" | "coordination.k8s.io"
         ),
     }
 }

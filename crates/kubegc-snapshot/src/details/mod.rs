@@ -1,4 +1,4 @@
-//! The few facts outside the metadata that predictions and the lifecycle mechanisms need, by kind.
+//! The fields outside the metadata that controllers and predictions read, by kind.
 
 mod definition;
 mod kind;
@@ -10,10 +10,12 @@ mod storage;
 mod token;
 mod workload;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use kubegc_core::Scope;
-use kubegc_lifecycle::fields::{self, Fields};
+use kubegc_core::{
+    Scope,
+    record::{self, Field},
+};
 
 use crate::{
     body::{Annotations, AnySpec, Body, Spec, Status},
@@ -22,72 +24,31 @@ use crate::{
     texts::Texts,
 };
 
+use self::reading::Found;
 pub(crate) use self::{
     kind::{Kind, Part, may_read},
-    reading::{DetailFlaw, Found, Path, Reading, Unreadable},
+    reading::{DetailFlaw, Path, Reading},
 };
 
-/// Facts of one object beyond its metadata.
-///
-/// Kinds without facts of interest have no details at all. New kinds may come.
+/// Fields of one object beside its metadata. Kinds without fields of interest have no details.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Details {
-    /// Of a Pod.
-    Pod(PodDetails),
-    /// Of a Namespace.
-    Namespace(NamespaceDetails),
     /// Of a CustomResourceDefinition.
     CustomResourceDefinition(CrdDetails),
-    /// Of any other kind that a lifecycle mechanism looks at.
-    Lifecycle(Fields),
+    /// Of any other kind.
+    Body(record::Body),
 }
 
 impl Details {
-    /// What the lifecycle mechanisms read of it.
+    /// The body of the object's record.
     #[must_use]
-    pub fn fields(&self) -> Fields {
+    pub fn body(&self) -> record::Body {
         match self {
-            Self::Pod(pod) => Fields::Pod(pod.fields.clone()),
-            Self::Lifecycle(fields) => fields.clone(),
-            Self::Namespace(_) | Self::CustomResourceDefinition(_) => Fields::Unread,
+            Self::Body(body) => body.clone(),
+            Self::CustomResourceDefinition(_) => record::Body::Unread,
         }
     }
-}
-
-/// What decides how a pod's deletion goes on, and what the lifecycle mechanisms read of it.
-#[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PodDetails {
-    /// What the mechanisms read. Of its volumes only those with a claim behind them are kept.
-    pub fields: fields::Pod,
-    /// `spec.terminationGracePeriodSeconds`.
-    pub termination_grace_period_seconds: Option<i64>,
-}
-
-impl PodDetails {
-    /// `spec.nodeName`; `None` while the pod is not scheduled, or where that is not known.
-    #[must_use]
-    pub fn node_name(&self) -> Option<&Arc<str>> {
-        self.fields.node_name.as_ref().filter(|name| !name.is_empty())
-    }
-
-    /// `status.phase`, such as `Running`; `None` where there is none, or the status is not known.
-    #[must_use]
-    pub fn phase(&self) -> Option<&Arc<str>> {
-        let phase = self.fields.status.as_ref().map(|status| &status.phase);
-        phase.filter(|phase| !phase.is_empty())
-    }
-}
-
-/// What decides how a namespace's deletion goes on.
-#[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NamespaceDetails {
-    /// `status.phase`, such as `Active`.
-    pub phase: Option<Arc<str>>,
-    /// `spec.finalizers`: the namespace's own, beside those of its metadata.
-    pub finalizers: Vec<Arc<str>>,
 }
 
 /// Which kind a definition defines.
@@ -129,65 +90,69 @@ pub(crate) static STATUS: Path<'static> = Path::of("status");
 static METADATA: Path<'static> = Path::of("metadata");
 static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
-/// Takes the details of a kind out of what was read; `None` where they cannot be made out.
+/// Reads the details of a kind; `None` where there are none to read.
 ///
-/// A spec that is absent says nothing of its fields, as in lists of metadata; in one that is there, an absent field is unset. What cannot be read is
-/// unknown, and a flaw; of pods nothing is looked into that can name nothing of concern, as their text shows. Where the facts of a kind have no word for what is unknown, the object has no details.
+/// A field that cannot be read is unread, and a flaw. `is_whole` says that nothing was stripped from the object, so that whatever is absent
+/// has Go's zero value. In dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always fills.
+/// Fields of pods that the text does not mention are not searched for.
 pub(crate) fn read(
     kind: Kind,
     body: &Body<'_>,
     mentions: Mentions,
+    is_whole: bool,
     texts: &mut Texts,
     flaws: &mut Vec<DetailFlaw>,
 ) -> Option<Details> {
-    let mut reading = Reading { texts, flaws };
+    let mut reading = Reading {
+        texts,
+        flaws,
+        is_whole,
+    };
     let reading = &mut reading;
+    if kind == Kind::CustomResourceDefinition {
+        return definition::read(reading, body).map(Details::CustomResourceDefinition);
+    }
+    let has_parts = kind.has(Part::Spec) || kind.has(Part::Status);
+    let fields = record_body(reading, kind, body, mentions);
+    // Reported as flaws all the same.
+    if has_parts && !is_whole && body.spec.is_absent() && body.status.is_absent() {
+        return None;
+    }
+    Some(Details::Body(fields))
+}
+
+fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions: Mentions) -> record::Body {
+    use record::Body as Is;
     match kind {
-        Kind::Pod => Some(Details::Pod(pod::read(reading, body, mentions))),
-        Kind::Namespace => Some(Details::Namespace(namespace(reading, body))),
-        Kind::CustomResourceDefinition => {
-            definition::read(reading, body).map(Details::CustomResourceDefinition)
-        }
-        _ => fields(reading, kind, body).map(Details::Lifecycle),
+        Kind::CertificateSigningRequest => Is::CertificateSigningRequest(request::request(reading, body)),
+        Kind::ConfigMap => Is::ConfigMap(token::config_map(reading, body)),
+        Kind::CronJob => Is::CronJob(workload::cron_job(reading, body)),
+        Kind::CustomResourceDefinition => Is::Unread,
+        Kind::Job => Is::Job(workload::job(reading, body)),
+        Kind::Lease => Is::Lease(node::lease(reading, body)),
+        Kind::Namespace => Is::Namespace(node::namespace(reading, body)),
+        Kind::Node => Is::Node(node::node(reading, body)),
+        Kind::PersistentVolume => Is::PersistentVolume(storage::volume(reading, body)),
+        Kind::PersistentVolumeClaim => Is::PersistentVolumeClaim(storage::claim(reading, body)),
+        Kind::Pod => Is::Pod(pod::read(reading, body, mentions)),
+        Kind::Secret => Is::Secret(token::secret(reading, body)),
+        Kind::ServiceAccount => Is::ServiceAccount(token::service_account(reading, body)),
+        Kind::StatefulSet => Is::StatefulSet(workload::stateful_set(reading, body)),
     }
 }
 
-fn fields(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>) -> Option<Fields> {
-    Some(match kind {
-        Kind::CertificateSigningRequest => Fields::CertificateSigningRequest(request::request(reading, body)),
-        Kind::ConfigMap => Fields::ConfigMap(token::config_map(reading, body)?),
-        Kind::CronJob => Fields::CronJob(workload::cron_job(reading, body)),
-        Kind::Job => Fields::Job(workload::job(reading, body)),
-        Kind::Node => Fields::Node(node::node(reading, body)),
-        Kind::PersistentVolume => Fields::PersistentVolume(storage::volume(reading, body)?),
-        Kind::PersistentVolumeClaim => Fields::PersistentVolumeClaim(storage::claim(reading, body)?),
-        Kind::Secret => Fields::Secret(token::secret(reading, body)),
-        Kind::ServiceAccount => Fields::ServiceAccount(token::service_account(reading, body)),
-        Kind::StatefulSet => Fields::StatefulSet(workload::stateful_set(reading, body)?),
-        Kind::Pod | Kind::Namespace | Kind::CustomResourceDefinition => return None,
-    })
+static NO_SPEC: LazyLock<Spec<'static>> = LazyLock::new(Spec::default);
+static NO_STATUS: LazyLock<Status<'static>> = LazyLock::new(Status::default);
+
+/// The spec of an object that is no pod; `None` where it was not read.
+fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Spec<'a>> {
+    let spec = reading.part(&body.spec, SPEC)?;
+    Some(spec.and_then(AnySpec::of_others).unwrap_or(&NO_SPEC))
 }
 
-fn namespace(reading: &mut Reading<'_>, body: &Body<'_>) -> NamespaceDetails {
-    let finalizers = match spec_of(reading, body) {
-        Ok(Some(spec)) => reading.texts_of(&spec.finalizers, SPEC.field("finalizers")),
-        Ok(None) | Err(Unreadable) => Vec::new(),
-    };
-    let phase = match status_of(reading, body) {
-        Ok(status) => phase_of(reading, status).ok().flatten(),
-        Err(Unreadable) => None,
-    };
-    NamespaceDetails { phase, finalizers }
-}
-
-/// The spec of what is no pod, where there is one.
-fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Found<&'b Spec<'a>> {
-    Ok(reading.value(&body.spec, SPEC)?.and_then(AnySpec::of_others))
-}
-
-/// The status, where there is one.
-fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Found<&'b Status<'a>> {
-    reading.value(&body.status, STATUS)
+/// The status; `None` where it was not read.
+fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Status<'a>> {
+    Some(reading.part(&body.status, STATUS)?.unwrap_or(&NO_STATUS))
 }
 
 /// The annotations, where there are any.
@@ -199,15 +164,14 @@ fn annotations_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Foun
     }
 }
 
-/// The phase, which the API server always fills.
-fn phase_of(reading: &mut Reading<'_>, status: Option<&Status<'_>>) -> Found<Arc<str>> {
+/// `status.phase`, which the API server always fills.
+fn phase_of(reading: &mut Reading<'_>, body: &Body<'_>, status: Option<&Status<'_>>) -> Field<Arc<str>> {
     let path = STATUS.field("phase");
-    let phase = match status {
-        Some(status) => reading.text(&status.phase, path)?,
-        None => None,
-    };
-    if phase.is_none() {
+    if body.status.is_absent() && !reading.is_whole {
         reading.missing(path);
     }
-    Ok(phase)
+    reading.field(status, |reading, status| {
+        let phase = reading.text(&status.phase, path);
+        reading.always_filled(phase, path)
+    })
 }

@@ -1,43 +1,82 @@
-//! What is read of nodes; and conditions, which several kinds have.
+//! Fields of nodes, leases and namespaces; and conditions, which several kinds have.
 
-use kubegc_lifecycle::{
-    fields::Node,
-    object::{Condition, Taint},
-};
+use std::sync::Arc;
+
+use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
 
 use super::{
-    SPEC, STATUS,
-    reading::{Reading, Unreadable},
+    SPEC, STATUS, phase_of,
+    reading::{Path, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
-    body::{Body, Status},
+    body::{Body, List, Status},
     item::Text,
+    soft::Soft,
 };
 
 pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
-    let mut fields = Node::default();
-    if let Ok(Some(spec)) = spec_of(reading, body) {
-        let path = SPEC.field("taints");
-        let taints = reading.list(&spec.taints, path, |reading, taint, path| {
-            let key = reading.text_or_empty(&taint.key, path.field("key"));
-            let effect = reading.text_or_empty(&taint.effect, path.field("effect"));
-            Ok(Taint {
-                key: key?,
-                effect: effect?,
+    let spec = spec_of(reading, body);
+    let status = status_of(reading, body);
+    Node {
+        taints: reading.field(spec, |reading, spec| {
+            reading.list(&spec.taints, SPEC.field("taints"), |reading, taint, path| {
+                let key = reading.text_or_empty(&taint.key, path.field("key"));
+                let effect = reading.text_or_empty(&taint.effect, path.field("effect"));
+                let value = reading.text_or_empty(&taint.value, path.field("value"));
+                let time_added = reading.time(&taint.time_added, path.field("timeAdded"));
+                Ok(Taint {
+                    key: key?,
+                    effect: effect?,
+                    value: value?,
+                    time_added: time_added?,
+                })
             })
-        });
-        let path = SPEC.field("providerID");
-        fields.taints = taints.ok();
-        fields.provider_id = reading.text_or_empty(&spec.provider_id, path).ok();
+        }),
+        provider_id: reading.field(spec, |reading, spec| {
+            reading.text_or_empty(&spec.provider_id, SPEC.field("providerID"))
+        }),
+        conditions: reading.field(status, |reading, status| {
+            conditions(reading, status, |condition_type| condition_type == "Ready")
+        }),
     }
-    if let Ok(Some(status)) = status_of(reading, body) {
-        fields.conditions = conditions(reading, status, |kind| kind == "Ready").ok();
-    }
-    fields
 }
 
-/// The conditions of these types, in stored order. Of the others nothing but the type is looked at.
+pub(super) fn lease(reading: &mut Reading<'_>, body: &Body<'_>) -> Lease {
+    let spec = spec_of(reading, body);
+    Lease {
+        renew_time: reading.field(spec, |reading, spec| {
+            reading.time(&spec.renew_time, SPEC.field("renewTime"))
+        }),
+        lease_duration_seconds: reading.field(spec, |reading, spec| {
+            reading.number(&spec.lease_duration_seconds, SPEC.field("leaseDurationSeconds"))
+        }),
+    }
+}
+
+pub(super) fn namespace(reading: &mut Reading<'_>, body: &Body<'_>) -> Namespace {
+    let spec = spec_of(reading, body);
+    let status = status_of(reading, body);
+    Namespace {
+        phase: phase_of(reading, body, status),
+        finalizers: reading.field(spec, |reading, spec| {
+            texts(reading, &spec.finalizers, SPEC.field("finalizers"))
+        }),
+        conditions: reading.field(status, |reading, status| conditions(reading, status, |_| true)),
+    }
+}
+
+fn texts(
+    reading: &mut Reading<'_>,
+    list: &Soft<List<Text<'_>>>,
+    path: Path<'_>,
+) -> Result<Vec<Arc<str>>, Unreadable> {
+    reading.list(list, path, |reading, text, _| {
+        Ok(reading.texts.share(text.as_str()))
+    })
+}
+
+/// The conditions of these types, in stored order. Of the others only the type is read.
 pub(super) fn conditions(
     reading: &mut Reading<'_>,
     status: &Status<'_>,
@@ -45,25 +84,27 @@ pub(super) fn conditions(
 ) -> Result<Vec<Condition>, Unreadable> {
     let path = STATUS.field("conditions");
     let conditions = reading.list(&status.conditions, path, |reading, condition, path| {
-        let kind = reading.value(&condition.kind, path.field("type"))?;
-        let kind = kind.map_or("", Text::as_str);
-        if !is_kept(kind) {
+        let condition_type = reading.value(&condition.condition_type, path.field("type"))?;
+        let condition_type = condition_type.map_or("", Text::as_str);
+        if !is_kept(condition_type) {
             return Ok(None);
         }
-        let kind = reading.texts.share(kind);
+        let condition_type = reading.texts.share(condition_type);
         let status = reading.text_or_empty(&condition.status, path.field("status"));
         let reason = reading.text_or_empty(&condition.reason, path.field("reason"));
         let message = reading.text_or_empty(&condition.message, path.field("message"));
         let path_of = |field| path.field(field);
         let transition = reading.time(&condition.last_transition_time, path_of("lastTransitionTime"));
         let update = reading.time(&condition.last_update_time, path_of("lastUpdateTime"));
+        let generation = reading.value(&condition.observed_generation, path_of("observedGeneration"));
         Ok(Some(Condition {
-            kind,
+            condition_type,
             status: status?,
             reason: reason?,
             message: message?,
             last_transition_time: transition?,
             last_update_time: update?,
+            observed_generation: generation?.copied().unwrap_or(0),
         }))
     })?;
     Ok(conditions.into_iter().flatten().collect())

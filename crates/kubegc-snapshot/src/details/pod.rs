@@ -1,92 +1,103 @@
-//! What is read of pods: where they run, how they stand, the claims behind their volumes, and every secret that they mention.
+//! Fields of pods: where they run, their phase, the volumes that stand for claims, and the name of every secret that they reference.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use kubegc_lifecycle::{
-    pod,
-    volume::{PodVolume, Source},
-};
+use kubegc_core::record::{Field, Pod, PodVolume, Toleration, VolumeSource};
 
 use super::{
-    PodDetails, SPEC, STATUS,
+    SPEC, STATUS,
     node::conditions,
     phase_of,
     reading::{Found, Path, Reading, Unreadable},
     status_of,
 };
 use crate::{
-    body::{Body, Container, List, Named, PodSpec, Status, Volume},
+    body::{Body, Container, List, Named, PodSpec, Volume},
     item::Text,
     mentions::Mentions,
     soft::{Expected, Soft},
 };
 
-/// The only condition of pods that decides anything.
+/// The only condition of pods that controllers read.
 const CONDITION_DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mentions) -> PodDetails {
-    let mut details = PodDetails::default();
-    if let Ok(Some(spec)) = reading.value(&body.spec, SPEC) {
-        let spec = &*spec.of_pod();
-        let node_name = reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"));
-        let grace_field = SPEC.field("terminationGracePeriodSeconds");
-        let grace = reading.value(&spec.termination_grace_period_seconds, grace_field);
-        let (volumes, secrets) = contents(reading, spec, mentions);
-        details.fields.node_name = node_name.ok();
-        details.fields.volumes = volumes.ok();
-        details.fields.secrets = secrets.ok();
-        details.termination_grace_period_seconds = grace.ok().flatten().copied();
+pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mentions) -> Pod {
+    let no_spec = PodSpec::default();
+    let spec = match reading.part(&body.spec, SPEC) {
+        Some(Some(spec)) => Some(spec.of_pod()),
+        Some(None) => Some(Cow::Borrowed(&no_spec)),
+        None => None,
+    };
+    let spec = spec.as_deref();
+    let (volumes, secrets) = match spec {
+        Some(spec) => contents(reading, spec, mentions),
+        None => (Field::Unread, Field::Unread),
+    };
+    let status = status_of(reading, body);
+    Pod {
+        node_name: reading.field(spec, |reading, spec| {
+            reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"))
+        }),
+        phase: phase_of(reading, body, status),
+        reason: reading.field(status, |reading, status| {
+            reading.text_or_empty(&status.reason, STATUS.field("reason"))
+        }),
+        conditions: reading.field(status, |reading, status| {
+            if mentions.disruption {
+                conditions(reading, status, |found| found == CONDITION_DISRUPTION_TARGET)
+            } else {
+                Ok(Vec::new())
+            }
+        }),
+        volumes,
+        secrets,
+        termination_grace_period_seconds: reading.field(spec, |reading, spec| {
+            let path = SPEC.field("terminationGracePeriodSeconds");
+            Ok(reading
+                .value(&spec.termination_grace_period_seconds, path)?
+                .copied())
+        }),
+        tolerations: reading.field(spec, |reading, spec| {
+            reading.list(
+                &spec.tolerations,
+                SPEC.field("tolerations"),
+                |reading, entry, path| {
+                    let key = reading.text_or_empty(&entry.key, path.field("key"));
+                    let operator = reading.text_or_empty(&entry.operator, path.field("operator"));
+                    let value = reading.text_or_empty(&entry.value, path.field("value"));
+                    let effect = reading.text_or_empty(&entry.effect, path.field("effect"));
+                    let seconds = reading.value(&entry.toleration_seconds, path.field("tolerationSeconds"));
+                    Ok(Toleration {
+                        key: key?,
+                        operator: operator?,
+                        value: value?,
+                        effect: effect?,
+                        toleration_seconds: seconds?.copied(),
+                    })
+                },
+            )
+        }),
     }
-    if let Ok(status) = status_of(reading, body) {
-        details.fields.status = status_fields(reading, status, mentions).ok().flatten();
-    }
-    details
 }
 
-/// The status; one without a phase was not read. An empty phase is one: upstream takes it for that of a pod that has ended.
-fn status_fields(
-    reading: &mut Reading<'_>,
-    status: Option<&Status<'_>>,
-    mentions: Mentions,
-) -> Found<pod::Status> {
-    let phase = phase_of(reading, status);
-    let Some(status) = status else {
-        return Ok(None);
-    };
-    let reason = reading.text_or_empty(&status.reason, STATUS.field("reason"));
-    let conditions = if mentions.disruption {
-        conditions(reading, status, |kind| kind == CONDITION_DISRUPTION_TARGET)
-    } else {
-        Ok(Vec::new())
-    };
-    let (phase, reason, conditions) = (phase?, reason?, conditions?);
-    Ok(phase.map(|phase| pod::Status {
-        phase,
-        reason,
-        conditions,
-    }))
-}
+type Contents = (Field<Vec<PodVolume>>, Field<Vec<Arc<str>>>);
 
-type Contents = (
-    Result<Vec<PodVolume>, Unreadable>,
-    Result<Vec<Arc<str>>, Unreadable>,
-);
-
-/// The volumes with a claim behind them, and the names of all secrets.
+/// The volumes that stand for claims, and the names of all secrets.
 fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -> Contents {
     let mut secrets = Secrets::default();
     let mut volumes = Vec::new();
-    let mut volumes_told = true;
+    let mut is_readable = true;
     let path = SPEC.field("volumes");
-    let (_, volumes_listed) = reading.entries(&spec.volumes, path, |reading, volume, path| {
+    let (_, all) = reading.entries(&spec.volumes, path, |reading, volume, path| {
         match claim(reading, volume, path) {
             Ok(claim) => volumes.extend(claim),
-            Err(Unreadable) => volumes_told = false,
+            Err(Unreadable) => is_readable = false,
         }
         secrets.of_volume(reading, volume, path);
         Ok(())
     });
-    secrets.told &= volumes_listed;
+    is_readable &= all;
+    secrets.is_readable &= all;
     let path = SPEC.field("imagePullSecrets");
     secrets.each(
         reading,
@@ -104,30 +115,38 @@ fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -
     for (containers, field) in all_containers.into_iter().filter(|_| mentions.secrets) {
         secrets.of_containers(reading, containers, SPEC.field(field));
     }
-    let Secrets { mut names, told } = secrets;
+    let Secrets {
+        mut names,
+        is_readable: are_secrets_readable,
+    } = secrets;
     names.sort_unstable();
     names.dedup();
-    (
-        (volumes_told && volumes_listed)
-            .then_some(volumes)
-            .ok_or(Unreadable),
-        told.then_some(names).ok_or(Unreadable),
-    )
+    let volumes = if is_readable {
+        volumes.into()
+    } else {
+        Field::Unread
+    };
+    let names = if are_secrets_readable {
+        names.into()
+    } else {
+        Field::Unread
+    };
+    (volumes, names)
 }
 
-/// The claim behind a volume. Of all others not even the name is kept: nothing depends on it, and many are random.
+/// A volume that stands for a claim. Others are not kept: no controller reads them, and many of their names are random.
 fn claim(reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) -> Found<PodVolume> {
     let claim_path = path.field("persistentVolumeClaim");
     let claim = reading.value(&volume.persistent_volume_claim, claim_path);
     let claim = claim.and_then(|claim| match claim {
         Some(claim) => {
             let name = reading.text_or_empty(&claim.claim_name, claim_path.field("claimName"));
-            name.map(Source::Claim).map(Some)
+            name.map(VolumeSource::Claim).map(Some)
         }
         None => Ok(None),
     });
     let ephemeral = reading.value(&volume.ephemeral, path.field("ephemeral"));
-    let ephemeral = ephemeral.map(|source| source.map(|_| Source::Ephemeral));
+    let ephemeral = ephemeral.map(|source| source.map(|_| VolumeSource::Ephemeral));
     let name = reading.value(&volume.name, path.field("name"));
     let (claim, ephemeral, name) = (claim?, ephemeral?, name?);
     Ok(claim.or(ephemeral).map(|source| PodVolume {
@@ -136,32 +155,32 @@ fn claim(reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) -> Foun
     }))
 }
 
-/// The names of secrets that were found so far.
+/// The names of secrets, as far as they were found.
 struct Secrets {
     names: Vec<Arc<str>>,
-    /// Whether every place that may name one could be read.
-    told: bool,
+    /// Whether every field that may name one could be read.
+    is_readable: bool,
 }
 
 impl Default for Secrets {
     fn default() -> Self {
         Self {
             names: Vec::new(),
-            told: true,
+            is_readable: true,
         }
     }
 }
 
 impl Secrets {
-    /// Takes a name. An empty one names nothing.
+    /// Adds a name, unless it is empty.
     fn name(&mut self, reading: &mut Reading<'_>, name: &Soft<Text<'_>>, path: Path<'_>) {
         match reading.text_unless_empty(name, path) {
             Ok(name) => self.names.extend(name),
-            Err(Unreadable) => self.told = false,
+            Err(Unreadable) => self.is_readable = false,
         }
     }
 
-    /// What a field holds that may name a secret further down.
+    /// The value of a field that may name a secret in one of its own fields.
     fn within<'v, 'de, T: Expected<'de>>(
         &mut self,
         reading: &mut Reading<'_>,
@@ -169,11 +188,11 @@ impl Secrets {
         path: Path<'_>,
     ) -> Option<&'v T> {
         let value = reading.value(value, path);
-        self.told &= value.is_ok();
+        self.is_readable &= value.is_ok();
         value.ok().flatten()
     }
 
-    /// Looks at each entry of a list that may name a secret further down.
+    /// Reads each entry of a list that may name a secret.
     fn each<'v, 'de, T: Expected<'de>>(
         &mut self,
         reading: &mut Reading<'_>,
@@ -185,10 +204,10 @@ impl Secrets {
             look(self, reading, entry, path);
             Ok(())
         });
-        self.told &= all;
+        self.is_readable &= all;
     }
 
-    /// Takes the name of a reference.
+    /// Adds the name of a reference.
     fn reference(&mut self, reading: &mut Reading<'_>, reference: &Soft<Named<'_>>, path: Path<'_>) {
         if let Some(reference) = self.within(reading, reference, path) {
             self.name(reading, &reference.name, path.field("name"));

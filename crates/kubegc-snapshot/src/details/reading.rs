@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::Timestamp;
+use kubegc_core::{Timestamp, record::Field};
 
 use crate::{
     body::List,
@@ -89,6 +89,8 @@ impl fmt::Display for Path<'_> {
 pub(crate) struct Reading<'r> {
     pub(crate) texts: &'r mut Texts,
     pub(crate) flaws: &'r mut Vec<DetailFlaw>,
+    /// Whether an absent part has Go's zero value. Otherwise it was stripped.
+    pub(crate) is_whole: bool,
 }
 
 impl Reading<'_> {
@@ -120,6 +122,44 @@ impl Reading<'_> {
             Soft::Absent => Ok(None),
             Soft::Is(value) => Ok(Some(value)),
             Soft::Wrong(found) => Err(self.wrong(path, T::WORDS, *found)),
+        }
+    }
+
+    /// `spec` or `status`: `None` where it was not read, `Some(None)` where it is absent from a whole object.
+    pub(crate) fn part<'v, 'de, T: Expected<'de>>(
+        &mut self,
+        part: &'v Soft<T>,
+        path: Path<'_>,
+    ) -> Option<Option<&'v T>> {
+        let part = self.value(part, path).ok()?;
+        (part.is_some() || self.is_whole).then_some(part)
+    }
+
+    /// A field of a part.
+    pub(crate) fn field<P, T>(
+        &mut self,
+        part: Option<P>,
+        read: impl FnOnce(&mut Self, P) -> Result<T, Unreadable>,
+    ) -> Field<T> {
+        match part.map(|part| read(self, part)) {
+            Some(Ok(value)) => Field::Known(value),
+            Some(Err(Unreadable)) | None => Field::Unread,
+        }
+    }
+
+    /// A field that the API server always fills: where it is absent, it was stripped.
+    pub(crate) fn always_filled<T: Default>(
+        &mut self,
+        found: Found<T>,
+        path: Path<'_>,
+    ) -> Result<T, Unreadable> {
+        match found? {
+            Some(value) => Ok(value),
+            None if self.is_whole => Ok(T::default()),
+            None => {
+                self.missing(path);
+                Err(Unreadable)
+            }
         }
     }
 

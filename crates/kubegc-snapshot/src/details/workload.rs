@@ -1,71 +1,60 @@
-//! What is read of jobs, cron jobs and stateful sets.
+//! Fields of Jobs, CronJobs and StatefulSets.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_lifecycle::{
-    fields::{CronJob, Job, StatefulSet},
-    history::{Limit, StartTime, Status},
-    job::Ttl,
-    statefulset::Retention,
-};
+use kubegc_core::record::{ClaimRetentionPolicy, CronJob, Job, StatefulSet};
 
 use super::{
     SPEC, STATUS,
     node::conditions,
-    reading::{Path, Reading, Unreadable},
+    reading::{Found, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
     body::{Body, Spec},
-    item::Text,
     soft::Soft,
 };
 
 pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
-    let mut fields = Job::default();
-    if let Ok(Some(spec)) = spec_of(reading, body) {
-        let path = SPEC.field("ttlSecondsAfterFinished");
-        fields.ttl = match reading.number(&spec.ttl_seconds_after_finished, path) {
-            Ok(Some(seconds)) => Ttl::Seconds(seconds),
-            Ok(None) => Ttl::Unset,
-            Err(Unreadable) => Ttl::Unknown,
-        };
+    let spec = spec_of(reading, body);
+    let status = status_of(reading, body);
+    Job {
+        ttl_seconds_after_finished: reading.field(spec, |reading, spec| {
+            reading.number(
+                &spec.ttl_seconds_after_finished,
+                SPEC.field("ttlSecondsAfterFinished"),
+            )
+        }),
+        conditions: reading.field(status, |reading, status| {
+            conditions(reading, status, |found| matches!(found, "Complete" | "Failed"))
+        }),
+        start_time: reading.field(status, |reading, status| {
+            reading.time(&status.start_time, STATUS.field("startTime"))
+        }),
     }
-    if let Ok(Some(status)) = status_of(reading, body) {
-        let conditions = conditions(reading, status, |kind| matches!(kind, "Complete" | "Failed"));
-        let start_time = match reading.time(&status.start_time, STATUS.field("startTime")) {
-            Ok(Some(time)) => StartTime::At(time),
-            Ok(None) => StartTime::Unset,
-            Err(Unreadable) => StartTime::Unknown,
-        };
-        fields.status = conditions.ok().map(|conditions| Status {
-            conditions,
-            start_time,
-        });
-    }
-    fields
 }
 
 pub(super) fn cron_job(reading: &mut Reading<'_>, body: &Body<'_>) -> CronJob {
-    let mut fields = CronJob::default();
-    if let Ok(Some(spec)) = spec_of(reading, body) {
-        // The API server never leaves a limit out: it has a default for each.
-        let mut limit = |value, field| {
+    let spec = spec_of(reading, body);
+    // The API server has a default for each limit.
+    let mut limit = |value: fn(&Spec<'_>) -> Soft<i64>, field| {
+        reading.field(spec, |reading, spec| {
             let path = SPEC.field(field);
-            match reading.number(value, path) {
-                Ok(Some(jobs)) => Limit::Jobs(jobs),
-                Ok(None) => {
-                    reading.missing(path);
-                    Limit::Unknown
-                }
-                Err(Unreadable) => Limit::Unknown,
-            }
-        };
-        fields.successful_limit = limit(&spec.successful_jobs_history_limit, "successfulJobsHistoryLimit");
-        fields.failed_limit = limit(&spec.failed_jobs_history_limit, "failedJobsHistoryLimit");
-        fields.template_labels = template_labels(reading, spec).ok();
+            let jobs = reading.number(&value(spec), path).map(|jobs| jobs.map(Some));
+            reading.always_filled(jobs, path)
+        })
+    };
+    CronJob {
+        successful_jobs_history_limit: limit(
+            |spec| spec.successful_jobs_history_limit.clone(),
+            "successfulJobsHistoryLimit",
+        ),
+        failed_jobs_history_limit: limit(
+            |spec| spec.failed_jobs_history_limit.clone(),
+            "failedJobsHistoryLimit",
+        ),
+        template_labels: reading.field(spec, template_labels),
     }
-    fields
 }
 
 type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -97,47 +86,44 @@ fn template_labels(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Labels,
     labels
 }
 
-/// `None` where there is no spec, or its templates are of no use: there is no word for that.
-pub(super) fn stateful_set(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<StatefulSet> {
-    let spec = spec_of(reading, body).ok()??;
-    let replicas = reading.number(&spec.replicas, SPEC.field("replicas"));
-    let ordinals_path = SPEC.field("ordinals");
-    let first_ordinal = match reading.value(&spec.ordinals, ordinals_path) {
-        Ok(Some(ordinals)) => reading.number(&ordinals.start, ordinals_path.field("start")),
-        Ok(None) => Ok(None),
-        Err(error) => Err(error),
-    };
-    let policy_path = SPEC.field("persistentVolumeClaimRetentionPolicy");
-    let (when_deleted, when_scaled) = match reading.value(&spec.retention_policy, policy_path) {
-        Ok(Some(policy)) => (
-            retention(reading, &policy.when_deleted, policy_path.field("whenDeleted")),
-            retention(reading, &policy.when_scaled, policy_path.field("whenScaled")),
-        ),
-        Ok(None) => (Retention::Retain, Retention::Retain),
-        Err(Unreadable) => (Retention::Unknown, Retention::Unknown),
-    };
-    let path = SPEC.field("volumeClaimTemplates");
-    let templates = reading.list(&spec.volume_claim_templates, path, |reading, template, path| {
-        let path = path.field("metadata");
-        let meta = reading.value(&template.metadata, path)?;
-        let absent = Soft::Absent;
-        let name = meta.map_or(&absent, |meta| &meta.name);
-        reading.text_or_empty(name, path.field("name"))
-    });
-    Some(StatefulSet {
-        replicas: replicas.ok().flatten(),
-        first_ordinal: first_ordinal.ok().map(Option::unwrap_or_default),
-        when_deleted,
-        when_scaled,
-        templates: templates.ok()?,
-    })
+pub(super) fn stateful_set(reading: &mut Reading<'_>, body: &Body<'_>) -> StatefulSet {
+    let spec = spec_of(reading, body);
+    StatefulSet {
+        replicas: reading.field(spec, |reading, spec| {
+            let replicas = reading.number(&spec.replicas, SPEC.field("replicas"))?;
+            Ok(replicas.unwrap_or(1))
+        }),
+        first_ordinal: reading.field(spec, |reading, spec| {
+            let path = SPEC.field("ordinals");
+            let start = match reading.value(&spec.ordinals, path)? {
+                Some(ordinals) => reading.number(&ordinals.start, path.field("start"))?,
+                None => None,
+            };
+            Ok(start.unwrap_or(0))
+        }),
+        retention_policy: reading.field(spec, retention_policy),
+        claim_templates: reading.field(spec, |reading, spec| {
+            let path = SPEC.field("volumeClaimTemplates");
+            reading.list(&spec.volume_claim_templates, path, |reading, template, path| {
+                let path = path.field("metadata");
+                let meta = reading.value(&template.metadata, path)?;
+                let absent = Soft::Absent;
+                let name = meta.map_or(&absent, |meta| &meta.name);
+                reading.text_or_empty(name, path.field("name"))
+            })
+        }),
+    }
 }
 
-/// A half of the policy; unset, it is `Retain`.
-fn retention(reading: &mut Reading<'_>, value: &Soft<Text<'_>>, path: Path<'_>) -> Retention {
-    match reading.text_unless_empty(value, path) {
-        Ok(Some(text)) => Retention::from(&*text),
-        Ok(None) => Retention::Retain,
-        Err(Unreadable) => Retention::Unknown,
-    }
+fn retention_policy(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<ClaimRetentionPolicy> {
+    let path = SPEC.field("persistentVolumeClaimRetentionPolicy");
+    let Some(policy) = reading.value(&spec.retention_policy, path)? else {
+        return Ok(None);
+    };
+    let when_deleted = reading.text_or_empty(&policy.when_deleted, path.field("whenDeleted"));
+    let when_scaled = reading.text_or_empty(&policy.when_scaled, path.field("whenScaled"));
+    Ok(Some(ClaimRetentionPolicy {
+        when_deleted: when_deleted?,
+        when_scaled: when_scaled?,
+    }))
 }

@@ -1,9 +1,9 @@
-//! Makes the changes of an object, field by field, on the object as it was read.
+//! Applies changes of fields to an object as it was read.
 
-use kubegc_core::{OwnerReference, Uid};
-use kubegc_lifecycle::{
-    driver::DocumentError,
-    object::{Change, Condition, Taint},
+use kubegc_controllers::{DocumentError, FieldChange};
+use kubegc_core::{
+    OwnerReference, Timestamp, Uid,
+    record::{Condition, Taint},
 };
 use serde_json::{Map, Value};
 
@@ -12,74 +12,83 @@ use crate::loose::name_of;
 /// A map of a JSON tree.
 pub(super) type Object = Map<String, Value>;
 
-/// Where in an object something may change.
+/// The path of a field.
 pub(super) type Place = Vec<&'static str>;
 
-/// Makes one change; where.
+/// Applies one change, and gives the path of the field.
 ///
-/// Lists keep their order, and entries that the change does not mean stay as they are, whatever they hold.
-pub(super) fn apply(object: &mut Object, change: &Change) -> Result<Place, DocumentError> {
+/// Lists keep their order, and entries that the change is not about stay as they are, whatever they hold.
+pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<Place, DocumentError> {
     let place = place_of(change);
     match change {
-        Change::Phase(text) => put(object, &place, (&**text).into())?,
-        Change::Message(text) => put(object, &place, text.as_str().into())?,
-        Change::Label { value, .. } | Change::Annotation { value, .. } => {
+        FieldChange::Phase(text) | FieldChange::Message(text) => put(object, &place, (&**text).into())?,
+        FieldChange::Label { value, .. } | FieldChange::Annotation { value, .. } => {
             put(object, &place, value.as_str().into())?;
         }
-        Change::RemoveAnnotation(_) | Change::RemoveClaimRef | Change::ReleaseClaimRef => {
+        FieldChange::RemoveAnnotation(_) | FieldChange::RemoveClaimRef | FieldChange::RemoveClaimRefUid => {
             remove(object, &place)?;
         }
-        Change::Condition(condition) => put_condition(list(object, &place)?, condition),
-        Change::AddFinalizer(name) => {
+        FieldChange::Condition(condition) => {
+            let conditions = list(object, &place)?;
+            let is_it = |other: &Value| text_at(other, "type") == &*condition.condition_type;
+            match conditions.iter_mut().find(|other| is_it(other)) {
+                Some(known) => *known = with_condition(known, condition),
+                None => conditions.push(with_condition(&Value::Null, condition)),
+            }
+        }
+        FieldChange::Conditions(conditions) => {
+            let before = std::mem::take(list(object, &place)?);
+            let entries = conditions.iter().map(|condition| {
+                let is_it = |other: &&Value| text_at(other, "type") == &*condition.condition_type;
+                with_condition(before.iter().find(is_it).unwrap_or(&Value::Null), condition)
+            });
+            put(object, &place, entries.collect())?;
+        }
+        FieldChange::AddFinalizer(name) => {
             let finalizers = list(object, &place)?;
             if !finalizers.iter().any(|other| other == name) {
                 finalizers.push((*name).into());
             }
         }
-        Change::RemoveFinalizer(name) => retain(object, &place, |other| other != name)?,
-        Change::OwnerReferences(references) => put_owner_references(list(object, &place)?, references),
-        Change::RemoveOwnerReferences(uids) => {
-            retain(object, &place, |other| {
-                !uids.iter().any(|uid| has_uid(other, uid))
-            })?;
+        FieldChange::RemoveFinalizer(name) => retain(object, &place, |other| other != name)?,
+        FieldChange::SpecFinalizers(names) => {
+            let names = names.iter().map(|name| Value::from(&**name));
+            *list(object, &place)? = names.collect();
         }
-        Change::AddTaint(taint) => {
+        FieldChange::OwnerReferences(references) => put_owner_references(list(object, &place)?, references),
+        FieldChange::AddTaint(taint) => {
             let taints = list(object, &place)?;
-            if !taints.iter().any(|other| is_taint(other, taint)) {
-                let fields = [("key", &taint.key), ("effect", &taint.effect)];
-                taints.push(
-                    fields
-                        .map(|(key, text)| (key.to_owned(), Value::from(&**text)))
-                        .into_iter()
-                        .collect(),
-                );
+            match taints.iter_mut().find(|other| is_taint(other, taint)) {
+                Some(known) => *known = with_taint(known, taint),
+                None => taints.push(with_taint(&Value::Null, taint)),
             }
         }
-        Change::RemoveTaint(taint) => retain(object, &place, |other| !is_taint(other, taint))?,
-        Change::RemoveActive(uid) => retain(object, &place, |other| !has_uid(other, uid))?,
+        FieldChange::RemoveTaint(taint) => retain(object, &place, |other| !is_taint(other, taint))?,
+        FieldChange::RemoveActive(uid) => retain(object, &place, |other| !has_uid(other, uid))?,
     }
     Ok(place)
 }
 
-fn place_of(change: &Change) -> Place {
+fn place_of(change: &FieldChange) -> Place {
     match change {
-        Change::Phase(_) => vec!["status", "phase"],
-        Change::Message(_) => vec!["status", "message"],
-        Change::Condition(_) => vec!["status", "conditions"],
-        Change::AddFinalizer(_) | Change::RemoveFinalizer(_) => vec!["metadata", "finalizers"],
-        Change::OwnerReferences(_) | Change::RemoveOwnerReferences(_) => vec!["metadata", "ownerReferences"],
-        Change::Label { key, .. } => vec!["metadata", "labels", key],
-        Change::Annotation { key, .. } | Change::RemoveAnnotation(key) => {
+        FieldChange::Phase(_) => vec!["status", "phase"],
+        FieldChange::Message(_) => vec!["status", "message"],
+        FieldChange::Condition(_) | FieldChange::Conditions(_) => vec!["status", "conditions"],
+        FieldChange::AddFinalizer(_) | FieldChange::RemoveFinalizer(_) => vec!["metadata", "finalizers"],
+        FieldChange::SpecFinalizers(_) => vec!["spec", "finalizers"],
+        FieldChange::OwnerReferences(_) => vec!["metadata", "ownerReferences"],
+        FieldChange::Label { key, .. } => vec!["metadata", "labels", key],
+        FieldChange::Annotation { key, .. } | FieldChange::RemoveAnnotation(key) => {
             vec!["metadata", "annotations", key]
         }
-        Change::RemoveClaimRef => vec!["spec", "claimRef"],
-        Change::ReleaseClaimRef => vec!["spec", "claimRef", "uid"],
-        Change::AddTaint(_) | Change::RemoveTaint(_) => vec!["spec", "taints"],
-        Change::RemoveActive(_) => vec!["status", "active"],
+        FieldChange::RemoveClaimRef => vec!["spec", "claimRef"],
+        FieldChange::RemoveClaimRefUid => vec!["spec", "claimRef", "uid"],
+        FieldChange::AddTaint(_) | FieldChange::RemoveTaint(_) => vec!["spec", "taints"],
+        FieldChange::RemoveActive(_) => vec!["status", "active"],
     }
 }
 
-/// What stands at a place; null is nothing.
+/// The value at a path; null counts as absent.
 pub(super) fn at<'o>(object: &'o Object, place: &[&str]) -> Option<&'o Value> {
     let (first, rest) = place.split_first()?;
     let found = rest
@@ -88,7 +97,7 @@ pub(super) fn at<'o>(object: &'o Object, place: &[&str]) -> Option<&'o Value> {
     (!found.is_null()).then_some(found)
 }
 
-/// The map that a place is in, made where it is missing, and the last key.
+/// The map that holds the field, made where it is missing, and the field's key.
 fn within<'o>(
     object: &'o mut Object,
     place: &[&'static str],
@@ -113,14 +122,14 @@ fn wrong(place: &[&str], expected: &str, found: &Value) -> DocumentError {
     DocumentError::new(format!("{place}: expected {expected}, found {found}"))
 }
 
-/// Puts a value; maps on the way are made.
+/// Sets a value; maps on the path are made.
 pub(super) fn put(object: &mut Object, place: &[&'static str], value: Value) -> Result<(), DocumentError> {
     let (map, key) = within(object, place)?;
     map.insert(key.to_owned(), value);
     Ok(())
 }
 
-/// Takes a value away, where there is one.
+/// Removes a value, where there is one.
 fn remove(object: &mut Object, place: &[&'static str]) -> Result<(), DocumentError> {
     if at(object, place).is_some() || is_blocked(object, place) {
         let (map, key) = within(object, place)?;
@@ -129,13 +138,13 @@ fn remove(object: &mut Object, place: &[&'static str]) -> Result<(), DocumentErr
     Ok(())
 }
 
-/// Whether something on the way to a place is no map, so that nobody can say what is there.
+/// Whether a value on the path is no map.
 fn is_blocked(object: &Object, place: &[&str]) -> bool {
     let ways = (1..place.len()).filter_map(|depth| at(object, &place[..depth]));
     ways.into_iter().any(|way| !way.is_object())
 }
 
-/// The list at a place, made where there is none.
+/// The list at a path, made where there is none.
 fn list<'o>(object: &'o mut Object, place: &[&'static str]) -> Result<&'o mut Vec<Value>, DocumentError> {
     let (map, key) = within(object, place)?;
     let value = map.entry(key).or_insert(Value::Null);
@@ -148,7 +157,7 @@ fn list<'o>(object: &'o mut Object, place: &[&'static str]) -> Result<&'o mut Ve
     }
 }
 
-/// Takes entries out of a list, where there is one.
+/// Removes entries of a list, where there is one.
 fn retain(
     object: &mut Object,
     place: &[&'static str],
@@ -165,42 +174,62 @@ fn has_uid(entry: &Value, uid: &Uid) -> bool {
     found.is_some_and(|found| Uid::new(found) == *uid)
 }
 
+/// A text of an entry; empty where there is none.
+fn text_at<'e>(entry: &'e Value, key: &str) -> &'e str {
+    entry.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
 fn is_taint(entry: &Value, taint: &Taint) -> bool {
-    let is = |key, text: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default() == text;
-    is("key", &taint.key) && is("effect", &taint.effect)
+    text_at(entry, "key") == &*taint.key && text_at(entry, "effect") == &*taint.effect
 }
 
-/// Puts a condition into the place of the first of its type, or behind the others. What else that one holds stays.
-fn put_condition(conditions: &mut Vec<Value>, condition: &Condition) {
-    let is_it = |other: &Value| other.get("type").and_then(Value::as_str) == Some(&*condition.kind);
-    let found = conditions.iter().position(is_it);
-    let mut entry = match found.and_then(|at| conditions[at].as_object()) {
-        Some(known) => known.clone(),
-        None => Object::new(),
-    };
-    let mut set = |key: &str, value: Option<String>| match value {
-        Some(value) => {
-            entry.insert(key.to_owned(), value.into());
-        }
-        None => {
+/// An entry with these fields in place of its own. Empty ones are removed, and other fields stay.
+fn with_fields<const N: usize>(entry: &Value, fields: [(&str, Value); N]) -> Value {
+    let mut entry = entry.as_object().cloned().unwrap_or_default();
+    for (key, value) in fields {
+        if value == "" || value == 0 {
             entry.remove(key);
+        } else {
+            entry.insert(key.to_owned(), value);
         }
-    };
-    let unless_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let time = |time: Option<kubegc_core::Timestamp>| time.map(|time| time.truncate_to_secs().to_string());
-    set("type", Some(condition.kind.to_string()));
-    set("status", Some(condition.status.to_string()));
-    set("reason", unless_empty(&condition.reason));
-    set("message", unless_empty(&condition.message));
-    set("lastTransitionTime", time(condition.last_transition_time));
-    set("lastUpdateTime", time(condition.last_update_time));
-    match found {
-        Some(at) => conditions[at] = entry.into(),
-        None => conditions.push(entry.into()),
     }
+    entry.into()
 }
 
-/// Makes a list of these references. One that stands there already stays as it stands there.
+/// As Kubernetes writes `metav1.Time`: whole seconds.
+fn time(time: Option<Timestamp>) -> Value {
+    time.map_or_else(String::new, |time| time.truncate_to_secs().to_string())
+        .into()
+}
+
+pub(super) fn with_taint(entry: &Value, taint: &Taint) -> Value {
+    with_fields(
+        entry,
+        [
+            ("key", (&*taint.key).into()),
+            ("value", (&*taint.value).into()),
+            ("effect", (&*taint.effect).into()),
+            ("timeAdded", time(taint.time_added)),
+        ],
+    )
+}
+
+pub(super) fn with_condition(entry: &Value, condition: &Condition) -> Value {
+    with_fields(
+        entry,
+        [
+            ("type", (&*condition.condition_type).into()),
+            ("status", (&*condition.status).into()),
+            ("reason", (&*condition.reason).into()),
+            ("message", (&*condition.message).into()),
+            ("lastTransitionTime", time(condition.last_transition_time)),
+            ("lastUpdateTime", time(condition.last_update_time)),
+            ("observedGeneration", condition.observed_generation.into()),
+        ],
+    )
+}
+
+/// Replaces a list by these references. One that is in the list already keeps its other fields.
 fn put_owner_references(list: &mut Vec<Value>, references: &[OwnerReference]) {
     let before = std::mem::take(list);
     let entries = references.iter().map(|reference| {
@@ -211,7 +240,7 @@ fn put_owner_references(list: &mut Vec<Value>, references: &[OwnerReference]) {
 }
 
 fn is_reference(entry: &Value, reference: &OwnerReference) -> bool {
-    let is = |key, text: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default() == text;
+    let is = |key, text: &str| text_at(entry, key) == text;
     let flag = |key| entry.get(key).and_then(Value::as_bool);
     is("apiVersion", &reference.api_version)
         && is("kind", &reference.kind)

@@ -1,7 +1,6 @@
-//! Whole objects as JSON, for the drivers of the lifecycle mechanisms: what the mechanisms read of one, and the patches that change one.
+//! Whole objects as JSON: the records that controllers read, and the patches that change objects.
 
 mod change;
-mod namespaces;
 mod patch;
 mod write;
 
@@ -10,12 +9,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use kubegc_core::{ObjectMeta, PatchType, Preconditions, identity::split_api_version};
-use kubegc_lifecycle::{
-    driver::{DocumentError, Documents},
-    fields::{Fields, Record},
-    namespace::{Action, Item as NamespaceItem, Namespace},
-    object::{Change, Form, Resource},
+use kubegc_controllers::{DocumentError, Documents, Write};
+use kubegc_core::{
+    ObjectMeta, PatchType,
+    identity::split_api_version,
+    record::{Body, Record, Resource},
 };
 use serde_json::{Map, Value};
 
@@ -23,41 +21,48 @@ use crate::{
     Details,
     details::{self, DetailFlaw, Kind},
     document,
-    finding::Problem,
     item::{Item, Text},
     loose,
     mentions::Mentions,
     store::Store,
 };
 
-/// Reads and changes whole objects in their JSON form. Objects of dumps and of a live API server are read by the same code.
+/// Reads whole objects in their JSON form, and renders the writes that change them.
 ///
-/// Metadata that cannot be read, or without name or uid, or with an owner that is not wholly named, is an error: an object whose deletion time cannot be read must not pass for one that is not
-/// being deleted. Any other field that cannot be read is unknown. Texts that many objects
-/// share are kept, up to a bound, by all clones together.
+/// A document is taken to be whole, as an API server serves it: an absent field has Go's zero value. Metadata without name or uid, with an
+/// incomplete owner reference, or that cannot be read is an error: an object whose deletion time cannot be read must not be taken for one
+/// that is not being deleted. Any other field that cannot be read is [unread](kubegc_core::record::Field::Unread).
+///
+/// All clones share texts that many objects repeat, up to a bound.
 ///
 /// # Examples
 /// ```
-/// use kubegc_core::{PatchType, Preconditions};
-/// use kubegc_lifecycle::{driver::Documents, fields::Fields, job::Ttl, object::{Change, Form, Resource}};
+/// use kubegc_controllers::{Documents, FieldChange, Form, Write};
+/// use kubegc_core::{PatchType, Preconditions, record::{Field, Resource}};
 /// use kubegc_snapshot::JsonDocuments;
 /// let document = br#"{"apiVersion": "batch/v1", "kind": "Job",
 ///     "metadata": {"name": "report", "namespace": "shop", "uid": "u-1", "resourceVersion": "7", "finalizers": ["example.com/a", "example.com/b"]},
-///     "spec": {"ttlSecondsAfterFinished": 60}}"#;
+///     "spec": {"ttlSecondsAfterFinished": 60}, "status": {"startTime": 5}}"#;
 /// let documents = JsonDocuments::default();
 /// let record = documents.read(Resource::Jobs, document)?;
-/// let Fields::Job(job) = record.fields else { panic!("it is a job") };
-/// assert_eq!(job.ttl, Ttl::Seconds(60));
-/// assert_eq!(job.status, None, "there was none to read");
+/// let job = record.job().expect("it is a Job");
+/// assert_eq!(job.ttl_seconds_after_finished, Some(60).into());
+/// assert_eq!(job.start_time, Field::Unread);
 ///
-/// let change = Change::RemoveFinalizer("example.com/a");
-/// let (patch_type, body) = documents.patch(Form::Replace, &Preconditions::default(), &[change], document)?;
+/// let write = Write {
+///     object: record.id(Resource::Jobs),
+///     subresource: "",
+///     form: Form::Update,
+///     precondition: Preconditions::default(),
+///     changes: vec![FieldChange::RemoveFinalizer("example.com/a")],
+/// };
+/// let (patch_type, body) = documents.write(&write, document)?.expect("a change");
 /// assert_eq!(patch_type, PatchType::Merge);
 /// assert_eq!(body, br#"{"metadata":{"finalizers":["example.com/b"],"resourceVersion":"7","uid":"u-1"}}"#);
 ///
 /// let error = documents.read(Resource::Pods, document).expect_err("no pod");
 /// assert_eq!(error.to_string(), "kind: expected Pod, found Job");
-/// # Ok::<(), kubegc_lifecycle::driver::DocumentError>(())
+/// # Ok::<(), kubegc_controllers::DocumentError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct JsonDocuments {
@@ -65,7 +70,7 @@ pub struct JsonDocuments {
 }
 
 impl Default for JsonDocuments {
-    /// Nothing is shared yet.
+    /// A reader that shares no texts yet.
     fn default() -> Self {
         Self {
             shared: Arc::new(Mutex::new(Store::new())),
@@ -74,85 +79,45 @@ impl Default for JsonDocuments {
 }
 
 impl JsonDocuments {
-    /// The body of an object of which this is known, without the metadata that [`ObjectMeta`] has: `spec`, `status`, `data`, and annotations under
-    /// `metadata`.
+    /// The JSON of a record beside its typed metadata: `spec`, `status`, `data`, and annotations under `metadata`.
     ///
-    /// [`read`](Documents::read) gives the same fields again. What is unknown is left out where that says as much, and stands there as `false` where it
-    /// does not, which none of these fields can be. Unread fields come back as unknown ones, and so does what no document of an API server says: a limit that is
-    /// unset, a volume's phase that is empty, the expiry of a secret that is no bootstrap token. A certificate gets a stand-in of the same expiry, to the second.
+    /// [`read`](Documents::read) gives the same record again. Unread fields become `false`, which none of the fields can hold. A certificate
+    /// becomes a stand-in of the same expiry, to the second.
     #[must_use]
-    pub fn body(record: &Record, resource: Resource) -> Map<String, Value> {
-        write::body(&record.fields, resource)
+    pub fn body(record: &Record) -> Map<String, Value> {
+        write::body(&record.body)
     }
 
     fn shared(&self) -> MutexGuard<'_, Store> {
-        // Whatever a reader left half done belongs to no object any more.
+        // A reader that panicked left nothing that another object refers to.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads the metadata of an object, and hands on what else there is to read.
-    fn take<R>(
-        &self,
-        resource: Resource,
-        document: &[u8],
-        use_it: impl FnOnce(ObjectMeta, &Item<'_>, &mut Store) -> Result<R, DocumentError>,
-    ) -> Result<R, DocumentError> {
-        with_item(document, |item| {
-            fits(item, resource)?;
-            let mut store = self.shared();
-            store.forget_objects(SHARED_MAX);
-            let meta = meta(item, &mut store)?;
-            use_it(meta, item, &mut store)
-        })
     }
 }
 
 impl Documents for JsonDocuments {
     fn read(&self, resource: Resource, document: &[u8]) -> Result<Record, DocumentError> {
-        self.take(resource, document, |meta, item, store| {
-            let details = details_of(item, resource, store, &mut Vec::new());
-            let fields = details.as_ref().map_or(Fields::Unread, Details::fields);
-            Ok(Record { meta, fields })
+        with_item(document, |item| {
+            fits(item, resource)?;
+            let mut store = self.shared();
+            store.forget_objects(SHARED_MAX);
+            let meta = meta(item, &mut store)?;
+            Ok(Record::new(meta, body_of(item, resource, &mut store)))
         })
     }
 
-    fn patch(
-        &self,
-        form: Form,
-        expect: &Preconditions,
-        changes: &[Change],
-        document: &[u8],
-    ) -> Result<(PatchType, Vec<u8>), DocumentError> {
-        patch::patch(form, expect, changes, document)
+    fn write(&self, write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError> {
+        patch::patch(write, document)
     }
 
-    fn read_namespace(&self, document: &[u8]) -> Result<Namespace, DocumentError> {
-        self.take(Resource::Namespaces, document, |meta, item, store| {
-            namespaces::read(meta, item, store)
-        })
-    }
-
-    fn read_pod_item(&self, document: &[u8]) -> Result<NamespaceItem, DocumentError> {
-        self.take(Resource::Pods, document, |meta, item, store| {
-            let mut flaws = Vec::new();
-            let details = details_of(item, Resource::Pods, store, &mut flaws);
-            first_unreadable(&flaws)?;
-            match details {
-                Some(Details::Pod(details)) => Ok(namespaces::pod_item(&meta, &details)),
-                _ => Err(DocumentError::new("nothing but metadata is there")),
-            }
-        })
-    }
-
-    fn write_namespace(&self, action: &Action, document: &[u8]) -> Result<Vec<u8>, DocumentError> {
-        namespaces::write(action, document)
+    fn replace(&self, write: &Write, document: &[u8]) -> Result<Vec<u8>, DocumentError> {
+        patch::replace(write, document)
     }
 }
 
 /// How many texts and sets of labels are shared at most.
 const SHARED_MAX: usize = 1 << 18;
 
-/// Reads an object: as it should be, or else from a tree.
+/// Parses an object, from a tree where the strict parser fails.
 fn with_item<R>(
     document: &[u8],
     use_it: impl FnOnce(&Item<'_>) -> Result<R, DocumentError>,
@@ -224,26 +189,23 @@ fn meta(item: &Item<'_>, store: &mut Store) -> Result<ObjectMeta, DocumentError>
     }
 }
 
-fn details_of(
-    item: &Item<'_>,
-    resource: Resource,
-    store: &mut Store,
-    flaws: &mut Vec<DetailFlaw>,
-) -> Option<Details> {
-    let kind = Kind::in_group(resource.group(), resource.kind())?;
-    if item.kind_str() == PARTIAL.1 {
-        return None;
-    }
+fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Body {
+    let kind = Kind::in_group(resource.group(), resource.kind());
+    let Some(kind) = kind.filter(|_| item.kind_str() != PARTIAL.1) else {
+        return Body::Unread;
+    };
     let mentions = item.mentions.unwrap_or(Mentions::ANY);
-    details::read(kind, &item.body, mentions, &mut store.texts, flaws)
+    let details = details::read(
+        kind,
+        &item.body,
+        mentions,
+        true,
+        &mut store.texts,
+        &mut Vec::new(),
+    );
+    details.as_ref().map_or(Body::Unread, Details::body)
 }
 
 fn error_of((_, field, problem): &DetailFlaw) -> DocumentError {
     DocumentError::new(format!("{field}: {problem}"))
-}
-
-/// The first of the flaws that is a value which cannot be read, not one that is only missing.
-fn first_unreadable(flaws: &[DetailFlaw]) -> Result<(), DocumentError> {
-    let unreadable = flaws.iter().find(|(problem, ..)| *problem == Problem::BadField);
-    unreadable.map_or(Ok(()), |flaw| Err(error_of(flaw)))
 }

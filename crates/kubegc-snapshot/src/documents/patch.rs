@@ -6,11 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use kubegc_controllers::{DocumentError, Form, Write};
 use kubegc_core::{PatchType, Preconditions, Uid};
-use kubegc_lifecycle::{
-    driver::DocumentError,
-    object::{Change, Form},
-};
 use serde_json::{Value, json};
 
 use super::{
@@ -18,21 +15,21 @@ use super::{
     object_of,
 };
 
-/// The patch that makes these changes; empty where they change nothing.
+/// The patch that makes the changes of a write; `None` where they change nothing.
 ///
 /// # Complexity
 /// Linear in the document and the changes.
-pub(super) fn patch(
-    form: Form,
-    expect: &Preconditions,
-    changes: &[Change],
-    document: &[u8],
-) -> Result<(PatchType, Vec<u8>), DocumentError> {
+pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError> {
+    let Write {
+        form,
+        precondition: expect,
+        ..
+    } = write;
     let before = object_of(document)?;
     let read = Read::of(&before, expect)?;
     let mut after = before.clone();
     let mut places = BTreeSet::new();
-    for change in changes {
+    for change in &write.changes {
         places.insert(change::apply(&mut after, change)?);
     }
     let differences: Vec<Difference<'_>> = places
@@ -46,17 +43,17 @@ pub(super) fn patch(
         .collect();
     let differences = without_parts(differences);
     let patch_type = match form {
-        Form::Patch(patch_type) => patch_type,
-        Form::Replace => PatchType::Merge,
+        Form::Patch(patch_type) => *patch_type,
+        Form::Update => PatchType::Merge,
     };
     if differences.is_empty() {
-        return Ok((patch_type, Vec::new()));
+        return Ok(None);
     }
     let has_whole_list = differences
         .iter()
         .any(|difference| difference.is_whole_list(patch_type));
     let (uid, version) = match form {
-        Form::Replace => (read.uid()?, Some(read.version()?)),
+        Form::Update => (read.uid()?, Some(read.version()?)),
         Form::Patch(_) => {
             let expected = expect.resource_version.as_ref().map(|version| version.as_str());
             let version = if has_whole_list {
@@ -73,7 +70,34 @@ pub(super) fn patch(
         PatchType::Strategic => strategic(&differences, guard)?,
         PatchType::Json => operations(&before, &differences, guard),
     };
-    Ok((patch_type, body.to_string().into_bytes()))
+    Ok(Some((patch_type, body.to_string().into_bytes())))
+}
+
+/// The whole object with the changes of a write, at the expected resourceVersion.
+pub(super) fn replace(write: &Write, document: &[u8]) -> Result<Vec<u8>, DocumentError> {
+    let mut object = object_of(document)?;
+    let Preconditions {
+        uid,
+        resource_version,
+    } = write.precondition.clone();
+    Read::of(
+        &object,
+        &Preconditions {
+            uid,
+            resource_version: None,
+        },
+    )?;
+    for change in &write.changes {
+        change::apply(&mut object, change)?;
+    }
+    if let Some(version) = resource_version {
+        put(
+            &mut object,
+            &["metadata", "resourceVersion"],
+            version.as_str().into(),
+        )?;
+    }
+    Ok(Value::Object(object).to_string().into_bytes())
 }
 
 /// What the document says of the object's identity.

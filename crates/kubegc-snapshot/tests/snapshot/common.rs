@@ -1,8 +1,11 @@
 //! A snapshot as text, and the fixtures' place: common to the tests.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{fmt::Write, path::PathBuf, sync::Arc};
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{
+    KubernetesVersion,
+    record::{Body, Field},
+};
 use kubegc_snapshot::{Details, Reader, Snapshot, SnapshotError, SnapshotObject};
 
 /// A reader for 1.28.
@@ -87,20 +90,22 @@ fn line(object: &SnapshotObject) -> String {
     part(
         "details",
         match object.details.as_deref() {
-            Some(Details::Pod(pod)) => {
-                let text = |text: Option<&std::sync::Arc<str>>| text.map_or("-", |text| text).to_owned();
-                format!(
-                    "{}/{}/{:?}",
-                    text(pod.node_name()),
-                    text(pod.phase()),
-                    pod.termination_grace_period_seconds
-                )
+            Some(Details::Body(Body::Pod(pod))) => {
+                let text = |text: &Field<Arc<str>>| match text.known() {
+                    Some(text) if !text.is_empty() => text.to_string(),
+                    Some(_) => "-".to_owned(),
+                    None => "?".to_owned(),
+                };
+                let grace = pod.termination_grace_period_seconds.known();
+                let grace = grace.map_or("?".to_owned(), |grace| format!("{grace:?}"));
+                format!("{}/{}/{grace}", text(&pod.node_name), text(&pod.phase))
             }
-            Some(Details::Namespace(namespace)) => {
+            Some(Details::Body(Body::Namespace(namespace))) => {
+                let finalizers = namespace.finalizers.known();
+                let phase = namespace.phase.known().map_or("?", |phase| phase);
                 format!(
-                    "{}/{}",
-                    namespace.phase.as_deref().unwrap_or("-"),
-                    namespace.finalizers.join(",")
+                    "{phase}/{}",
+                    finalizers.map_or("?".to_owned(), |names| names.join(","))
                 )
             }
             Some(Details::CustomResourceDefinition(definition)) => {

@@ -198,7 +198,7 @@ fn metadata_lists_need_their_kind() {
 #[test]
 fn lists_of_other_shapes_are_read() {
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1"},"status":{"phase":"Running"}}"#;
-    let line = "shop/Pod/a uid=1 rv= details=-/Running/None\n";
+    let line = "shop/Pod/a uid=1 rv= details=?/Running/?\n";
     for (name, text, expected) in [
         ("array", format!("[{pod}]"), line),
         ("nested", format!(r#"{{"kind":"List","apiVersion":"v1","items":[{{"kind":"PodList","apiVersion":"v1","items":[{pod}]}}]}}"#), line),
@@ -207,7 +207,7 @@ fn lists_of_other_shapes_are_read() {
         ("empty yaml", "kind: List\napiVersion: v1\nitems: []\n".to_owned(), ""),
         ("indented yaml", format!("kind: List\napiVersion: v1\nitems:\n  # one\n  - {pod}\n\nmetadata: {{}}\n"), line),
         ("yaml between json", format!("{pod}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: b, uid: '2', namespace: shop}}\n---\n{pod}\n"),
-            "shop/ConfigMap/b uid=2 rv=\nshop/Pod/a uid=1 rv= details=-/Running/None\n"),
+            "shop/ConfigMap/b uid=2 rv=\nshop/Pod/a uid=1 rv= details=?/Running/?\n"),
         ("byte order mark and windows lines", format!("\u{feff}---\r\n# c\r\n{pod}\r\n"), line),
         ("an object with a field items", r#"{"apiVersion":"example.com/v1","kind":"Menu","items":[{"metadata":{"name":"x"}}],"metadata":{"name":"m","uid":"3"}}"#.to_owned(),
             "Menu/m uid=3 rv= resolved=no\n"),

@@ -3,8 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, api::DeleteParams};
-use kubegc_testkit::{Cluster, Name, Standing};
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, PostParams},
+};
+use kubegc_testkit::{Cluster, Fault, Name, OwnerState, Rule, Standing, http::Verb};
 
 use crate::support::{blocking_owner, config_map, config_maps, create, delete, owner};
 
@@ -241,4 +244,136 @@ spec:
     assert!(matches!(never.standing, Standing::NeverThere { .. }), "{never:?}");
     let there = cluster.fate(Name::of::<ConfigMap>("default", "b"));
     assert_eq!((there.standing, there.requests.len()), (Standing::Alive, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_never_existed_is_not_told_as_gone() {
+    let cluster = Cluster::builder()
+        .namespace("shop")
+        .without_collector()
+        .yaml(
+            "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, uid: u-a}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: b
+  namespace: shop
+  ownerReferences:
+  - {apiVersion: v1, kind: ConfigMap, name: a, uid: u-a}
+  - {apiVersion: v1, kind: ConfigMap, name: c, uid: u-c}
+  - {apiVersion: v1, kind: Node, name: node-1, uid: u-n}
+  - {apiVersion: v1, kind: ConfigMap, name: b, uid: u-other}
+",
+        )
+        .build()
+        .unwrap();
+    let b = Name::of::<ConfigMap>("shop", "b");
+    let states: Vec<OwnerState> = cluster.fate(&b).owners.iter().map(|owner| owner.state).collect();
+    assert_eq!(
+        states,
+        [
+            OwnerState::InOtherNamespace,
+            OwnerState::NeverThere { namespaced: true },
+            OwnerState::NeverThere { namespaced: false },
+            OwnerState::OtherUid,
+        ]
+    );
+    assert_eq!(
+        cluster.fate(&b).to_string(),
+        "\
+shop/ConfigMap/b is there, and nobody deletes it
+  its owner ConfigMap/a exists in another namespace only: an owner reference names an object in the namespace of its dependent
+  its owner ConfigMap/c never existed in this namespace
+  its owner Node/node-1 never existed
+  its owner ConfigMap/b never existed with this uid: its name belongs to another object
+  it goes once the collector sees that no owner is left; this cluster runs none"
+    );
+    // An owner that was there before the first request is gone once it is deleted.
+    delete(&config_maps(&cluster), "a", &DeleteParams::default()).await;
+    let mut dependent = config_map("d", &[], &[]);
+    let mut gone = owner(&cluster.find::<ConfigMap>("shop", "b").unwrap());
+    (gone.name, gone.uid) = ("a".to_owned(), "u-a".to_owned());
+    dependent.metadata.owner_references = Some(vec![gone]);
+    let dependent = create(&config_maps(&cluster), &dependent).await;
+    assert_eq!(cluster.fate(&dependent).owners[0].state, OwnerState::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fate_is_that_of_one_object_and_not_of_all_that_had_its_name() {
+    let cluster = Cluster::builder().without_collector().build().unwrap();
+    let api = config_maps(&cluster);
+    let owned = config_map("a", &[], &[]);
+    let first = create(&api, &owned).await;
+    api.create(&PostParams::default(), &owned).await.unwrap_err();
+    delete(&api, "a", &DeleteParams::default()).await;
+    let refused = Rule::new(Fault::status(403))
+        .on(Verb::Create)
+        .resource("configmaps");
+    cluster.faults().add(refused);
+    api.create(&PostParams::default(), &owned).await.unwrap_err();
+    let second = create(&api, &owned).await;
+    // The dependent names the second one: that the first was deleted is not its story.
+    let dependent = create(&api, &config_map("b", &[owner(&second)], &[])).await;
+    delete(&api, "a", &DeleteParams::background()).await;
+
+    let uid = |object: &ConfigMap| object.metadata.uid.clone().unwrap();
+    let by_name = cluster.fate(Name::of::<ConfigMap>("default", "a"));
+    assert_eq!(
+        by_name.to_string(),
+        format!(
+            "\
+default/ConfigMap/a is gone
+  an earlier object had this name (uid {}): not shown here
+  requests:
+    +0s client create configmaps default/a -> 403 (injected: refused)
+    +0s client create configmaps default/a -> 201
+    +0s client delete configmaps default/a -> 200",
+            uid(&first)
+        )
+    );
+    assert_eq!(by_name.object.uid.unwrap().to_string(), uid(&second));
+    let first = cluster.fate(&first);
+    assert_eq!(
+        first.requests.to_string(),
+        "\
++0s client create configmaps default/a -> 201
++0s client create configmaps default/a -> 409
++0s client delete configmaps default/a -> 200
+"
+    );
+    assert!(first.earlier.is_empty());
+    assert_eq!(
+        cluster.fate(&dependent).requests.to_string(),
+        "\
++0s client create configmaps default/b -> 201
++0s client delete configmaps default/a -> 200
+"
+    );
+}
+
+/// kube's `owner_ref` and `controller_owner_ref` leave `blockOwnerDeletion` unset, so no dependent holds up its owner.
+#[tokio::test(start_paused = true)]
+async fn a_foreground_deletion_that_nothing_blocks_is_told_with_the_missing_flag() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    for name in ["b", "c", "d"] {
+        create(
+            &api,
+            &config_map(name, &[a.controller_owner_ref(&()).unwrap()], &["shop/hold"]),
+        )
+        .await;
+    }
+    delete(&api, "a", &DeleteParams::foreground()).await;
+    let settled = cluster.settle().await.unwrap();
+    let patch = settled.calls.verb(Verb::Patch).to_string();
+    assert_eq!(
+        patch,
+        "+0s garbage-collector patch configmaps default/a -> 200 because none of its 3 dependents blocks its \
+         deletion: blockOwnerDeletion is not set in their owner references\n"
+    );
 }

@@ -5,7 +5,7 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use kubegc_testkit::{Cluster, http::Verb};
+use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 
 use crate::support::{config_map, create, delete};
 
@@ -65,4 +65,42 @@ async fn every_request_is_a_line() {
     assert!(patched.is_about("", "configmaps", "default", "a") && patched.is_success());
     assert_eq!(patched.body_bytes, r#"{"metadata":{"labels":{"a":"b"}}}"#.len());
     assert!(!patched.resource_version.is_empty() && !patched.uid.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_fails_has_the_name_in_its_body() {
+    let cluster = Cluster::new();
+    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("one"));
+    create(&api, &config_map("a", &[], &[])).await;
+    let fails = |fault| cluster.faults().add(Rule::new(fault).on(Verb::Create));
+    for (name, fault) in [
+        ("a", None),
+        ("b", Some(Fault::status(500))),
+        ("c", Some(Fault::Disconnect)),
+        ("d", Some(Fault::LoseAnswer)),
+    ] {
+        fault.into_iter().for_each(fails);
+        let failed = api
+            .create(&PostParams::default(), &config_map(name, &[], &[]))
+            .await;
+        failed.unwrap_err();
+    }
+    let mut generated = config_map("", &[], &[]);
+    generated.metadata.name = None;
+    generated.metadata.generate_name = Some("gen-".to_owned());
+    fails(Fault::status(500));
+    api.create(&PostParams::default(), &generated).await.unwrap_err();
+    let audit = cluster.audit();
+    let of: Vec<(&str, Option<u16>)> = audit.entries().map(|entry| (&*entry.name, entry.code)).collect();
+    assert_eq!(
+        of,
+        [
+            ("a", Some(201)),
+            ("a", Some(409)),
+            ("b", Some(500)),
+            ("c", None),
+            ("d", None),
+            ("", Some(500)),
+        ]
+    );
 }

@@ -169,6 +169,7 @@ impl Visiting {
             ListPurpose::Estimate => {
                 let documents = hands.store.list_objects(resource, namespace).await?;
                 let items = documents
+                    .items
                     .iter()
                     .map(|document| hands.documents.read_pod_item(document));
                 items.collect::<Result<_, _>>().map_err(unreadable)
@@ -229,10 +230,9 @@ impl Visiting {
 
 fn discovery(discovered: &Discovered) -> Discovery {
     let failed = &discovered.failed;
-    let message = "its resources could not be asked for";
     let groups: BTreeMap<Arc<str>, String> = failed
         .iter()
-        .map(|group_version| (group_version.as_str().into(), message.to_owned()))
+        .map(|(group_version, message)| (group_version.as_str().into(), message.clone()))
         .collect();
     Discovery {
         failure: (!groups.is_empty()).then_some(DiscoveryFailure::Groups(groups)),

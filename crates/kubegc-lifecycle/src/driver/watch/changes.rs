@@ -168,7 +168,7 @@ impl Changes {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         self.reading = waiting.map(|(key, meta)| (key, Reading::new(meta))).collect();
         let (tools, api) = (Arc::clone(tools), api.clone());
-        async move { Kind::Refreshed(tools.store.list_objects(&api, None).await) }.boxed()
+        async move { Kind::Refreshed(tools.store.list_objects(&api, None).await.map(|list| list.items)) }.boxed()
     }
 
     fn read(&mut self, tools: &Arc<Tools>, api: &ApiResource, key: Key) -> Option<BoxFuture<'static, Kind>> {

@@ -88,7 +88,7 @@ pub(super) async fn open(
     let list = store.list(api, None).await?;
     let stream = store.watch(api, &list.resource_version).await?;
     let documents = if wants_documents {
-        Some(store.list_objects(api, None).await?)
+        Some(store.list_objects(api, None).await?.items)
     } else {
         None
     };

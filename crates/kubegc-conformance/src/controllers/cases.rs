@@ -1,0 +1,438 @@
+//! The cases of each controller: what is cached and stored, what is reconciled, and what is compared.
+
+use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
+
+use kubegc_controllers::{
+    Cloud, CloudAnswer, CloudNodeLifecycle, CloudQuery, CronJobHistory, CsrCleaner, Key, LegacyTokenCleaner, NamespaceController,
+    PodCertificateRequestCleaner, PodGc, StatefulSetClaims, TokenCleaner, TtlAfterFinished,
+};
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered};
+use serde_json::{Value, json};
+
+use super::live::{Live, Order, Outcome, list, staying, text};
+use crate::{Failure, failure::equal};
+
+type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
+/// The release of a case.
+fn version(case: &Value) -> Result<KubernetesVersion> {
+    match text(case, "version") {
+        "latest" => Ok(KubernetesVersion::LATEST),
+        version => version.split(' ').next().unwrap_or_default().parse().map_err(Failure::unreadable),
+    }
+}
+
+/// A number of seconds among the settings.
+fn seconds(case: &Value, key: &str) -> Duration {
+    Duration::from_secs(case["settings"][key].as_u64().unwrap_or_default())
+}
+
+/// The key of an object.
+fn key(object: &Value) -> Key {
+    let metadata = &object["metadata"];
+    Key::new(text(metadata, "namespace"), text(metadata, "name"))
+}
+
+/// The objects of the server: those of the case but the ones that it names as absent, with what it says of all of them.
+fn on_server(case: &Value, objects: &[Value]) -> Vec<Value> {
+    let is_absent = |object: &Value| list(&case["absent_on_server"]).contains(&object["metadata"]["name"]);
+    let mut objects: Vec<Value> = objects.iter().filter(|object| !is_absent(object)).cloned().collect();
+    for object in &mut objects {
+        for (field, key) in [("server_resource_version", "resourceVersion"), ("server_uid", "uid")] {
+            if !case[field].is_null() {
+                object["metadata"][key] = case[field].clone();
+            }
+        }
+    }
+    objects
+}
+
+/// A new object that upstream enqueues is reconciled.
+fn is_enqueued(live: &Live<'_>, resource: Resource, key: &Key, recorded: &Value) -> Result {
+    if recorded == true && !live.is_affected_by(resource, key) {
+        return Err(Failure::new("the event of a new object", format!("{key} is reconciled"), "it is not"));
+    }
+    Ok(())
+}
+
+/// Compares the recorded delays of requeues, whose keys do not matter.
+fn equal_requeues(case: &Value, outcome: &Outcome) -> Result {
+    let expected = list(&case["requeued"]).iter().map(|requeued| requeued["after_ns"].to_string());
+    let got = outcome.requeues.iter().map(|after| after.as_nanos().to_string());
+    let lines = |delays: &mut dyn Iterator<Item = String>| delays.collect::<Vec<_>>().join("\n");
+    equal("requeues, in ns", lines(&mut expected.into_iter()), lines(&mut got.into_iter()))
+}
+
+/// Compares an error. What upstream puts before the server's words may be missing; an error that does not come from the server may be the reason why the object is
+/// kept.
+fn equal_error(place: &str, expected: &Value, outcome: &Outcome) -> Result {
+    let expected = expected.as_str().unwrap_or_default();
+    let got = outcome.error().unwrap_or_default();
+    let is_kept = || outcome.kept.iter().any(|(_, message)| !expected.is_empty() && message.contains(expected));
+    let is_its_cause = !got.is_empty() && expected.ends_with(&format!(": {got}"));
+    if expected == got || is_its_cause || (got.is_empty() && is_kept()) {
+        return Ok(());
+    }
+    equal(place, expected, got)
+}
+
+pub(super) fn ttl_after_finished(case: &Value) -> Result {
+    let controller = TtlAfterFinished { is_enabled: true };
+    let mut live = Live::new(&controller);
+    let cached = &case["cached"];
+    live.cached(Resource::Jobs, from_ref(cached))?;
+    let mut stored = if case["server"] == "as cached" { cached.clone() } else { case["server"].clone() };
+    if stored.is_object() {
+        if stored["metadata"]["resourceVersion"].is_null() {
+            stored["metadata"]["resourceVersion"] = "10".into();
+        }
+        live.stored(Resource::Jobs, &[stored]);
+    }
+    live.begin(&case["now"], Some(&case["inject"]))?;
+    let key = key(cached);
+    is_enqueued(&live, Resource::Jobs, &key, &case["enqueued_on_event"])?;
+    let outcome = live.reconcile(&key);
+    live.compare(&case["actions"], Order::Exact)?;
+    equal_requeues(case, &outcome)?;
+    equal_error("error", &case["error"], &outcome)?;
+    // Without a time nothing but a change helps, so the job is kept instead of retried.
+    let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried)
+        || outcome.kept.iter().any(|(code, _)| *code == "NoFinishTime");
+    equal("retried with backoff", case["retried_with_backoff"].to_string(), is_retried.to_string())
+}
+
+pub(super) fn pod_gc(case: &Value) -> Result {
+    let settings = &case["settings"];
+    let mut controller = PodGc::new(version(case)?);
+    controller.terminated_pod_threshold = settings["terminated_pod_threshold"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or(0);
+    controller.quarantine = seconds(case, "quarantine_seconds");
+    if let Some(tracks) = settings["pod_observed_generation_tracking"].as_bool() {
+        controller.observes_generation = tracks;
+    }
+    let mut live = Live::new(&controller);
+    let (mut pods, mut nodes) = (&Value::Null, &Value::Null);
+    for (at, tick) in list(&case["ticks"]).iter().enumerate() {
+        (pods, nodes) = (tick.get("pods").unwrap_or(pods), tick.get("nodes").unwrap_or(nodes));
+        live.cached(Resource::Pods, list(pods))?;
+        live.cached(Resource::Nodes, list(nodes))?;
+        live.server.objects.clear();
+        let node = |name: &Value| json!({ "metadata": { "name": name } });
+        live.stored(Resource::Nodes, &list(&tick["server_nodes"]).iter().map(node).collect::<Vec<_>>());
+        match tick.get("server_pods") {
+            None => live.stored(Resource::Pods, list(pods)),
+            Some(stored) => {
+                let pod = |pod: &Value| json!({ "metadata": pod });
+                live.stored(Resource::Pods, &list(stored).iter().map(pod).collect::<Vec<_>>());
+            }
+        }
+        live.begin(&tick["now"], Some(&tick["inject"]))?;
+        live.pass();
+        live.compare(&tick["actions"], Order::WithinObject)
+            .map_err(|failure| failure.within(format_args!("tick {at}")))?;
+    }
+    Ok(())
+}
+
+pub(super) fn cronjob_history(case: &Value) -> Result {
+    let controller = CronJobHistory::new(version(case)?);
+    let is_second = text(case, "version").contains("second");
+    let controller = if is_second { controller.with_second_controller() } else { controller };
+    let mut live = Live::new(&controller);
+    let cron_job = &case["cronjob"];
+    live.cached(Resource::CronJobs, from_ref(cron_job))?;
+    live.cached(Resource::Jobs, list(&case["jobs"]))?;
+    live.stored(Resource::CronJobs, from_ref(cron_job));
+    live.stored(Resource::Jobs, &on_server(case, list(&case["jobs"])));
+    live.begin(&Value::Null, Some(&case["inject"]))?;
+    let outcome = live.reconcile(&key(cron_job));
+    let mut actions = case["actions"].clone();
+    if case["status_update_needed"] == true
+        && let Some(actions) = actions.as_array_mut()
+    {
+        // The recording ends before the caller writes the status.
+        let mut body = cron_job.clone();
+        if let Some(active) = body["status"]["active"].as_array_mut() {
+            active.retain(|job| list(&case["active_after"]).contains(&job["uid"]));
+        }
+        let mut update = json!({ "verb": "update", "group": "batch", "resource": "cronjobs", "subresource": "status" });
+        update["namespace"] = cron_job["metadata"]["namespace"].clone();
+        update["name"] = cron_job["metadata"]["name"].clone();
+        update["body"] = body;
+        actions.push(update);
+    }
+    live.compare(&actions, Order::Exact)?;
+    if case.get("error").is_some() { equal_error("error", &case["error"], &outcome) } else { Ok(()) }
+}
+
+pub(super) fn csr_cleaner(case: &Value) -> Result {
+    let mut controller = CsrCleaner::new(version(case)?);
+    // The rules before kubernetes #133116.
+    controller.unissued_age = None;
+    each(case, "csrs", Live::new(&controller), Resource::CertificateSigningRequests)
+}
+
+pub(super) fn pod_certificate_requests(case: &Value) -> Result {
+    let mut controller = PodCertificateRequestCleaner::new(version(case)?);
+    controller.threshold = seconds(case, "threshold_seconds");
+    each(case, "requests", Live::new(&controller), Resource::PodCertificateRequests)
+}
+
+/// Reconciles each object of a field in order.
+fn each(case: &Value, field: &str, mut live: Live<'_>, resource: Resource) -> Result {
+    let objects = list(&case[field]);
+    live.cached(resource, objects)?;
+    live.stored(resource, &on_server(case, objects));
+    live.begin(&case["now"], Some(&case["inject"]))?;
+    let outcomes: Vec<Outcome> = objects.iter().map(|object| live.reconcile(&key(object))).collect();
+    live.compare(&case["actions"], Order::Exact)?;
+    for (object, outcome) in objects.iter().zip(&outcomes) {
+        let name = text(&object["metadata"], "name");
+        equal_error(&format!("error of {name}"), &case["errors"][name], outcome)?;
+    }
+    Ok(())
+}
+
+pub(super) fn pv_protection(case: &Value) -> Result {
+    let controller = super::Absent(&[Resource::PersistentVolumes]);
+    let mut live = Live::new(&controller);
+    let volume = &case["volume"];
+    live.cached(Resource::PersistentVolumes, from_ref(volume))?;
+    live.stored(Resource::PersistentVolumes, &on_server(case, from_ref(volume)));
+    live.begin(&Value::Null, Some(&case["inject"]))?;
+    is_enqueued(&live, Resource::PersistentVolumes, &key(volume), &case["enqueued_on_event"])?;
+    let outcome = live.reconcile(&key(volume));
+    live.compare(&case["actions"], Order::Exact)?;
+    equal_error("error", &case["error"], &outcome)
+}
+
+pub(super) fn pvc_protection(case: &Value) -> Result {
+    let controller = super::Absent(&[Resource::PersistentVolumeClaims, Resource::Pods]);
+    let mut live = Live::new(&controller);
+    let claims = list(&case["claims"]);
+    live.cached(Resource::PersistentVolumeClaims, claims)?;
+    live.cached(Resource::Pods, list(&case["cached_pods"]))?;
+    live.stored(Resource::PersistentVolumeClaims, &on_server(case, claims));
+    live.stored(Resource::Pods, list(&case["live_pods"]));
+    live.begin(&Value::Null, Some(&case["inject"]))?;
+    let mut outcomes = Vec::new();
+    for (claim, enqueued) in claims.iter().zip(list(&case["enqueued_on_event"])) {
+        is_enqueued(&live, Resource::PersistentVolumeClaims, &key(claim), enqueued)?;
+        outcomes.push(live.reconcile(&key(claim)));
+    }
+    live.compare(&case["actions"], Order::Exact)?;
+    for (result, outcome) in list(&case["results"]).iter().zip(&outcomes) {
+        equal_error(&format!("error of {}", result["claim"]), &result["error"], outcome)?;
+    }
+    Ok(())
+}
+
+pub(super) fn bootstrap_tokens(case: &Value) -> Result {
+    let controller = TokenCleaner::new(version(case)?);
+    let mut live = Live::new(&controller);
+    let secret = &case["secret"];
+    live.cached(Resource::Secrets, from_ref(secret))?;
+    live.stored(Resource::Secrets, &on_server(case, from_ref(secret)));
+    live.begin(&case["now"], Some(&case["inject"]))?;
+    is_enqueued(&live, Resource::Secrets, &key(secret), &case["enqueued_on_event"])?;
+    let outcome = live.reconcile(&key(secret));
+    live.compare(&case["actions"], Order::Exact)?;
+    equal_requeues(case, &outcome)?;
+    // Upstream logs an error of the delete and returns none.
+    let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried);
+    equal("retried with backoff", case["error"].is_string().to_string(), is_retried.to_string())
+}
+
+pub(super) fn legacy_tokens(case: &Value) -> Result {
+    let controller = LegacyTokenCleaner::new(version(case)?).with_clean_up_period(seconds(case, "clean_up_period_seconds"));
+    let controller = controller.map_err(Failure::unreadable)?;
+    let mut live = Live::new(&controller);
+    live.cached(Resource::ServiceAccounts, list(&case["service_accounts"]))?;
+    live.cached(Resource::Pods, list(&case["pods"]))?;
+    if case["tracking"].is_object() {
+        live.stored(Resource::ConfigMaps, from_ref(&case["tracking"]));
+        live.cached(Resource::ConfigMaps, from_ref(&case["tracking"]))?;
+    }
+    let mut secrets = list(&case["secrets"]);
+    let mut stored = secrets.to_vec();
+    for secret in &mut stored {
+        if list(&case["changed_on_server"]).contains(&secret["metadata"]["name"]) {
+            secret["metadata"]["resourceVersion"] = "77".into();
+        }
+    }
+    live.stored(Resource::Secrets, &stored);
+    for (at, pass) in list(&case["passes"]).iter().enumerate() {
+        secrets = pass.get("secrets").map_or(secrets, list);
+        live.cached(Resource::Secrets, secrets)?;
+        live.begin(&pass["now"], (at == 0).then_some(&case["inject"]))?;
+        let outcome = live.pass();
+        let within = |failure: Failure| failure.within(format_args!("pass {at}"));
+        live.compare(&pass["actions"], Order::WithinObject).map_err(within)?;
+        for expected in list(&pass["logged_errors"]) {
+            let errors = outcome.errors.iter().map(|(error, _)| Outcome { errors: vec![(error.clone(), false)], ..Outcome::default() });
+            let mut each = errors.chain([Outcome { kept: outcome.kept.clone(), ..Outcome::default() }]);
+            if !each.any(|outcome| equal_error("", expected, &outcome).is_ok()) {
+                return equal_error("logged errors", expected, &outcome).map_err(within);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn statefulset_pvc(case: &Value) -> Result {
+    let controller = StatefulSetClaims::new(version(case)?);
+    let mut live = Live::new(&controller);
+    let claims = list(&case["claims"]);
+    live.cached(Resource::StatefulSets, from_ref(&case["set"]))?;
+    live.cached(Resource::Pods, from_ref(&case["pod"]))?;
+    live.cached(Resource::PersistentVolumeClaims, claims)?;
+    live.stored(Resource::PersistentVolumeClaims, &on_server(case, claims));
+    live.begin(&Value::Null, Some(&case["inject"]))?;
+    let cache = live.cache.clone();
+    let [set_key, pod_key] = [key(&case["set"]), key(&case["pod"])];
+    let (Some(set), Some(pod)) = (cache.get(Resource::StatefulSets, &set_key), cache.get(Resource::Pods, &pod_key)) else {
+        return Err(Failure::unreadable("there is no StatefulSet, or no pod"));
+    };
+    let claims: Vec<_> = cache.records(Resource::PersistentVolumeClaims).collect();
+    for (field, got) in [
+        ("claims_match", controller.claims_match(set, &pod.meta, &claims)),
+        ("pod_claim_is_stale", controller.pod_claim_is_stale(set, &pod.meta, &claims)),
+    ] {
+        let got = got.map_or_else(|missing| missing.to_string(), |got| got.to_string());
+        equal(field, case[field].to_string(), got)?;
+    }
+    let outcome = live.run(&set_key, &|cx| controller.update_pod_claims(cx, set, &pod.meta, &claims));
+    live.compare(&case["actions"], Order::Exact)?;
+    equal_error("error", &case["error"], &outcome)
+}
+
+pub(super) fn cloud_nodes(case: &Value) -> Result {
+    let controller = CloudNodeLifecycle::new(version(case)?);
+    let mut live = Live::new(&controller);
+    live.cloud = Box::new(|query| cloud_answer(case, query));
+    let nodes = list(&case["nodes"]);
+    live.cached(Resource::Nodes, nodes)?;
+    live.stored(Resource::Nodes, &on_server(case, nodes));
+    live.begin(&case["now"], Some(&case["inject"]))?;
+    for node in nodes {
+        live.reconcile(&key(node));
+    }
+    live.compare(&case["actions"], Order::Exact)
+}
+
+/// What upstream concludes from the answers of the case's cloud provider.
+///
+/// # Upstream
+/// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`, `GetInstanceProviderID` in `cloud.go`.
+fn cloud_answer(case: &Value, query: &CloudQuery) -> CloudAnswer {
+    let answer = |name: &str, question: &str| {
+        let answers = &case["cloud"][name];
+        match (text(answers, &format!("{question}_error")), answers[question].as_bool()) {
+            ("", Some(true)) => Cloud::Yes,
+            ("", _) => Cloud::No,
+            ("NotImplemented", _) => Cloud::NotImplemented,
+            (error, _) => Cloud::Failed(error.into()),
+        }
+    };
+    let name = &*query.node.name;
+    let id_error = text(&case["cloud"][name], "instance_id_error");
+    let [exists, is_shut_down] = if case["instances_v2"] == true {
+        ["exists", "shutdown"].map(|question| answer(name, question))
+    } else if !query.provider_id.is_empty() || id_error.is_empty() {
+        ["exists", "shutdown"].map(|question| answer(name, question))
+    } else if id_error == "InstanceNotFound" {
+        [Cloud::No, Cloud::No]
+    } else {
+        [Cloud::Failed(id_error.into()), Cloud::Failed(id_error.into())]
+    };
+    CloudAnswer { node_uid: query.node.uid.clone(), exists, is_shut_down }
+}
+
+pub(super) fn pv_reclaim(case: &Value) -> Result {
+    let controller = super::Absent(&[Resource::PersistentVolumes, Resource::PersistentVolumeClaims, Resource::Pods]);
+    let mut live = Live::new(&controller);
+    let volume = &case["volume"];
+    match case.get("volume_on_server") {
+        None => live.stored(Resource::PersistentVolumes, from_ref(volume)),
+        Some(stored) if stored.is_object() => live.stored(Resource::PersistentVolumes, from_ref(stored)),
+        Some(_) => {}
+    }
+    if case["claim"].is_object() {
+        live.stored(Resource::PersistentVolumeClaims, from_ref(&case["claim"]));
+    }
+    live.cached(Resource::Pods, list(&case["pods"]))?;
+    for (at, sync) in list(&case["syncs"]).iter().enumerate() {
+        let volume = sync.get("volume").unwrap_or(volume);
+        live.cached(Resource::PersistentVolumes, from_ref(volume))?;
+        live.begin(&Value::Null, Some(&sync["inject"]))?;
+        let outcome = live.reconcile(&key(volume));
+        let within = |failure: Failure| failure.within(format_args!("sync {at}"));
+        live.compare(&sync["actions"], Order::Exact).map_err(within)?;
+        equal_error("error", &sync["error"], &outcome).map_err(within)?;
+    }
+    Ok(())
+}
+
+pub(super) fn namespace_deletion(case: &Value) -> Result {
+    let mut controller = NamespaceController::new(version(case)?);
+    let pods_first = case["settings"]["ordered"] == true;
+    controller.deletes_pods_first = pods_first;
+    let mut live = Live::new(&controller);
+    let namespace = &case["namespace"];
+    if case["absent_on_server"] != true {
+        live.stored(Resource::Namespaces, from_ref(namespace));
+    }
+    for item in list(&case["items"]) {
+        let stays = item["stays_when_deleted"] == true;
+        let object = if stays { staying(&item["object"]) } else { item["object"].clone() };
+        live.server.put(text(item, "group"), text(item, "resource"), &object);
+    }
+    live.cached(Resource::Namespaces, from_ref(namespace))?;
+    for (at, step) in list(&case["steps"]).iter().enumerate() {
+        let within = |failure: Failure| failure.within(format_args!("step {at}"));
+        let is_gone = |name: &String| list(&step["gone_before"]).iter().any(|gone| gone == name);
+        live.server.objects.retain(|(_, _, name), _| !is_gone(name));
+        live.discovered = Some(discovered(case, text(step, "discovery_error"))?);
+        live.begin(&step["now"], Some(&step["inject"]))?;
+        let outcome = live.reconcile(&key(namespace));
+        live.compare(&step["actions"], Order::Namespace { pods_first }).map_err(within)?;
+        let after = step["remaining_estimate"].as_u64().map(|estimate| Duration::from_secs(estimate / 2 + 1));
+        let requeues: Vec<Duration> = after.into_iter().collect();
+        equal("requeues", format!("{requeues:?}"), format!("{:?}", outcome.requeues)).map_err(within)?;
+        let mut expected: Vec<&str> = list(&step["errors"]).iter().filter_map(Value::as_str).collect();
+        let got = outcome.error().unwrap_or_default();
+        // The order of several errors is that of the resources, which is random.
+        let is_aggregate = |errors: &[&str]| got == format!("[{}]", errors.join(", "));
+        let is_same = match expected.as_mut_slice() {
+            [] => got.is_empty(),
+            [one] => *one == got,
+            [one, other] => is_aggregate(&[one, other]) || is_aggregate(&[other, one]),
+            more => is_aggregate(more),
+        };
+        if !is_same {
+            equal("errors", expected.join("\n"), got).map_err(within)?;
+        }
+    }
+    Ok(())
+}
+
+/// What discovery answers in a step.
+fn discovered(case: &Value, error: &str) -> Result<Result<Arc<Discovered>, StoreError>> {
+    let mut catalog = Catalog::new();
+    for entry in list(&case["discovery"]) {
+        let mut resource = ApiResource::new("", text(entry, "kind"), text(entry, "resource"), Scope::Namespaced);
+        let (group, version) = text(entry, "group_version").split_once('/').unwrap_or(("", text(entry, "group_version")));
+        (resource.group, resource.version) = (group.into(), version.into());
+        let has = |verb: &str| list(&entry["verbs"]).iter().any(|known| known == verb);
+        resource.verbs.delete = has("delete");
+        resource.verbs.delete_collection = has("deletecollection");
+        resource.verbs.list = has("list");
+        catalog.add(resource).map_err(Failure::unreadable)?;
+    }
+    let failed: BTreeMap<String, String> = match error {
+        "" => BTreeMap::new(),
+        "nothing" => return Ok(Err(StoreError::Unknown { message: "discovery is down".to_owned() })),
+        "groups" => [("broken.io/v1".to_owned(), "unreachable".to_owned())].into(),
+        other => [(String::new(), other.to_owned())].into(),
+    };
+    Ok(Ok(Arc::new(Discovered { catalog, failed })))
+}

@@ -1,0 +1,670 @@
+//! A controller at work on the recorder's API server, and what it does as lines of text.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_controllers::{
+    Cache, Change, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Documents, End, EventRequest,
+    Form, Key, Missing, Request, Response, Step, Steps, Wire, Write,
+};
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectMeta, Preconditions, StoreError, Timestamp,
+    deletion::Propagation,
+    record::{ObjectId, Record, Resource},
+    store::Discovered,
+};
+use kubegc_snapshot::JsonDocuments;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::server::{Call, Place, Refusal, STAYS, Server, full_resource, plain};
+use crate::Failure;
+
+/// One entry of `actions`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Recorded {
+    #[serde(flatten)]
+    pub(super) call: Call,
+    code: Option<u16>,
+    answer: Option<Value>,
+    #[serde(rename = "as")]
+    is_partial: Option<String>,
+    event: Option<Value>,
+    pub(super) cloud: Option<String>,
+    pub(super) of: Option<String>,
+    plugin: Option<String>,
+}
+
+/// One thing that was done: what it was done to, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    object: String,
+    text: String,
+}
+
+/// Whether the order of actions is part of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// All of it.
+    Exact,
+    /// The order of the actions on each object.
+    WithinObject,
+    /// The order of the actions on each resource, where nothing else comes between them. Pods are apart where `pods_first`.
+    Namespace { pods_first: bool },
+}
+
+impl Order {
+    fn sort(self, lines: &mut [Line]) {
+        let resource = |line: &Line| line.object.split(' ').next().unwrap_or_default().to_owned();
+        match self {
+            Self::Exact => {}
+            Self::WithinObject => lines.sort_by(|a, b| a.object.cmp(&b.object)),
+            Self::Namespace { pods_first } => {
+                let class = |line: &Line| match &*resource(line) {
+                    "namespaces" => 0,
+                    "pods" if pods_first => 1,
+                    _ => 2,
+                };
+                for run in lines.chunk_by_mut(|a, b| class(a) == class(b)) {
+                    run.sort_by_key(resource);
+                }
+            }
+        }
+    }
+}
+
+/// A controller with its cache, and the server.
+pub(super) struct Live<'c> {
+    controller: &'c dyn Controller,
+    pub(super) cache: Cache,
+    pub(super) server: Server,
+    /// The server before the step.
+    before: Server,
+    /// Every state of an object that the controller has seen, the newest last.
+    seen: BTreeMap<Place, Vec<Value>>,
+    deadlines: BTreeMap<Key, Deadlines>,
+    /// What serves discovery.
+    pub(super) discovered: Option<Result<Arc<Discovered>, StoreError>>,
+    /// Answers the requests that do not go to the API server.
+    pub(super) outside: Box<dyn Fn(&Request) -> Response + 'c>,
+    /// The cloud provider.
+    pub(super) cloud: Box<dyn Fn(&CloudQuery) -> CloudAnswer + 'c>,
+    documents: JsonDocuments,
+    lines: Vec<Line>,
+    /// Facts that the controller claims not to know.
+    unknown: Vec<String>,
+    /// The refusals of the step, and their classes as texts.
+    refusals: Vec<(String, String)>,
+}
+
+/// What a reconcile left behind beside its requests.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// The texts of errors, and whether the key is retried with backoff.
+    pub(super) errors: Vec<(String, bool)>,
+    /// When the key is reconciled again.
+    pub(super) requeues: Vec<Duration>,
+    /// Codes and messages of objects that are kept.
+    pub(super) kept: Vec<(&'static str, String)>,
+}
+
+impl Outcome {
+    /// The first error.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.errors.first().map(|(text, _)| text.as_str())
+    }
+}
+
+/// The objects of a case's field.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The text of a field; empty where there is none.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// The time of cases that do not say.
+const NOON: &str = "2026-06-01T12:00:00Z";
+
+impl<'c> Live<'c> {
+    /// A controller whose cache has all objects of its resources: none.
+    pub(super) fn new(controller: &'c dyn Controller) -> Self {
+        let resources = controller.info().resources;
+        let mut cache = Cache::new(resources.iter().copied(), controller.indexes().iter().copied());
+        for resource in resources {
+            cache.set_listed(*resource, Ok(()));
+            cache.replace(*resource, Vec::new());
+        }
+        Self {
+            controller,
+            cache,
+            server: Server::default(),
+            before: Server::default(),
+            seen: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
+            discovered: None,
+            outside: Box::new(|_| Response::Failed(StoreError::NotSupported { operation: "this" })),
+            cloud: Box::new(|query| CloudAnswer {
+                node_uid: query.node.uid.clone(),
+                exists: kubegc_controllers::Cloud::NotImplemented,
+                is_shut_down: kubegc_controllers::Cloud::NotImplemented,
+            }),
+            documents: JsonDocuments::default(),
+            lines: Vec::new(),
+            unknown: Vec::new(),
+            refusals: Vec::new(),
+        }
+    }
+
+    /// Replaces the objects of a resource in the cache.
+    pub(super) fn cached(&mut self, resource: Resource, objects: &[Value]) -> Result<(), Failure> {
+        let mut records = Vec::new();
+        for object in objects {
+            records.push(self.record(resource, object)?);
+        }
+        self.cache.replace(resource, records);
+        Ok(())
+    }
+
+    /// Stores objects on the server.
+    pub(super) fn stored(&mut self, resource: Resource, objects: &[Value]) {
+        for object in objects {
+            self.server.put(resource.group(), resource.plural(), object);
+        }
+    }
+
+    /// The record of an object that the controller sees.
+    fn record(&mut self, resource: Resource, object: &Value) -> Result<Record, Failure> {
+        let place = (
+            full_resource(resource.group(), resource.plural()),
+            text(&object["metadata"], "namespace").to_owned(),
+            text(&object["metadata"], "name").to_owned(),
+        );
+        let document = document(resource, object);
+        let record = self.documents.read(resource, document.to_string().as_bytes());
+        let record = record.map_err(|problem| Failure::unreadable(format!("{place:?}: {problem}")))?;
+        self.seen.entry(place).or_default().push(document);
+        Ok(record)
+    }
+
+    /// Begins a step of the case.
+    ///
+    /// Without `inject` the faults of the step before stay.
+    pub(super) fn begin(&mut self, now: &Value, inject: Option<&Value>) -> Result<(), Failure> {
+        let now = now.as_str().unwrap_or(NOON);
+        self.server.now = Timestamp::parse(now).map_err(Failure::unreadable)?;
+        if let Some(inject) = inject {
+            self.server.inject(inject).map_err(Failure::unreadable)?;
+        }
+        self.before = self.server.clone();
+        self.lines.clear();
+        self.unknown.clear();
+        self.refusals.clear();
+        Ok(())
+    }
+
+    /// Whether the controller reconciles a key because its object is new.
+    pub(super) fn is_affected_by(&self, resource: Resource, key: &Key) -> bool {
+        let change = Change {
+            resource,
+            key,
+            old: None,
+            new: self.cache.get(resource, key),
+        };
+        let mut keys = Vec::new();
+        self.controller.affected(&self.cache, &change, &mut keys);
+        keys.contains(key)
+    }
+
+    /// Reconciles every key.
+    pub(super) fn pass(&mut self) -> Outcome {
+        let mut keys = Vec::new();
+        self.controller.keys(&self.cache, &mut keys);
+        keys.sort_unstable();
+        keys.dedup();
+        let mut all = Outcome::default();
+        for key in keys {
+            let outcome = self.reconcile(&key);
+            all.errors.extend(outcome.errors);
+            all.requeues.extend(outcome.requeues);
+            all.kept.extend(outcome.kept);
+        }
+        all
+    }
+
+    /// Reconciles a key.
+    pub(super) fn reconcile(&mut self, key: &Key) -> Outcome {
+        let controller = self.controller;
+        self.run(key, &|cx| controller.reconcile(cx, key))
+    }
+
+    /// Carries out what is decided about a key, and decides again where the decision turns out to be stale.
+    pub(super) fn run(&mut self, key: &Key, decide: &dyn Fn(&Context<'_>) -> Decision) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut cloud = None;
+        // A stale decision brings new facts, of which each case has few.
+        for _ in 0..10 {
+            let none = Deadlines::default();
+            let cx = Context {
+                cache: &self.cache,
+                now: self.server.now,
+                wire: Wire::AsUpstream,
+                deadlines: self.deadlines.get(key).unwrap_or(&none),
+                cloud: cloud.as_ref(),
+                failures: 0,
+            };
+            let decision = decide(&cx);
+            let now = cx.now;
+            if let Some(query) = decision.cloud_query.as_ref().filter(|_| cloud.is_none()) {
+                cloud = Some((self.cloud)(query));
+                continue;
+            }
+            if let Some(deadlines) = decision.deadlines {
+                self.deadlines.insert(key.clone(), deadlines);
+            }
+            outcome.kept.extend(decision.kept.iter().map(|kept| (kept.reason.code(), kept.reason.to_string())));
+            for unknown in &decision.unknown {
+                self.note_unknown(&unknown.reason);
+            }
+            let work = decision.actions.into_iter().map(|action| action.into_steps(true));
+            let is_stale = work.chain(decision.steps).fold(false, |is_stale, steps| {
+                self.play(&steps, &mut outcome) || is_stale
+            });
+            if !is_stale {
+                outcome.requeues.extend(decision.requeue_at.map(|at| at.since(now)));
+                return outcome;
+            }
+        }
+        self.unknown.push("every decision was stale".to_owned());
+        outcome
+    }
+
+    fn note_unknown(&mut self, missing: &Missing) {
+        // What a failed read or the cloud provider would have told is not known upstream either.
+        if !matches!(missing, Missing::Outside { .. } | Missing::Read { .. }) {
+            self.unknown.push(missing.to_string());
+        }
+    }
+
+    /// Carries work out. Gives whether its key is to be reconciled again at once.
+    fn play(&mut self, steps: &Steps, outcome: &mut Outcome) -> bool {
+        let mut sequence = steps.begin();
+        let mut response = None;
+        loop {
+            match sequence.next(response.take()) {
+                Step::Perform { request, .. } => response = Some(self.perform(request)),
+                Step::End(End::Done) => return false,
+                Step::End(End::Kept(reason)) => outcome.kept.push((reason.code(), reason.to_string())),
+                Step::End(End::Unknown(missing)) => self.note_unknown(&missing),
+                Step::End(End::RequeueAfter { after, .. }) => outcome.requeues.push(after),
+                Step::End(End::Failed { message, is_retried, .. }) => {
+                    outcome.errors.push((self.server_text(&message), is_retried));
+                }
+                Step::End(End::Stale(found)) => {
+                    if self.controller.timing().period.is_some() {
+                        // The next pass sees it.
+                        return false;
+                    }
+                    for found in found {
+                        let key = Key::new(found.namespace, found.name);
+                        self.cache.put(found.resource, &key, found.record);
+                    }
+                    return true;
+                }
+            }
+            if response.is_none() {
+                return false;
+            }
+        }
+    }
+
+    /// An error's text with the server's words in the place of the class of a refusal.
+    fn server_text(&self, message: &str) -> String {
+        let is_said = |(class, words): &&(String, String)| message.contains(class.as_str()) && !message.contains(words.as_str());
+        let said = self.refusals.iter().rev().find(is_said);
+        said.map_or_else(|| message.to_owned(), |(class, words)| message.replace(class.as_str(), words))
+    }
+
+    fn perform(&mut self, request: Request) -> Response {
+        match request {
+            Request::Get { resource, namespace, name } => {
+                let call = call("get", resource, &namespace, &name);
+                match self.server.handle(&call) {
+                    Ok(object) => match self.record(resource, &object) {
+                        Ok(record) => Response::Object(Box::new(record)),
+                        Err(failure) => self.unreadable(&failure),
+                    },
+                    Err(refusal) => self.refused(&refusal),
+                }
+            }
+            Request::List { resource, namespace } => {
+                let call = call("list", resource, &namespace, "");
+                match self.server.handle(&call) {
+                    Ok(objects) => {
+                        let records = list(&objects).iter().map(|object| self.record(resource, object));
+                        match records.collect() {
+                            Ok(records) => Response::Objects(records),
+                            Err(failure) => self.unreadable(&failure),
+                        }
+                    }
+                    Err(refusal) => self.refused(&refusal),
+                }
+            }
+            Request::Delete { object, options } => {
+                let mut call = call("delete", object.resource, &object.namespace, &object.name);
+                call.options = wire_options(&options);
+                self.send(&call, &guard_of(&Preconditions::default()))
+            }
+            Request::Write(write) => self.write(&write),
+            Request::Event(event) => {
+                self.lines.push(event_line(&event));
+                Response::Done
+            }
+            Request::Discover => match &self.discovered {
+                Some(Ok(discovered)) => Response::Discovered(Arc::clone(discovered)),
+                Some(Err(error)) => Response::Failed(error.clone()),
+                None => Response::Failed(StoreError::Unlisted),
+            },
+            Request::ListContent { resource, namespace } => {
+                let call = content_call("list", &resource, &namespace, "");
+                match self.server.handle(&call) {
+                    Ok(objects) => Response::Metadata(list(&objects).iter().map(content_meta).collect()),
+                    Err(refusal) => self.refused(&refusal),
+                }
+            }
+            Request::DeleteCollection { resource, namespace, options } => {
+                let mut call = content_call("deletecollection", &resource, &namespace, "");
+                call.options = wire_options(&options);
+                self.send(&call, "")
+            }
+            Request::DeleteContent { resource, namespace, name, options } => {
+                let mut call = content_call("delete", &resource, &namespace, &name);
+                call.options = wire_options(&options);
+                self.send(&call, "")
+            }
+            Request::Operate { operation, .. } => {
+                let verb = match operation {
+                    kubegc_controllers::Operation::DeleteVolume => "delete",
+                    kubegc_controllers::Operation::RecycleVolume => "recycle",
+                };
+                self.lines.push(plugin_line(verb));
+                (self.outside)(&request)
+            }
+            Request::FindPlugin { .. } | Request::AskGuard { .. } => (self.outside)(&request),
+        }
+    }
+
+    fn refused(&mut self, refusal: &Refusal) -> Response {
+        let error = refusal.error();
+        self.refusals.push((error.to_string(), refusal.message.clone()));
+        Response::Failed(error)
+    }
+
+    fn unreadable(&mut self, failure: &Failure) -> Response {
+        self.unknown.push(failure.to_string());
+        Response::Failed(StoreError::Unlisted)
+    }
+
+    /// Sends a write and notes it.
+    fn send(&mut self, call: &Call, guard: &str) -> Response {
+        let (line, result) = write_line(&mut self.server, call, guard);
+        self.lines.push(line);
+        match result {
+            Err(refusal) => self.refused(&refusal),
+            Ok(object) if object.is_null() => Response::Done,
+            Ok(object) => match Resource::ALL.iter().find(|known| known.plural() == call.resource) {
+                Some(resource) => match self.record(*resource, &object) {
+                    Ok(record) => Response::Written(Some(Box::new(record.meta))),
+                    Err(failure) => self.unreadable(&failure),
+                },
+                None => Response::Written(None),
+            },
+        }
+    }
+
+    /// Sends a change of an object, made in the state of it that the change is meant for.
+    fn write(&mut self, write: &Write) -> Response {
+        let ObjectId { resource, namespace, name, .. } = &write.object;
+        let verb = if write.form == Form::Update { "update" } else { "patch" };
+        let mut call = call(verb, *resource, namespace, name);
+        call.subresource = write.subresource.to_owned();
+        let stored = self.server.objects.get(&call.place()).map(|object| document(*resource, object));
+        let mut states: Vec<Value> = self.seen.get(&call.place()).cloned().unwrap_or_default();
+        if verb == "patch" {
+            states.extend(stored);
+        }
+        let expected = &write.precondition;
+        let is_meant = |state: &&Value| {
+            let is = |key: &str, text: Option<String>| text.is_none_or(|text| state["metadata"][key] == text);
+            is("uid", expected.uid.as_ref().map(ToString::to_string))
+                && is("resourceVersion", expected.resource_version.as_ref().map(ToString::to_string))
+        };
+        let state = states.iter().rev().find(is_meant).or(states.last()).cloned().unwrap_or(Value::Null);
+        let bytes = state.to_string();
+        if write.subresource == "finalize" {
+            match self.documents.replace(write, bytes.as_bytes()) {
+                Ok(body) => call.body = serde_json::from_slice(&body).unwrap_or_default(),
+                Err(problem) => return self.unreadable(&Failure::unreadable(problem)),
+            }
+            return self.send(&call, "");
+        }
+        match self.documents.write(write, bytes.as_bytes()) {
+            Ok(Some((patch_type, patch))) => {
+                call.patch_type = patch_type.content_type().to_owned();
+                call.patch = String::from_utf8_lossy(&patch).into_owned();
+            }
+            Ok(None) => call.patch = "{}".to_owned(),
+            Err(problem) => return self.unreadable(&Failure::unreadable(problem)),
+        }
+        if verb == "update" {
+            call.body = call.patched(&state);
+            let version = expected.resource_version.as_ref().map(ToString::to_string);
+            call.body["metadata"]["resourceVersion"] = version.into();
+        }
+        self.send(&call, &guard_of(expected))
+    }
+
+    /// Compares what was done with the recording, which the server before the step then carries out.
+    pub(super) fn compare(&mut self, actions: &Value, order: Order) -> Result<(), Failure> {
+        let recorded: Vec<Recorded> = Vec::deserialize(actions).map_err(Failure::unreadable)?;
+        let mut server = self.before.clone();
+        let mut expected = Vec::new();
+        for recorded in &recorded {
+            expected.extend(recorded_line(&mut server, recorded)?);
+        }
+        let mut got = std::mem::take(&mut self.lines);
+        order.sort(&mut expected);
+        order.sort(&mut got);
+        let texts = |lines: &[Line]| lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
+        crate::failure::equal_lines("actions", &texts(&expected), &texts(&got))?;
+        crate::failure::equal_lines("facts that are not known", &[], &self.unknown)?;
+        self.server = server;
+        Ok(())
+    }
+}
+
+/// The object as the API serves it. Recordings leave out kind, version and, in places, the uid.
+fn document(resource: Resource, object: &Value) -> Value {
+    let mut document = object.clone();
+    let version = match resource.group() {
+        "" => "v1".to_owned(),
+        group => format!("{group}/v1"),
+    };
+    document["apiVersion"] = version.into();
+    document["kind"] = resource.kind().into();
+    if document["metadata"]["uid"].is_null() {
+        document["metadata"]["uid"] = "none".into();
+    }
+    document
+}
+
+fn call(verb: &str, resource: Resource, namespace: &str, name: &str) -> Call {
+    Call {
+        verb: verb.to_owned(),
+        group: resource.group().to_owned(),
+        resource: resource.plural().to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..Call::default()
+    }
+}
+
+fn content_call(verb: &str, resource: &ApiResource, namespace: &str, name: &str) -> Call {
+    Call {
+        verb: verb.to_owned(),
+        group: resource.group.to_string(),
+        resource: resource.resource.to_string(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..Call::default()
+    }
+}
+
+/// The metadata of an object of any kind.
+fn content_meta(object: &Value) -> ObjectMeta {
+    let metadata = &object["metadata"];
+    let mut meta = ObjectMeta::new(text(metadata, "namespace"), text(metadata, "name"), text(metadata, "uid"));
+    meta.finalizers = list(&metadata["finalizers"]).iter().filter_map(Value::as_str).map(Arc::from).collect();
+    meta.deletion_timestamp = Timestamp::parse(text(metadata, "deletionTimestamp")).ok();
+    meta
+}
+
+/// DeleteOptions as they are sent; null where they say nothing.
+fn wire_options(options: &DeleteOptions) -> Value {
+    let DeleteOptions { propagation, preconditions, grace_period_seconds, dry_run } = options;
+    let propagation = propagation.map(|propagation| match propagation {
+        Propagation::Policy(policy) => ("propagationPolicy", json!(policy.as_str())),
+        Propagation::OrphanDependents(orphan) => ("orphanDependents", json!(orphan)),
+    });
+    let mut wire = json!({ "gracePeriodSeconds": grace_period_seconds, "preconditions": preconditions });
+    wire["dryRun"] = dry_run.then_some("All").into();
+    if let Some((key, value)) = propagation {
+        wire[key] = value;
+    }
+    let wire = plain(&wire);
+    if wire == json!({}) { Value::Null } else { wire }
+}
+
+fn guard_of(expected: &Preconditions) -> String {
+    let uid = expected.uid.as_ref().map(ToString::to_string).unwrap_or_default();
+    let version = expected.resource_version.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!(" if uid is {uid:?} and version is {version:?}")
+}
+
+/// Lets a server handle a write. Gives its line and the response.
+fn write_line(server: &mut Server, call: &Call, guard: &str) -> (Line, Result<Value, Refusal>) {
+    let Call { verb, subresource, namespace, name, .. } = call;
+    let detail = match &**verb {
+        "update" => {
+            let mut body = plain(&call.body);
+            let of_interest = match &**subresource {
+                "status" => &["metadata", "status"][..],
+                "finalize" => &["metadata", "spec"],
+                _ => &["metadata", "spec", "data", "status"],
+            };
+            if let Some(fields) = body.as_object_mut() {
+                fields.retain(|key, _| of_interest.contains(&&**key));
+            }
+            body.to_string()
+        }
+        "patch" => {
+            let stored = server.objects.get(&call.place()).cloned().unwrap_or_else(|| json!({}));
+            let mut patched = plain(&call.patched(&stored));
+            if let Some(metadata) = patched["metadata"].as_object_mut() {
+                metadata.remove("resourceVersion");
+                metadata.remove("uid");
+            }
+            format!("to {patched}{guard}")
+        }
+        _ => call.options.to_string(),
+    };
+    let result = server.handle(call);
+    let code = result.as_ref().map_or_else(|refusal| refusal.code, |_| 200);
+    let resource = call.full_resource();
+    let separator = if subresource.is_empty() { "" } else { "/" };
+    let line = Line {
+        object: format!("{resource} {namespace}/{name}"),
+        text: format!("{verb} {resource}{separator}{subresource} {namespace}/{name} {detail} -> {code}"),
+    };
+    (line, result)
+}
+
+fn event_line(event: &EventRequest) -> Line {
+    let ObjectId { resource, namespace, name, uid } = &event.object;
+    let event_type = if event.is_warning { "Warning" } else { "Normal" };
+    Line {
+        object: format!("{} {namespace}/{name}", full_resource(resource.group(), resource.plural())),
+        text: format!("event {event_type} {} for {namespace}/{name} {uid}: {}", event.reason, event.message),
+    }
+}
+
+fn plugin_line(verb: &str) -> Line {
+    Line {
+        object: String::new(),
+        text: format!("plugin {verb}"),
+    }
+}
+
+/// The line of a recorded write, event or call of a plugin; `None` for other actions. The server must answer as recorded.
+fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line>, Failure> {
+    let call = &recorded.call;
+    if let Some(event) = &recorded.event {
+        let object = &event["object"];
+        let (namespace, name, uid) = (text(object, "namespace"), text(object, "name"), text(object, "uid"));
+        let resource = Resource::ALL.iter().find(|resource| resource.kind() == text(object, "kind"));
+        let resource = resource.map(|resource| full_resource(resource.group(), resource.plural()));
+        let (event_type, reason) = (text(event, "type"), text(event, "reason"));
+        return Ok(Some(Line {
+            object: format!("{} {namespace}/{name}", resource.unwrap_or_default()),
+            text: format!("event {event_type} {reason} for {namespace}/{name} {uid}: {}", text(event, "message")),
+        }));
+    }
+    if let Some(verb) = &recorded.plugin {
+        return Ok(Some(plugin_line(verb)));
+    }
+    let Some(code) = recorded.code else {
+        return Ok(None);
+    };
+    let (line, result) = match &*call.verb {
+        "get" | "list" => (None, server.handle(call)),
+        _ => {
+            let patch: Value = serde_json::from_str(&call.patch).unwrap_or_default();
+            let metadata = &patch["metadata"];
+            let expected = |key: &str| Some(text(metadata, key)).filter(|text| !text.is_empty());
+            let guard = guard_of(&Preconditions {
+                uid: expected("uid").map(Into::into),
+                resource_version: expected("resourceVersion").map(Into::into),
+            });
+            let (line, result) = write_line(server, call, &guard);
+            (Some(line), result)
+        }
+    };
+    let got = result.as_ref().map_or_else(|refusal| refusal.code, |_| 200);
+    let place = || format!("the judge's own server, {} {:?}", call.verb, call.place());
+    crate::failure::equal(&place(), code.to_string(), got.to_string())?;
+    if let (Some(answer), Ok(object), None) = (&recorded.answer, &result, &recorded.is_partial) {
+        crate::failure::equal(&place(), shown(answer), shown(object))?;
+    }
+    Ok(line)
+}
+
+/// An object, or a list by name. The versions in a list depend on the random order in which upstream goes through resources.
+fn shown(answer: &Value) -> String {
+    let Value::Array(objects) = answer else {
+        return plain(answer).to_string();
+    };
+    let mut objects: Vec<Value> = objects.iter().map(plain).collect();
+    for object in &mut objects {
+        object["metadata"]["resourceVersion"] = Value::Null;
+    }
+    objects.sort_by_key(|object| text(&object["metadata"], "name").to_owned());
+    Value::Array(objects).to_string()
+}
+
+/// Marks an object that a delete leaves where it is.
+pub(super) fn staying(object: &Value) -> Value {
+    let mut object = object.clone();
+    object[STAYS] = true.into();
+    object
+}

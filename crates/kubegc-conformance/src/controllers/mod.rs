@@ -1,0 +1,45 @@
+//! Replays recordings of upstream's other controllers.
+//!
+//! Each case brings what a controller lists and what the API server has. The controller works on a server in memory that answers as the recorder's did. Its
+//! writes, events, errors and requeue times are compared with the recorded ones, patches and bodies by what they make of the object. The recorded requests run on a copy of the
+//! same server, which must answer as recorded.
+
+mod cases;
+mod live;
+mod server;
+
+use serde_json::Value;
+
+use crate::Failure;
+
+#[derive(Debug)]
+pub(super) struct Absent(&'static [kubegc_core::record::Resource]);
+impl kubegc_controllers::Controller for Absent {
+    fn info(&self) -> &'static kubegc_controllers::Info {
+        Box::leak(Box::new(kubegc_controllers::Info { name: "", summary: "", resources: self.0, permissions: &[], upstream: "" }))
+    }
+    fn reconcile(&self, _: &kubegc_controllers::Context<'_>, _: &kubegc_controllers::Key) -> kubegc_controllers::Decision {
+        kubegc_controllers::Decision::default()
+    }
+}
+
+/// Replays one case.
+pub(crate) fn replay(line: &str) -> Result<(), Failure> {
+    let case: Value = serde_json::from_str(line).map_err(Failure::unreadable)?;
+    match live::text(&case, "mechanism") {
+        "bootstrap_tokens" => cases::bootstrap_tokens(&case),
+        "cloud_nodes" => cases::cloud_nodes(&case),
+        "cronjob_history" => cases::cronjob_history(&case),
+        "csr_cleaner" => cases::csr_cleaner(&case),
+        "legacy_tokens" => cases::legacy_tokens(&case),
+        "namespace_deletion" => cases::namespace_deletion(&case),
+        "pod_certificate_requests" => cases::pod_certificate_requests(&case),
+        "pod_gc" => cases::pod_gc(&case),
+        "pv_protection" => cases::pv_protection(&case),
+        "pv_reclaim" => cases::pv_reclaim(&case),
+        "pvc_protection" => cases::pvc_protection(&case),
+        "statefulset_pvc" => cases::statefulset_pvc(&case),
+        "ttl_after_finished" => cases::ttl_after_finished(&case),
+        other => Err(Failure::unreadable(format!("no controller for {other:?}"))),
+    }
+}

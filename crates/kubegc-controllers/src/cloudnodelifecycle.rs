@@ -1,0 +1,274 @@
+//! Deletes nodes that no longer exist in the cloud, and taints those that are shut down there.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L8.1 | a node whose `Ready` condition is true loses the shutdown taint, and is not asked about |
+//! | L8.2 | as a hardening that is off by default, young nodes are spared that no cloud provider has initialized |
+//! | L8.3 | an error of the cloud provider keeps the node |
+//! | L8.4 | a node that does not exist in the cloud: an Event, then DELETE without preconditions; an error is logged and, since 1.31, recorded as an Event |
+//! | L8.5 | a node that is shut down in the cloud gets the shutdown taint; "not implemented" counts as running |
+//! | L8.6 | taints, workloads and `spec.unschedulable` do not protect a node |
+//!
+//! The cloud provider is asked by [`Decision::cloud_query`]. A taint is written as upstream does it: the node is read, patched, and read again
+//! after a conflict, up to five times.
+//!
+//! # Upstream
+//! [`MonitorNodes`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/controllers/nodelifecycle/node_lifecycle_controller.go), and
+//! [`AddOrUpdateTaintOnNode` and `RemoveTaintOffNode`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/node/helpers/taints.go).
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, PatchType, StoreError,
+    record::{ObjectId, Record, Resource, Taint},
+};
+
+use crate::{
+    Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Form, Found,
+    Info, Key, Missing, OnError, Reason, Sent, Steps, Subject, Timing, Wire, Write, controller::read,
+    sequence::Port,
+};
+
+/// The reason of the Event is `DeletingNode`, and the sentence its message.
+const EVENT_HAS_REASON: Behavior = Behavior::since(21, 0, "kubernetes #96680");
+/// A patch of the taints carries the resourceVersion.
+const TAINTS_ARE_GUARDED: Behavior = Behavior::since(26, 0, "kubernetes #113136");
+/// A failed deletion is recorded as an Event.
+const FAILURE_HAS_EVENT: Behavior = Behavior::since(31, 0, "kubernetes #123834");
+
+/// The taint key of a node that is shut down in the cloud. The effect is `NoSchedule`.
+pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// The taint key of a node that no cloud provider has initialized. The effect is `NoSchedule`.
+pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// How often a taint is written while the writes conflict.
+const TAINT_ATTEMPTS: u32 = 5;
+
+/// The cloud node lifecycle controller.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct CloudNodeLifecycle {
+    /// The age up to which a node is spared that has no `spec.providerID` and the taint [`UNINITIALIZED_TAINT`]. Default: zero, as upstream.
+    pub uninitialized_grace: Duration,
+    /// Whether the Event of a deletion has `DeletingNode` as its reason. Default: since 1.21. Before that the sentence is the reason.
+    pub has_event_reason: bool,
+    /// Whether a failed deletion is recorded as an Event. Default: since 1.31.
+    pub has_failure_event: bool,
+    /// Whether a patch of the taints carries the resourceVersion. Default: since 1.26.
+    pub guards_taints: bool,
+}
+
+impl CloudNodeLifecycle {
+    /// Upstream's behaviour in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            uninitialized_grace: Duration::ZERO,
+            has_event_reason: version.has(EVENT_HAS_REASON),
+            has_failure_event: version.has(FAILURE_HAS_EVENT),
+            guards_taints: version.has(TAINTS_ARE_GUARDED),
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
+        let node = cx.body(id, record, Record::node)?;
+        read(&node.conditions, id, "status.conditions")?;
+        let has_taint = |key| {
+            let taint = no_schedule(key);
+            let taints = read(&node.taints, id, "spec.taints")?;
+            Ok(taints.iter().any(|known| known.matches(&taint)))
+        };
+        if node.is_ready() == Some(true) {
+            if !has_taint(SHUTDOWN_TAINT)? {
+                return Ok(keep("Ready", "it is ready"));
+            }
+            let reason = Reason::new("ReadyAgain", "it is ready, and still has the shutdown taint");
+            return Ok(self.write_taint(cx.wire, id, FieldChange::RemoveTaint, reason));
+        }
+        if !self.uninitialized_grace.is_zero() {
+            let has_provider_id = !read(&node.provider_id, id, "spec.providerID")?.is_empty();
+            if !has_provider_id && has_taint(UNINITIALIZED_TAINT)? {
+                let created = record.meta.creation_timestamp.unwrap_or_default();
+                let until = created.saturating_add(self.uninitialized_grace);
+                if cx.now < until {
+                    let kept = keep(
+                        "Uninitialized",
+                        "no cloud provider has initialized it yet, and it is young",
+                    );
+                    return Ok(kept.requeue_at(until));
+                }
+            }
+        }
+        let Some(answer) = cx.cloud.filter(|answer| answer.node_uid == id.uid) else {
+            let provider_id = Arc::clone(read(&node.provider_id, id, "spec.providerID")?);
+            let query = CloudQuery {
+                node: id.clone(),
+                provider_id,
+            };
+            return Ok(Decision {
+                cloud_query: Some(query),
+                ..Decision::default()
+            });
+        };
+        let failed = |question: &str, message: &str| Missing::Outside {
+            question: format!("whether {id} {question} in the cloud").into(),
+            message: message.into(),
+        };
+        match &answer.exists {
+            Cloud::No => return Ok(self.delete(cx, id, record)),
+            Cloud::Yes => {}
+            Cloud::NotImplemented => return Err(failed("exists", "not implemented")),
+            Cloud::Failed(message) => return Err(failed("exists", message)),
+        }
+        match &answer.is_shut_down {
+            Cloud::Yes if has_taint(SHUTDOWN_TAINT)? => Ok(keep(
+                "AlreadyTainted",
+                "it is shut down in the cloud, and has the shutdown taint",
+            )),
+            Cloud::Yes => {
+                let reason = Reason::new("ShutDown", "it is shut down in the cloud");
+                Ok(self.write_taint(cx.wire, id, FieldChange::AddTaint, reason))
+            }
+            Cloud::No | Cloud::NotImplemented => {
+                Ok(keep("Running", "it exists in the cloud, and is not shut down"))
+            }
+            Cloud::Failed(message) => Err(failed("is shut down", message)),
+        }
+    }
+
+    fn delete(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Decision {
+        let name = &id.name;
+        let sentence = format!("Deleting node {name} because it does not exist in the cloud provider");
+        let reason = Reason::new("NotInCloud", "it does not exist in the cloud");
+        let action = Action::new(Resource::Nodes, &record.meta, reason);
+        let action = if self.has_event_reason {
+            action.event(false, "DeletingNode", sentence)
+        } else {
+            action.event(false, &sentence, format!("Node {name} event: DeletingNode"))
+        };
+        let mut action = action
+            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+            .on_error(OnError::Report)
+            .error_prefix(format!("unable to delete node {name:?}: "));
+        action.failure_event = self.has_failure_event.then(|| FailureEvent {
+            object: id.clone(),
+            reason: "DeletingNodeFailed",
+            message_prefix: format!("Failed deleting node {name}: "),
+        });
+        Decision::act(action)
+    }
+
+    fn write_taint(
+        &self,
+        wire: Wire,
+        id: &ObjectId,
+        change: fn(Taint) -> FieldChange,
+        reason: Reason,
+    ) -> Decision {
+        let sent = if self.guards_taints {
+            Sent::ResourceVersion
+        } else {
+            Sent::Nothing
+        };
+        let taint = TaintWrite {
+            node: id.clone(),
+            change: change(no_schedule(SHUTDOWN_TAINT)),
+            reason,
+            wire,
+            sent,
+        };
+        let taint = Arc::new(taint);
+        Decision::steps(Steps::new(id.clone(), move |port| {
+            write_taint(Arc::clone(&taint), port)
+        }))
+    }
+}
+
+fn no_schedule(key: &str) -> Taint {
+    Taint::new(key, "NoSchedule")
+}
+
+/// A taint to be added or removed.
+#[derive(Debug)]
+struct TaintWrite {
+    node: ObjectId,
+    change: FieldChange,
+    reason: Reason,
+    wire: Wire,
+    sent: Sent,
+}
+
+async fn write_taint(write: Arc<TaintWrite>, port: Port) -> End {
+    let node = &write.node;
+    let mut conflict = None;
+    for _ in 0..TAINT_ATTEMPTS {
+        let found = match port.get(Resource::Nodes, &node.namespace, &node.name).await {
+            Ok(found) => found,
+            Err(error) => return End::reported(error),
+        };
+        if found.meta.uid != node.uid {
+            return End::Stale(vec![Found {
+                resource: Resource::Nodes,
+                namespace: Arc::clone(&node.namespace),
+                name: Arc::clone(&node.name),
+                record: Some(found),
+            }]);
+        }
+        let Some(taints) = found.node().and_then(|node| node.taints.known()) else {
+            return End::Unknown(Missing::Field {
+                object: node.clone(),
+                field: "spec.taints",
+            });
+        };
+        let is_done = match &write.change {
+            FieldChange::AddTaint(taint) => taints.contains(taint),
+            FieldChange::RemoveTaint(taint) => !taints.iter().any(|known| known.matches(taint)),
+            _ => true,
+        };
+        if is_done {
+            return End::Done;
+        }
+        port.because(write.reason.clone());
+        let request = Write {
+            object: node.clone(),
+            subresource: "",
+            form: Form::Patch(PatchType::Strategic),
+            precondition: write.wire.preconditions(&found.meta, write.sent),
+            changes: vec![write.change.clone()],
+        };
+        match port.write(request).await {
+            Ok(_) => return End::Done,
+            Err(error @ StoreError::Conflict { .. }) => conflict = Some(error),
+            Err(error) => return End::reported(error),
+        }
+    }
+    conflict.map_or(End::Done, End::reported)
+}
+
+static INFO: Info = Info {
+    name: "cloud-node-lifecycle-controller",
+    summary: "deletes nodes that no longer exist in the cloud, and taints those that are shut down there",
+    resources: &[Resource::Nodes],
+    permissions: &[(Resource::Nodes, "", &["delete", "patch"])],
+    upstream: "https://github.com/kubernetes/cloud-provider/blob/v0.34.0/controllers/nodelifecycle/node_lifecycle_controller.go",
+};
+
+impl Controller for CloudNodeLifecycle {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(Duration::from_secs(5))
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::Nodes, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

@@ -1,0 +1,543 @@
+//! Deletes the oldest finished Jobs of CronJobs beyond their history limits.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L3.1 | a limit that is not set keeps all Jobs of its class |
+//! | L3.2 | the Jobs of a CronJob are those of its namespace whose controller reference has its name; before 1.21 see [`groups_by_uid`] |
+//! | L3.3 | the first true `Complete` or `Failed` condition decides the class; other Jobs are kept |
+//! | L3.4 | by `status.startTime`, then by name; Jobs that never started are deleted last |
+//! | L3.5 | Jobs that are being deleted count, and may be chosen again |
+//! | L3.6 | DELETE with propagation `Background`, and an Event on the CronJob; an error does not stop the next deletion |
+//! | L3.7 | successful Jobs first, then failed ones; the deleted ones are removed from `status.active` at the end |
+//! | L3.8 | suspended CronJobs and CronJobs that are being deleted are no exception |
+//! | L3.9 | no timer: a CronJob is reconciled when it or one of its Jobs changes |
+//!
+//! Not modelled: reconciles at the times of the schedule. Beyond upstream: a negative limit, which the API server refuses and which ends
+//! upstream's process, keeps all Jobs; with [`Wire::Strict`] the CronJob is read before the first deletion.
+//!
+//! **Incomplete data.** A Job whose status or uid is not known may be of any age. It can make others exceed the limit, but never spares one, so
+//! of `n` known Jobs and a limit of `m` the oldest `n - m` are deleted all the same. Where a start time is missing, no Job of the class is deleted.
+//!
+//! # Upstream
+//! [`cleanupFinishedJobs`, `removeOldestJobs` and `getJobsToBeReconciled`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go)
+//! in `cronjob_controllerv2.go`; before 1.21
+//! [`groupJobsByParent`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/cronjob/utils.go) in `utils.go`.
+//!
+//! [`groups_by_uid`]: CronJobHistory::groups_by_uid
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, StoreError, Timestamp, Uid,
+    record::{CronJob, Field, ObjectId, Record, Resource},
+};
+
+use crate::{
+    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
+    Missing, Read, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    action::{changed, server_message_about},
+    controller::read,
+    request::preconditions,
+    sequence::Port,
+};
+
+/// The second controller, which matches by name.
+const SECOND_CONTROLLER: Behavior = Behavior::since(21, 0, "feature gate CronJobControllerV2 is beta");
+/// The labels of Jobs do not matter.
+const ANY_LABELS: Behavior =
+    Behavior::since_about(24, "kubernetes #107997, also in patch releases of 1.21 to 1.23");
+/// The status is written only after a deletion.
+const STATUS_AFTER_DELETION: Behavior = Behavior::since_about(22, "after 1.20");
+
+/// The CronJob controller, as far as it limits the history of CronJobs.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct CronJobHistory {
+    /// Whether the Jobs of a CronJob are those of any namespace whose controller is of kind `CronJob` and has its uid. CronJobs are then
+    /// reconciled every 10 s. Default: before 1.21, where the feature gate `CronJobControllerV2` is off.
+    pub groups_by_uid: bool,
+    /// Whether Jobs must have the labels of `spec.jobTemplate`. Default: with the second controller up to about 1.23.
+    pub template_labels_must_match: bool,
+    /// Whether the status of a CronJob with a limit is written by every reconcile. Default: up to about 1.21.
+    pub always_writes_status: bool,
+}
+
+impl CronJobHistory {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        let groups_by_uid = !version.has(SECOND_CONTROLLER);
+        Self {
+            groups_by_uid,
+            template_labels_must_match: !groups_by_uid && !version.has(ANY_LABELS),
+            always_writes_status: !version.has(STATUS_AFTER_DELETION),
+        }
+    }
+
+    /// The same with the second controller, as the feature gate `CronJobControllerV2` enables it in 1.20.
+    #[must_use]
+    pub const fn with_second_controller(self) -> Self {
+        Self {
+            groups_by_uid: false,
+            template_labels_must_match: self.template_labels_must_match || self.groups_by_uid,
+            ..self
+        }
+    }
+
+    /// The Jobs of the CronJob of this key; `uid` is empty where the CronJob is not known.
+    fn jobs<'a>(&self, cache: &'a Cache, key: &Key, uid: &Uid) -> Vec<&'a Record> {
+        if self.groups_by_uid && !uid.is_empty() {
+            return cache.indexed_records(&JOBS_BY_UID, &Key::cluster(uid.text().as_str()));
+        }
+        cache.indexed_records(&JOBS_BY_NAME, key)
+    }
+
+    /// A Job that may belong to any CronJob of the namespace, because its metadata could not be read.
+    fn unreadable(&self, cache: &Cache, namespace: &Arc<str>) -> Result<(), Missing> {
+        let unreadable = if self.groups_by_uid {
+            cache.indexed_records(&JOBS_BY_UID, &Key::cluster(""))
+        } else {
+            cache.indexed_records(&JOBS_BY_NAME, &Key::new(Arc::clone(namespace), ""))
+        };
+        unreadable.first().map_or(Ok(()), |job| {
+            let object = job.id(Resource::Jobs);
+            Err(Missing::Metadata { object })
+        })
+    }
+
+    fn decide(
+        &self,
+        cx: &Context<'_>,
+        id: &ObjectId,
+        record: &Record,
+        jobs: &[&Record],
+    ) -> Result<Decision, Missing> {
+        cx.cache.require_all(&[Resource::CronJobs, Resource::Jobs])?;
+        self.unreadable(cx.cache, &id.namespace)?;
+        let cron_job = cx.body(id, record, Record::cron_job)?;
+        if record.meta.resource_version.is_empty() {
+            let (object, field) = (id.clone(), "metadata.resourceVersion");
+            return Err(Missing::Field { object, field });
+        }
+        let mut decision = Decision::default();
+        let [successful, failed] = self.classify(cx, id, cron_job, jobs, &mut decision)?;
+        let limits = [
+            &cron_job.successful_jobs_history_limit,
+            &cron_job.failed_jobs_history_limit,
+        ];
+        let mut deletions = Vec::new();
+        for (class, limit) in [successful, failed].into_iter().zip(limits) {
+            class.prune(cx, id, limit, &mut deletions, &mut decision);
+        }
+        let is_limited = limits.iter().any(|limit| {
+            limit
+                .known()
+                .is_some_and(|limit| limit.is_some_and(|limit| limit >= 0))
+        });
+        if deletions.is_empty() && !(self.always_writes_status && is_limited) {
+            decision.add_kept(
+                id.clone(),
+                Reason::new("NothingToPrune", "no Job of it is deleted"),
+            );
+            return Ok(decision);
+        }
+        let pruning = Arc::new(Pruning {
+            cron_job: id.clone(),
+            read: (cx.wire == Wire::Strict).then(|| Read::unchanged(Resource::CronJobs, record)),
+            deletions,
+            update: Write {
+                object: id.clone(),
+                subresource: "status",
+                form: Form::Update,
+                precondition: preconditions(&record.meta),
+                changes: Vec::new(),
+            },
+            always_writes_status: self.always_writes_status,
+            is_retried: !self.groups_by_uid,
+        });
+        decision.steps = Some(Steps::new(id.clone(), move |port| {
+            prune(Arc::clone(&pruning), port)
+        }));
+        Ok(decision)
+    }
+
+    /// The finished Jobs, successful ones first. The others are kept, or unknown.
+    fn classify<'a>(
+        &self,
+        cx: &Context<'_>,
+        id: &ObjectId,
+        cron_job: &CronJob,
+        jobs: &[&'a Record],
+        decision: &mut Decision,
+    ) -> Result<[Class<'a>; 2], Missing> {
+        let no_labels = BTreeMap::new();
+        let labels = if self.template_labels_must_match {
+            read(&cron_job.template_labels, id, "spec.jobTemplate.metadata.labels")?
+        } else {
+            &no_labels
+        };
+        let [mut successful, mut failed] = [
+            Class::new("successful", "spec.successfulJobsHistoryLimit"),
+            Class::new("failed", "spec.failedJobsHistoryLimit"),
+        ];
+        for &record in jobs {
+            let job_id = record.id(Resource::Jobs);
+            let has_label = |(key, value)| record.meta.labels.get(key) == Some(value);
+            if !labels.iter().all(has_label) {
+                let message = "it does not have the labels of spec.jobTemplate of its CronJob";
+                decision.add_kept(job_id, Reason::new("LabelsDiffer", message));
+                continue;
+            }
+            let job = match cx.body(&job_id, record, Record::job) {
+                Ok(job) if !job.conditions.is_unread() => job,
+                other => {
+                    let (object, field) = (job_id.clone(), "status.conditions");
+                    let missing = other.err().unwrap_or(Missing::Field { object, field });
+                    successful.add_unread(&missing);
+                    failed.add_unread(&missing);
+                    decision.add_unknown(job_id, missing);
+                    continue;
+                }
+            };
+            let Some(finished) = job.finished().flatten() else {
+                decision.add_kept(job_id, unfinished());
+                continue;
+            };
+            let class = match &*finished.condition_type {
+                "Complete" => &mut successful,
+                _ => &mut failed,
+            };
+            if record.meta.uid.is_empty() {
+                let object = job_id.clone();
+                let missing = Missing::Metadata { object };
+                class.add_unread(&missing);
+                decision.add_unknown(job_id, missing);
+            } else {
+                class.finished.push((&job.start_time, record));
+            }
+        }
+        Ok([successful, failed])
+    }
+}
+
+fn unfinished() -> Reason {
+    Reason::new("Unfinished", "it has not finished")
+}
+
+/// A finished Job and its start time.
+type Finished<'a> = (&'a Field<Option<Timestamp>>, &'a Record);
+
+/// The oldest Job comes first, those that never started come last.
+fn age_order<'a>(&(start_time, job): &Finished<'a>) -> (bool, Option<Timestamp>, &'a str, &'a str) {
+    let start_time = start_time.known().copied().flatten();
+    (
+        start_time.is_none(),
+        start_time,
+        &job.meta.name,
+        &job.meta.namespace,
+    )
+}
+
+/// The Jobs of one CronJob that ended in one way.
+struct Class<'a> {
+    adjective: &'static str,
+    /// Path of the limit.
+    path: &'static str,
+    finished: Vec<Finished<'a>>,
+    /// How many more there may be, of any age, and what is missing of the first of them.
+    unread: usize,
+    first_unread: Option<Missing>,
+}
+
+impl Class<'_> {
+    const fn new(adjective: &'static str, path: &'static str) -> Self {
+        Self {
+            adjective,
+            path,
+            finished: Vec::new(),
+            unread: 0,
+            first_unread: None,
+        }
+    }
+
+    fn add_unread(&mut self, missing: &Missing) {
+        self.unread = self.unread.saturating_add(1);
+        self.first_unread.get_or_insert_with(|| missing.clone());
+    }
+
+    /// Splits the Jobs into those that are deleted, that are kept, and that nothing can be decided about.
+    fn prune(
+        mut self,
+        cx: &Context<'_>,
+        cron_job: &ObjectId,
+        limit: &Field<Option<i32>>,
+        deletions: &mut Vec<Deletion>,
+        decision: &mut Decision,
+    ) {
+        let count = self.finished.len();
+        let limit = match read(limit, cron_job, self.path) {
+            Ok(Some(limit)) => *limit,
+            Ok(None) => {
+                return self.keep_all(
+                    Reason::new("NoLimit", "its CronJob does not limit its history"),
+                    decision,
+                );
+            }
+            Err(missing) => return self.leave_all(&missing, decision),
+        };
+        let Ok(may_stay) = usize::try_from(limit) else {
+            let reason = Reason::new("InvalidLimit", "the history limit of its CronJob is negative");
+            return self.keep_all(reason, decision);
+        };
+        let is_unread = |(start_time, _): &&Finished<'_>| start_time.is_unread();
+        let may_go = count.saturating_add(self.unread).saturating_sub(may_stay);
+        if may_go > 0
+            && let Some((_, job)) = self.finished.iter().find(is_unread)
+        {
+            let (object, field) = (job.id(Resource::Jobs), "status.startTime");
+            return self.leave_all(&Missing::Field { object, field }, decision);
+        }
+        self.finished.sort_by(|a, b| age_order(a).cmp(&age_order(b)));
+        let goes = count.saturating_sub(may_stay);
+        for (at, (_, job)) in self.finished.iter().enumerate() {
+            let object = job.id(Resource::Jobs);
+            if at < goes {
+                let other = match job.meta.controller() {
+                    Some(controller) if controller.uid != cron_job.uid => {
+                        "; its controller reference names another object of that name"
+                    }
+                    _ => "",
+                };
+                let message = format!(
+                    "cronjob/{} has {count} {} Jobs, and {} is {limit}{other}",
+                    cron_job.name, self.adjective, self.path
+                );
+                let preconditions = cx.wire.preconditions(&job.meta, Sent::Nothing);
+                deletions.push(Deletion {
+                    object,
+                    options: DeleteOptions {
+                        preconditions,
+                        ..DeleteOptions::policy(PropagationPolicy::Background)
+                    },
+                    reason: Reason::new("OverHistoryLimit", message),
+                });
+            } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < may_go) {
+                decision.add_unknown(object, missing.clone());
+            } else {
+                let message = "the history limit of its CronJob is not exceeded, or older Jobs are deleted";
+                decision.add_kept(object, Reason::new("WithinHistoryLimit", message));
+            }
+        }
+    }
+
+    fn keep_all(self, reason: Reason, decision: &mut Decision) {
+        for (_, job) in self.finished {
+            decision.add_kept(job.id(Resource::Jobs), reason.clone());
+        }
+    }
+
+    fn leave_all(self, missing: &Missing, decision: &mut Decision) {
+        for (_, job) in self.finished {
+            decision.add_unknown(job.id(Resource::Jobs), missing.clone());
+        }
+    }
+}
+
+/// The deletion of one Job.
+struct Deletion {
+    object: ObjectId,
+    options: DeleteOptions,
+    reason: Reason,
+}
+
+/// What is done for one CronJob.
+struct Pruning {
+    cron_job: ObjectId,
+    read: Option<Read>,
+    deletions: Vec<Deletion>,
+    /// The update of the status, still without changes.
+    update: Write,
+    always_writes_status: bool,
+    /// Whether a failed update of the status is retried with backoff.
+    is_retried: bool,
+}
+
+impl Pruning {
+    fn event(&self, is_warning: bool, reason: &str, message: String) -> EventRequest {
+        EventRequest {
+            object: self.cron_job.clone(),
+            is_warning,
+            reason: reason.into(),
+            message,
+        }
+    }
+}
+
+/// Deletes the Jobs, and removes them from the status.
+async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
+    match changed(pruning.read.as_slice(), &port).await {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => return End::Stale(found),
+        Err(error) => return End::failed(error),
+    }
+    let failed = |error: StoreError, object: &ObjectId, is_retried| End::Failed {
+        message: server_message_about(object, &error),
+        error,
+        is_retried,
+    };
+    let mut end = End::Done;
+    let mut update = pruning.update.clone();
+    for Deletion {
+        object,
+        options,
+        reason,
+    } in &pruning.deletions
+    {
+        port.because(reason.clone());
+        let event = match port.delete(object.clone(), options.clone()).await {
+            Ok(()) => {
+                update.changes.push(FieldChange::RemoveActive(object.uid.clone()));
+                pruning.event(false, "SuccessfulDelete", format!("Deleted job {}", object.name))
+            }
+            Err(error) => {
+                let message = format!("Deleted job: {}", server_message_about(object, &error));
+                // The next reconcile tries again.
+                end = failed(error, object, false);
+                pruning.event(true, "FailedDelete", message)
+            }
+        };
+        port.event(event).await;
+    }
+    if update.changes.is_empty() && !pruning.always_writes_status {
+        return end;
+    }
+    let message = if update.changes.is_empty() {
+        "its status is written by every reconcile"
+    } else {
+        "Jobs of it were deleted"
+    };
+    port.because(Reason::new("StatusUpdate", message));
+    match port.write(update).await {
+        Ok(_) => end,
+        Err(error) => failed(error, &pruning.cron_job, pruning.is_retried),
+    }
+}
+
+static JOBS_BY_NAME: Index = Index::new("jobs by controller name", Resource::Jobs, |record, keys| {
+    let namespace = Arc::clone(&record.meta.namespace);
+    if !record.has_whole_meta {
+        keys.push(Key::new(namespace, ""));
+    } else if let Some(controller) = record.meta.controller() {
+        keys.push(Key::new(namespace, Arc::clone(&controller.name)));
+    }
+});
+
+static JOBS_BY_UID: Index = Index::new("jobs by cronjob uid", Resource::Jobs, |record, keys| {
+    let controller = record.meta.controller();
+    if !record.has_whole_meta {
+        keys.push(Key::cluster(""));
+    } else if let Some(controller) = controller.filter(|controller| &*controller.kind == "CronJob") {
+        keys.push(Key::cluster(controller.uid.text().as_str()));
+    }
+});
+
+static CRON_JOBS_BY_UID: Index = Index::new("cronjobs by uid", Resource::CronJobs, |record, keys| {
+    keys.push(Key::cluster(record.meta.uid.text().as_str()));
+});
+
+static INFO: Info = Info {
+    name: "cronjob-controller",
+    summary: "deletes finished Jobs of CronJobs beyond the history limits",
+    resources: &[Resource::CronJobs, Resource::Jobs],
+    permissions: &[
+        (Resource::Jobs, "", &["delete"]),
+        (Resource::CronJobs, "status", &["update"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go",
+};
+
+impl Controller for CronJobHistory {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        if self.groups_by_uid {
+            return Timing::every(Duration::from_secs(10));
+        }
+        Timing::default()
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static BY_NAME: &[&Index] = &[&JOBS_BY_NAME];
+        static BY_UID: &[&Index] = &[&JOBS_BY_NAME, &JOBS_BY_UID, &CRON_JOBS_BY_UID];
+        if self.groups_by_uid { BY_UID } else { BY_NAME }
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource == Resource::CronJobs {
+            keys.push(change.key.clone());
+            return;
+        }
+        if self.groups_by_uid {
+            for uid in JOBS_BY_UID.keys_of_change(change) {
+                if uid.name.is_empty() {
+                    keys.extend(cache.keys(Resource::CronJobs));
+                }
+                let cron_jobs = cache.indexed_records(&CRON_JOBS_BY_UID, &uid);
+                keys.extend(cron_jobs.iter().map(|cron_job| Key::from(&cron_job.meta)));
+            }
+            return;
+        }
+        for key in JOBS_BY_NAME.keys_of_change(change) {
+            if key.name.is_empty() {
+                let cron_jobs = cache.in_namespace(Resource::CronJobs, &key.namespace);
+                keys.extend(cron_jobs.map(|cron_job| Key::from(&cron_job.meta)));
+            } else {
+                keys.push(key);
+            }
+        }
+    }
+
+    /// The CronJobs and, where these are not listed, the controllers of the known Jobs: each may be a CronJob.
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        keys.extend(cache.keys(Resource::CronJobs));
+        if cache.require(Resource::CronJobs).is_err() {
+            let jobs = cache.records(Resource::Jobs);
+            keys.extend(jobs.flat_map(|job| JOBS_BY_NAME.keys_of(job)));
+        }
+    }
+
+    /// # Complexity
+    /// O(k log n) for `k` Jobs of the CronJob.
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let subject = cx.subject(Resource::CronJobs, key);
+        let uid = match &subject {
+            Subject::Found(id, _) => id.uid.clone(),
+            Subject::Settled(_) => Uid::default(),
+        };
+        let jobs = self.jobs(cx.cache, key, &uid);
+        let (mut decision, missing) = match subject {
+            Subject::Found(id, record) => match self.decide(cx, &id, record, &jobs) {
+                Ok(decision) => return decision,
+                Err(missing) => (Decision::unknown(id, missing.clone()), missing),
+            },
+            Subject::Settled(decision) => {
+                let unknown = decision.unknown.first().map(|unknown| unknown.reason.clone());
+                match unknown.or_else(|| cx.cache.require(Resource::CronJobs).err()) {
+                    Some(missing) => (decision, missing),
+                    None => return decision,
+                }
+            }
+        };
+        for job in jobs {
+            let is_unfinished = job.job().is_some_and(|job| job.finished() == Some(None));
+            if is_unfinished {
+                decision.add_kept(job.id(Resource::Jobs), unfinished());
+            } else {
+                decision.add_unknown(job.id(Resource::Jobs), missing.clone());
+            }
+        }
+        decision
+    }
+}

@@ -1,0 +1,220 @@
+//! Deletes CertificateSigningRequests that are settled, forgotten, or whose certificate has expired.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L4.1 | a time is older than an age only if it exceeds it; a time that is not set never is |
+//! | L4.2 | a request is issued when `status.certificate` is not empty (until 1.18: when it is set) |
+//! | L4.3 | deleted are: approved and issued, denied, or failed requests 1 h after that; requests without a condition 24 h after their creation; approved requests once their certificate has expired |
+//! | L4.4 | a condition counts from `lastUpdateTime`, whatever its status is |
+//! | L4.6 | a certificate that cannot be parsed does not expire (until 1.20.9 and 1.21.3: its request is skipped) |
+//! | L4.7 | approved requests that were never issued are deleted 24 h after their approval since about 1.35, before that never |
+//! | L4.8 | DELETE without preconditions; errors are logged |
+//!
+//! A request that is being deleted is not deleted again. Upstream does so in each pass, without an effect.
+//!
+//! # Upstream
+//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go) in `cleaner.go`.
+
+use std::time::Duration;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, Timestamp,
+    record::{Certificate, CertificateSigningRequest, Condition, ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject, Timing,
+    controller::read,
+};
+
+/// The condition `Failed` has a deadline, and an empty certificate is none.
+const CERTIFICATES_V1: Behavior = Behavior::since(19, 0, "certificates.k8s.io/v1");
+/// A certificate that cannot be parsed does not keep its request, in each release line that has the change.
+const MALFORMED_IS_TOLERATED: [Behavior; 3] = [
+    Behavior::since(20, 10, "kubernetes #103949"),
+    Behavior::since(21, 4, "kubernetes #103948"),
+    Behavior::since(22, 0, "kubernetes #103823"),
+];
+/// Approved requests that were never issued have a deadline.
+const UNISSUED_IS_CLEANED: Behavior = Behavior::since_about(35, "kubernetes #133116");
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Go's error for an empty certificate, where one counts as issued.
+const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
+
+/// The cleaner of CertificateSigningRequests. Upstream has no flags for the ages.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct CsrCleaner {
+    /// The age of the approval after which an issued request is deleted.
+    pub issued_age: Duration,
+    /// The age of the denial after which a request is deleted.
+    pub denied_age: Duration,
+    /// The age of the failure after which a request is deleted; `None` keeps it. Default: 1 h since 1.19.
+    pub failed_age: Option<Duration>,
+    /// The age after which a request without any condition is deleted.
+    pub pending_age: Duration,
+    /// The age of the approval after which a request is deleted that was never issued; `None` keeps it. Default: 24 h since about 1.35.
+    pub unissued_age: Option<Duration>,
+    /// Whether an empty certificate, as opposed to none, counts as issued. Default: until 1.18.
+    pub is_empty_issued: bool,
+    /// Whether a request is skipped whose certificate cannot be parsed. Default: until 1.20.9 and 1.21.3.
+    pub skips_malformed: bool,
+}
+
+impl CsrCleaner {
+    /// Upstream's constants in a release.
+    #[must_use]
+    pub fn new(version: KubernetesVersion) -> Self {
+        let has_v1 = version.has(CERTIFICATES_V1);
+        let has_fix = |fix: &Behavior| {
+            // A patch release has the change if its own release line has it.
+            version.has(*fix) && version.minor() == fix.first().minor()
+        };
+        let [.., main] = MALFORMED_IS_TOLERATED;
+        Self {
+            issued_age: HOUR,
+            denied_age: HOUR,
+            failed_age: has_v1.then_some(HOUR),
+            pending_age: DAY,
+            unissued_age: version.has(UNISSUED_IS_CLEANED).then_some(DAY),
+            is_empty_issued: !has_v1,
+            skips_malformed: !(version.has(main) || MALFORMED_IS_TOLERATED.iter().any(has_fix)),
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: String| Decision::keep(id.clone(), Reason::new(code, message));
+        if record.meta.is_deleting() {
+            return Ok(keep("Terminating", "it is being deleted".to_owned()));
+        }
+        let csr = cx.body(id, record, Record::certificate_signing_request)?;
+        let certificate = read(&csr.certificate, id, "status.certificate");
+        if self.skips_malformed {
+            match certificate.clone()? {
+                Certificate::Malformed(error) => return Ok(keep("MalformedCertificate", error.to_string())),
+                Certificate::Empty if self.is_empty_issued => {
+                    return Ok(keep("MalformedCertificate", NOT_PEM.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        let conditions = read(&csr.conditions, id, "status.conditions")?;
+        let first = self
+            .deadlines(record, csr, conditions)
+            .into_iter()
+            .flatten()
+            .min_by_key(|(at, _)| *at);
+        match first {
+            Some((at, reason)) if at <= cx.now => {
+                let action = Action::new(RESOURCE, &record.meta, reason);
+                let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
+                let prefix = format!("unable to delete CSR \"{}\": ", id.name);
+                Ok(Decision::act(
+                    action.on_error(OnError::Report).error_prefix(prefix),
+                ))
+            }
+            // Whether the request was issued decides which deadline it has.
+            _ if conditions.iter().any(|condition| is(condition, "Approved")) && certificate.is_err() => {
+                certificate.map(|_| Decision::default())
+            }
+            Some((at, reason)) => {
+                let message = format!("{reason}; it is deleted after {at}");
+                Ok(keep("NotExpired", message).requeue_at(at))
+            }
+            None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
+        }
+    }
+
+    /// The first instant at which each rule deletes the request; `None` where it never does.
+    fn deadlines(
+        &self,
+        record: &Record,
+        csr: &CertificateSigningRequest,
+        conditions: &[Condition],
+    ) -> [Option<(Timestamp, Reason)>; 6] {
+        let (is_issued, is_unissued) = match csr.certificate.known() {
+            None => (false, false),
+            Some(Certificate::Absent) => (false, true),
+            Some(Certificate::Empty) => (self.is_empty_issued, !self.is_empty_issued),
+            Some(Certificate::NotAfter(_) | Certificate::Malformed(_)) => (true, false),
+        };
+        let aged = |condition_type, age: Option<Duration>| {
+            let conditions = conditions
+                .iter()
+                .filter(|condition| is(condition, condition_type));
+            older_than(
+                conditions
+                    .filter_map(|condition| condition.last_update_time)
+                    .min()?,
+                age?,
+            )
+        };
+        let pending = record.meta.creation_timestamp.filter(|_| conditions.is_empty());
+        let not_after = match csr.certificate.known() {
+            Some(Certificate::NotAfter(end))
+                if conditions.iter().any(|condition| is(condition, "Approved")) =>
+            {
+                Some(*end)
+            }
+            _ => None,
+        };
+        let because = |code, message: &'static str| move |at| (at, Reason::new(code, message));
+        [
+            aged("Approved", is_issued.then_some(self.issued_age))
+                .map(because("Issued", "its certificate was issued")),
+            aged("Denied", Some(self.denied_age)).map(because("Denied", "it was denied")),
+            aged("Failed", self.failed_age).map(because("Failed", "it has failed")),
+            pending
+                .and_then(|created| older_than(created, self.pending_age))
+                .map(because("Pending", "it was neither approved nor denied")),
+            not_after
+                .and_then(|end| older_than(end, Duration::ZERO))
+                .map(because("CertificateExpired", "its certificate expires")),
+            aged("Approved", self.unissued_age.filter(|_| is_unissued)).map(because(
+                "Unissued",
+                "it was approved, and no certificate was issued",
+            )),
+        ]
+    }
+}
+
+fn is(condition: &Condition, condition_type: &str) -> bool {
+    *condition.condition_type == *condition_type
+}
+
+/// The first instant at which a time is older than an age, which it must exceed.
+fn older_than(time: Timestamp, age: Duration) -> Option<Timestamp> {
+    time.checked_add(age)?.checked_add(Duration::from_nanos(1))
+}
+
+const RESOURCE: Resource = Resource::CertificateSigningRequests;
+
+static INFO: Info = Info {
+    name: "certificatesigningrequest-cleaner-controller",
+    summary: "deletes CertificateSigningRequests that are settled, forgotten, or expired",
+    resources: &[RESOURCE],
+    permissions: &[(RESOURCE, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go",
+};
+
+impl Controller for CsrCleaner {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(HOUR)
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(RESOURCE, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

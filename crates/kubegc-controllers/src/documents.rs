@@ -1,0 +1,54 @@
+//! Conversion between whole objects as an API server serves them and records.
+//!
+//! This crate parses no JSON: `kubegc_snapshot::JsonDocuments` implements [`Documents`].
+
+use kubegc_core::{
+    PatchType,
+    record::{Record, Resource},
+};
+
+use crate::Write;
+
+/// Reads whole objects, and renders writes of them.
+pub trait Documents: Send + Sync {
+    /// The record of one whole object.
+    ///
+    /// # Errors
+    /// The document is no object of this resource, or its metadata cannot be read.
+    fn read(&self, resource: Resource, document: &[u8]) -> Result<Record, DocumentError>;
+
+    /// The patch that makes the changes of a write in an object as it was read; `None` where they change nothing.
+    ///
+    /// The precondition of the write is in the metadata of the patch. [`Form::Patch`](crate::Form::Patch) gives a patch of that type,
+    /// [`Form::Update`](crate::Form::Update) a merge patch that always carries uid and resourceVersion.
+    ///
+    /// # Errors
+    /// The document is not the object of the precondition, or has no place for a change.
+    fn write(&self, write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError>;
+
+    /// The whole object as it was read, with the changes and the precondition of a write, for subresources that take no patch, such as
+    /// `finalize` of namespaces.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn replace(&self, write: &Write, document: &[u8]) -> Result<Vec<u8>, DocumentError>;
+}
+
+/// Why a document cannot be used. The message names the field.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{message}")]
+pub struct DocumentError {
+    /// What is wrong, and where.
+    pub message: String,
+}
+
+impl DocumentError {
+    /// An error with this message.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}

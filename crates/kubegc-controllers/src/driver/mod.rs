@@ -1,0 +1,225 @@
+//! Runs controllers over an [`ObjectStore`](kubegc_core::ObjectStore) and a [`Clock`](kubegc_core::Clock).
+
+mod backoff;
+mod outside;
+mod perform;
+mod report;
+mod resources;
+mod run;
+mod watch;
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::{Clock, ObjectStore};
+
+pub use self::{
+    outside::{NothingOutside, Outside},
+    perform::Performer,
+    report::{Performed, Report, Summary, TaskCounts},
+    resources::Resources,
+};
+use self::{run::Running, watch::Tools};
+use crate::{Controller, Documents, Wire};
+
+/// How many tasks run at the same time by default: upstream's default of most controllers.
+const WORKERS: usize = 5;
+
+/// Runs controllers over an API server.
+///
+/// It needs no particular async runtime: the run is one future, in which everything that is concurrent is polled.
+///
+/// # Guarantees
+/// - Every resource is listed, then watched from the version of the list, so that no change is missed. The watch delivers whole objects.
+/// - A resource that is not served has no objects only where discovery answered for its whole group. What could not be listed is unknown, and
+///   nothing is done about it. What was listed once stays known until it can be listed again.
+/// - A watch that ends is opened again at its last version; an expired version, or an object that cannot be read, leads to a new list. Lists,
+///   watches and discovery are retried after 0.8 s, 1.6 s, ... 30 s.
+/// - After `stop` no task begins, and those in flight are finished.
+///
+/// # Examples
+/// ```
+/// use std::{future::pending, pin::pin, sync::Arc};
+/// use futures_util::FutureExt;
+/// use kubegc_controllers::{TtlAfterFinished, driver::Driver};
+/// use kubegc_core::{Catalog, KubernetesVersion, Timestamp};
+/// use kubegc_sim::{ApiServer, Manifest, SharedApiServer, SimClock};
+/// use kubegc_snapshot::JsonDocuments;
+/// use serde_json::json;
+///
+/// // Two Jobs that finished a minute before noon, with TTLs of 30 and 90 seconds.
+/// let version = KubernetesVersion::LATEST;
+/// let mut server = ApiServer::new(version, Catalog::builtin(version));
+/// let jobs = server.catalog().mapping("batch/v1", "Job").expect("always served");
+/// for (name, ttl) in [("report", 30), ("backup", 90)] {
+///     let job = Manifest::read(json!({
+///         "metadata": { "namespace": "shop", "name": name, "uid": name, "creationTimestamp": "2026-01-01T11:58:00Z" },
+///         "spec": { "ttlSecondsAfterFinished": ttl },
+///         "status": { "conditions": [{ "type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T11:59:00Z" }] },
+///     }))?;
+///     server.insert(jobs, job.object)?;
+/// }
+/// let noon = Timestamp::parse("2026-01-01T12:00:00Z")?;
+/// let (store, clock) = (SharedApiServer::new(server), SimClock::new(noon));
+///
+/// let driver = Driver::builder(Arc::new(store.clone()), Arc::new(clock), Arc::new(JsonDocuments::default()))
+///     .controller(TtlAfterFinished::new(version))
+///     .build();
+/// let mut run = pin!(driver.run_until_idle(pending()));
+/// // An async runtime does this.
+/// let summary = loop {
+///     if let Some(summary) = run.as_mut().now_or_never() {
+///         break summary;
+///     }
+/// };
+/// assert_eq!(summary.of("ttl-after-finished-controller").done, 1);
+/// assert_eq!(summary.next_at, Some(Timestamp::parse("2026-01-01T12:00:30Z")?));
+/// let is_terminating = |name| store.with(|server| server.object(jobs, "shop", name).is_some_and(|job| job.meta.is_deleting()));
+/// assert!(is_terminating("report") && !is_terminating("backup"));
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+pub struct Driver {
+    tools: Arc<Tools>,
+    settings: Settings,
+}
+
+/// What a driver runs, and how.
+struct Settings {
+    controllers: Vec<Arc<dyn Controller>>,
+    wire: Wire,
+    workers: usize,
+    guard: Guard,
+    observer: Observer,
+}
+
+/// Takes the reports of a driver.
+type Observer = Box<dyn FnMut(Report) + Send>;
+
+/// Says whether a task may run.
+type Guard = Box<dyn FnMut(&crate::Task) -> Result<(), crate::Reason> + Send>;
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("controllers", &self.controllers)
+            .field("wire", &self.wire)
+            .field("workers", &self.workers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// A driver over these. It runs nothing until controllers are added.
+    pub fn builder(
+        store: Arc<dyn ObjectStore>,
+        clock: Arc<dyn Clock>,
+        documents: Arc<dyn Documents>,
+    ) -> Builder {
+        Builder {
+            tools: Tools {
+                store,
+                clock,
+                documents,
+                outside: Arc::new(NothingOutside),
+            },
+            settings: Settings {
+                controllers: Vec::new(),
+                wire: Wire::default(),
+                workers: WORKERS,
+                guard: Box::new(|_| Ok(())),
+                observer: Box::new(|_| {}),
+            },
+        }
+    }
+
+    /// Runs until `stop` is ready, and then to the end of the tasks in flight.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Summary {
+        Running::new(self.tools, self.settings).run(stop, false).await
+    }
+
+    /// Runs until nothing is due, for CronJobs and tests. The summary says what is unknown and when something is due next.
+    ///
+    /// Each resource is listed once, and it does not wait for time to pass: the quarantine of podgc (40 s) and the delay of the namespace
+    /// controller (5 s) need [`run`](Self::run).
+    pub async fn run_until_idle(self, stop: impl Future<Output = ()> + Send) -> Summary {
+        Running::new(self.tools, self.settings).run(stop, true).await
+    }
+}
+
+/// Builds a [`Driver`].
+#[must_use]
+pub struct Builder {
+    tools: Tools,
+    settings: Settings,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Adds a controller.
+    pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
+        self.settings.controllers.push(Arc::new(controller));
+        self
+    }
+
+    /// Adds controllers.
+    pub fn controllers(mut self, controllers: impl IntoIterator<Item = Arc<dyn Controller>>) -> Self {
+        self.settings.controllers.extend(controllers);
+        self
+    }
+
+    /// What is asked beside the API server. Default: [`NothingOutside`].
+    pub fn outside(mut self, outside: Arc<dyn Outside>) -> Self {
+        self.tools.outside = outside;
+        self
+    }
+
+    /// The preconditions of requests. Default: [`Wire::Strict`].
+    pub const fn wire(mut self, wire: Wire) -> Self {
+        self.settings.wire = wire;
+        self
+    }
+
+    /// How many tasks, and questions to the cloud provider, run at the same time, each with one request at a time. Default: 5; at least 1.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = workers.max(1);
+        self
+    }
+
+    /// Asks before each task whether it may run. A task that may not ends as [`End::Kept`](crate::End::Kept) with the reason. Default: all may.
+    pub fn guard(
+        mut self,
+        guard: impl FnMut(&crate::Task) -> Result<(), crate::Reason> + Send + 'static,
+    ) -> Self {
+        self.settings.guard = Box::new(guard);
+        self
+    }
+
+    /// Takes every report as it happens. Default: none.
+    pub fn observer(mut self, observer: impl FnMut(Report) + Send + 'static) -> Self {
+        self.settings.observer = Box::new(observer);
+        self
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn build(self) -> Driver {
+        Driver {
+            tools: Arc::new(self.tools),
+            settings: self.settings,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Performs single requests over an [`ObjectStore`].
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::{
+    ApiResource, ObjectStore, Preconditions, StoreError,
+    record::{ObjectId, Record, Resource},
+    store::{Address, Discovered},
+};
+
+use super::{Outside, Resources};
+use crate::{DocumentError, Documents, Form, Request, Response, Write};
+
+/// Performs requests over an API server and what is outside of it.
+///
+/// A write is made of the object as it is read right before. Where that is another object, or not at the expected resourceVersion, nothing is
+/// sent and the response is a conflict.
+#[expect(clippy::exhaustive_structs, reason = "callers set every field")]
+#[derive(Clone, Copy)]
+pub struct Performer<'a> {
+    /// The API server.
+    pub store: &'a dyn ObjectStore,
+    /// Conversion between whole objects and records.
+    pub documents: &'a dyn Documents,
+    /// Plugins, provisioners, the event recorder.
+    pub outside: &'a dyn Outside,
+    /// How resources are addressed.
+    pub resources: &'a Resources,
+    /// What [`Request::Discover`] answers; `None` asks the API server.
+    pub discovered: Option<&'a Arc<Discovered>>,
+}
+
+impl fmt::Debug for Performer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Performer").finish_non_exhaustive()
+    }
+}
+
+impl Performer<'_> {
+    /// Performs one request.
+    pub async fn perform(&self, request: &Request) -> Response {
+        let response = match request {
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            } => self
+                .read(*resource, namespace, name)
+                .await
+                .map(|(_, record)| Response::Object(Box::new(record))),
+            Request::List { resource, namespace } => self.list(*resource, namespace).await,
+            Request::Delete { object, options } => match self.address(object) {
+                Ok(address) => done(self.store.delete(address, options).await),
+                Err(error) => Err(error),
+            },
+            Request::Write(write) => self.write(write).await,
+            Request::Event(event) => done(self.outside.record(event).await),
+            Request::FindPlugin { volume, operation } => match self.document(volume).await {
+                Ok(document) => {
+                    let plugin = self.outside.find_plugin(volume, &document, *operation).await;
+                    Ok(Response::Plugin(plugin))
+                }
+                Err(error) => Err(error),
+            },
+            Request::AskGuard { volume } => match self.document(volume).await {
+                Ok(document) => Ok(Response::Guard(self.outside.may_delete(volume, &document).await)),
+                Err(error) => Err(error),
+            },
+            Request::Operate { volume, operation } => match self.document(volume).await {
+                Ok(document) => {
+                    let operated = self.outside.operate(volume, &document, *operation).await;
+                    Ok(Response::Operation(operated))
+                }
+                Err(error) => Err(error),
+            },
+            Request::Discover => self.discover().await,
+            Request::ListContent { resource, namespace } => {
+                let list = self.store.list(resource, Some(namespace)).await;
+                list.map(|list| Response::Metadata(list.items))
+            }
+            Request::DeleteCollection {
+                resource,
+                namespace,
+                options,
+            } => done(self.store.delete_collection(resource, namespace, options).await),
+            Request::DeleteContent {
+                resource,
+                namespace,
+                name,
+                options,
+            } => {
+                let address = Address {
+                    resource,
+                    namespace,
+                    name,
+                };
+                done(self.store.delete(address, options).await)
+            }
+        };
+        response.unwrap_or_else(Response::Failed)
+    }
+
+    /// Reads a whole object.
+    async fn read(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(Vec<u8>, Record), StoreError> {
+        let address = Address {
+            resource: self.resources.find(resource)?,
+            namespace,
+            name,
+        };
+        let document = self.store.get_object(address).await?;
+        let record = self.documents.read(resource, &document);
+        let record =
+            record.map_err(|error| unreadable(&format!("{}/{name}", resource.kubectl_name()), &error))?;
+        Ok((document, record))
+    }
+
+    /// Reads the object of this identity.
+    async fn document(&self, object: &ObjectId) -> Result<Vec<u8>, StoreError> {
+        let (document, record) = self
+            .read(object.resource, &object.namespace, &object.name)
+            .await?;
+        if record.meta.uid == object.uid {
+            Ok(document)
+        } else {
+            Err(StoreError::NotFound)
+        }
+    }
+
+    async fn list(&self, resource: Resource, namespace: &str) -> Result<Response, StoreError> {
+        let api_resource = self.resources.find(resource)?;
+        let list = self.store.list_objects(api_resource, Some(namespace)).await?;
+        let records = list
+            .items
+            .iter()
+            .map(|document| self.documents.read(resource, document));
+        let records: Result<_, DocumentError> = records.collect();
+        records
+            .map(Response::Objects)
+            .map_err(|error| unreadable(resource.plural(), &error))
+    }
+
+    async fn write(&self, write: &Write) -> Result<Response, StoreError> {
+        let Write { object, .. } = write;
+        let read = self.read(object.resource, &object.namespace, &object.name).await;
+        let (document, record) = read?;
+        let Preconditions {
+            uid,
+            resource_version,
+        } = &write.precondition;
+        let is_meant =
+            record.meta.uid == object.uid && uid.as_ref().is_none_or(|uid| *uid == record.meta.uid);
+        let is_version = |version: &kubegc_core::ResourceVersion| *version == record.meta.resource_version;
+        if !is_meant || !resource_version.as_ref().is_none_or(is_version) {
+            return Err(StoreError::Conflict {
+                message: format!("{object} has changed"),
+            });
+        }
+        let address = self.address(object)?;
+        // The finalize subresource of namespaces takes no patch.
+        if write.subresource == "finalize" && write.form == Form::Update {
+            let body = self.documents.replace(write, &document);
+            let body = body.map_err(|error| unreadable(&object.to_string(), &error))?;
+            let written = self
+                .store
+                .replace_subresource(address, write.subresource, &body)
+                .await?;
+            return Ok(Response::Written(Some(Box::new(written))));
+        }
+        let patch = self.documents.write(write, &document);
+        let patch = patch.map_err(|error| unreadable(&object.to_string(), &error))?;
+        let Some((patch_type, body)) = patch else {
+            return Ok(Response::Written(Some(Box::new(record.meta))));
+        };
+        let written = if write.subresource.is_empty() {
+            self.store.patch(address, patch_type, &body).await?
+        } else {
+            let store = self.store;
+            store
+                .patch_subresource(address, write.subresource, patch_type, &body)
+                .await?
+        };
+        Ok(Response::Written(Some(Box::new(written))))
+    }
+
+    async fn discover(&self) -> Result<Response, StoreError> {
+        let discovered = match self.discovered {
+            Some(discovered) => Arc::clone(discovered),
+            None => Arc::new(self.store.discover().await?),
+        };
+        Ok(Response::Discovered(discovered))
+    }
+
+    fn address<'o>(&'o self, object: &'o ObjectId) -> Result<Address<'o>, StoreError> {
+        let resource: &ApiResource = self.resources.find(object.resource)?;
+        Ok(Address {
+            resource,
+            namespace: &object.namespace,
+            name: &object.name,
+        })
+    }
+}
+
+fn done<T>(result: Result<T, StoreError>) -> Result<Response, StoreError> {
+    result.map(|_| Response::Done)
+}
+
+fn unreadable(what: &str, error: &DocumentError) -> StoreError {
+    StoreError::Invalid {
+        message: format!("{what} cannot be read: {error}"),
+    }
+}

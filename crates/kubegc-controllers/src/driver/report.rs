@@ -1,0 +1,151 @@
+//! What a driver reports while it runs, and its summary.
+
+use std::{collections::BTreeMap, fmt};
+
+use kubegc_core::{
+    StoreError, Timestamp,
+    record::{ObjectId, Resource},
+};
+
+use crate::{End, Missing, Reason, Request, TaskId};
+
+/// What happens while a driver runs.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// A request that changes something was performed.
+    Performed(Box<Performed>),
+    /// A task has ended.
+    Ended {
+        /// The task.
+        task: TaskId,
+        /// Name of the controller.
+        controller: &'static str,
+        /// The object that the task was about.
+        object: ObjectId,
+        /// How it ended.
+        end: End,
+    },
+    /// Discovery failed and is retried.
+    DiscoveryFailed(StoreError),
+    /// A list or watch failed and is retried.
+    WatchFailed {
+        /// The resource.
+        resource: Resource,
+        /// The error.
+        error: StoreError,
+    },
+    /// Nothing is due before this time, unless something changes.
+    Waiting {
+        /// The time; `None` where nothing is scheduled.
+        until: Option<Timestamp>,
+    },
+}
+
+/// A request that was performed.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Performed {
+    /// The task.
+    pub task: TaskId,
+    /// Name of the controller.
+    pub controller: &'static str,
+    /// When it was sent.
+    pub at: Timestamp,
+    /// The request.
+    pub request: Request,
+    /// The object that the task is about.
+    pub object: ObjectId,
+    /// Why.
+    pub reason: Reason,
+    /// The result. A request whose outcome is [`StoreError::Unknown`] may have been carried out.
+    pub result: Result<(), StoreError>,
+}
+
+impl fmt::Display for Performed {
+    /// Such as `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`, and the error where there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.controller, self.request, self.reason)?;
+        self.result
+            .as_ref()
+            .err()
+            .map_or(Ok(()), |error| write!(f, ": {error}"))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Performed(performed) => performed.fmt(f),
+            Self::Ended {
+                controller,
+                object,
+                end,
+                ..
+            } => {
+                write!(f, "{controller}: {object}: ")?;
+                match end {
+                    End::Done => f.write_str("done"),
+                    End::Kept(reason) => write!(f, "kept: {reason}"),
+                    End::Unknown(missing) => write!(f, "cannot decide: {missing}"),
+                    End::Stale(_) => f.write_str("something has changed, so it is reconciled again"),
+                    End::RequeueAfter { after, reason } => {
+                        write!(f, "requeued after {}s: {reason}", after.as_secs_f64())
+                    }
+                    End::Failed { message, .. } => write!(f, "failed: {message}"),
+                }
+            }
+            Self::DiscoveryFailed(error) => write!(f, "discovery failed: {error}"),
+            Self::WatchFailed { resource, error } => {
+                write!(f, "list or watch of {} failed: {error}", resource.plural())
+            }
+            Self::Waiting { until: Some(until) } => write!(f, "nothing to do until {until}"),
+            Self::Waiting { until: None } => f.write_str("nothing to do until something changes"),
+        }
+    }
+}
+
+/// What a run of a driver amounts to.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How the tasks of each controller ended, by its name.
+    pub tasks: BTreeMap<&'static str, TaskCounts>,
+    /// The objects about which a controller could not decide at the end, with the missing fact.
+    pub unknown: Vec<(&'static str, ObjectId, Missing)>,
+    /// When something is due next; `None` where only a change can make something due.
+    pub next_at: Option<Timestamp>,
+}
+
+impl Summary {
+    /// How the tasks of a controller ended.
+    #[must_use]
+    pub fn of(&self, controller: &str) -> TaskCounts {
+        self.tasks.get(controller).copied().unwrap_or_default()
+    }
+
+    pub(super) fn count(&mut self, controller: &'static str, end: &End) {
+        let counts = self.tasks.entry(controller).or_default();
+        let count = match end {
+            End::Done | End::Kept(_) | End::Unknown(_) => &mut counts.done,
+            End::Stale(_) => &mut counts.stale,
+            End::RequeueAfter { .. } => &mut counts.requeued,
+            End::Failed { .. } => &mut counts.failed,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+/// Numbers of tasks by how they ended.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TaskCounts {
+    /// Done, or live reads showed that there is nothing to do.
+    pub done: u64,
+    /// Something had changed.
+    pub stale: u64,
+    /// To be continued later.
+    pub requeued: u64,
+    /// A request failed.
+    pub failed: u64,
+}

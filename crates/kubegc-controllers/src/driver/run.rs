@@ -1,0 +1,432 @@
+//! The loop of a driver.
+
+use std::{collections::BTreeMap, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::{AbortHandle, Abortable, BoxFuture, Either, poll_fn, select},
+    stream::FuturesUnordered,
+};
+use kubegc_core::{
+    StoreError, Timestamp,
+    record::{ObjectId, Resource},
+    store::Discovered,
+};
+
+use super::{
+    Performed, Performer, Report, Resources, Settings, Summary,
+    backoff::Backoff,
+    watch::{Effects, Step as WatchStep, Tools, Watched},
+};
+use crate::{
+    Cloud, CloudAnswer, CloudQuery, End, Input, Manager, Operated, Output, Reason, Request, Response,
+    Sequence, Step, Task, TaskId,
+};
+
+/// When discovery is asked again because a resource is not served.
+const REDISCOVER_AFTER: Duration = Duration::from_secs(300);
+
+/// A driver that runs.
+pub(super) struct Running {
+    tools: Arc<Tools>,
+    settings: Settings,
+    manager: Manager,
+    watched: BTreeMap<Resource, Watched>,
+    resources: Arc<Resources>,
+    discovery: Backoff,
+    /// Whether discovery is in progress, and not waiting for its time.
+    is_discovering: bool,
+    /// When the next discovery begins, or when the one in progress began.
+    discovers_at: Option<Timestamp>,
+    /// Ends the wait for the next discovery.
+    abort: AbortHandle,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// The number of tasks and questions in flight.
+    busy: usize,
+    summary: Summary,
+}
+
+/// A task in flight.
+struct Worker {
+    task: TaskId,
+    controller: &'static str,
+    object: ObjectId,
+    sequence: Sequence,
+}
+
+/// The result of something that was in flight.
+enum Done {
+    Discovered(Result<Discovered, StoreError>),
+    /// An earlier discovery takes its place.
+    NotDiscovered,
+    Watched(Box<WatchStep>),
+    Responded(Box<Responded>),
+    Cloud {
+        node: ObjectId,
+        answer: CloudAnswer,
+    },
+}
+
+struct Responded {
+    worker: Worker,
+    sent_at: Timestamp,
+    request: Request,
+    reason: Option<Reason>,
+    response: Response,
+}
+
+/// Why nothing more begins.
+enum Filled {
+    /// As much is in flight as may be.
+    Busy,
+    /// Nothing is due before this time.
+    Until(Option<Timestamp>),
+}
+
+enum Woken {
+    Stop,
+    Done(Box<Done>),
+    /// It is time, or there is nothing more to wait for.
+    Time,
+}
+
+impl Running {
+    pub(super) fn new(tools: Arc<Tools>, mut settings: Settings) -> Self {
+        let controllers = std::mem::take(&mut settings.controllers);
+        let manager = Manager::new(controllers, settings.wire, tools.clock.now());
+        let resources = manager.resources().into_iter();
+        Self {
+            watched: resources
+                .map(|resource| (resource, Watched::new(resource)))
+                .collect(),
+            tools,
+            settings,
+            manager,
+            resources: Arc::default(),
+            discovery: Backoff::default(),
+            is_discovering: false,
+            discovers_at: None,
+            abort: AbortHandle::new_pair().0,
+            work: FuturesUnordered::new(),
+            busy: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Runs until it is stopped; where `ends_idle`, until nothing is due.
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()> + Send, ends_idle: bool) -> Summary {
+        let mut stop = pin!(stop.fuse());
+        let mut is_stopping = false;
+        self.discover(None);
+        loop {
+            // Checked before anything new begins.
+            is_stopping = is_stopping || (&mut stop).now_or_never().is_some();
+            let filled = if is_stopping { Filled::Busy } else { self.fill() };
+            if is_stopping && self.busy == 0 {
+                return self.end();
+            }
+            let is_idle = ends_idle && self.is_idle(&filled);
+            let until = match filled {
+                Filled::Busy => None,
+                Filled::Until(until) => until,
+            };
+            let woken = {
+                let clock = &*self.tools.clock;
+                let time = async {
+                    match until {
+                        _ if is_idle => yield_twice().await,
+                        Some(until) => clock.sleep_until(until).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                wait(&mut self.work, time, &mut stop, is_stopping).await
+            };
+            match woken {
+                Woken::Stop => is_stopping = true,
+                Woken::Time if is_idle => return self.end(),
+                Woken::Time => {}
+                Woken::Done(done) => self.take(*done),
+            }
+        }
+    }
+
+    fn end(mut self) -> Summary {
+        let unknown = self.manager.unknown();
+        self.summary.unknown = unknown
+            .map(|(controller, object, missing, _)| (controller.info().name, object.clone(), missing.clone()))
+            .collect();
+        self.summary.next_at = self.manager.next_at();
+        self.summary
+    }
+
+    /// Whether nothing is due, and nothing is in flight that could make something due.
+    fn is_idle(&self, filled: &Filled) -> bool {
+        let now = self.tools.clock.now();
+        matches!(filled, Filled::Until(until) if until.is_none_or(|until| until > now))
+            && self.busy == 0
+            && !self.is_discovering
+            && self.watched.values().all(Watched::is_settled)
+    }
+
+    /// Begins as many of the due tasks as may be in flight.
+    fn fill(&mut self) -> Filled {
+        // Each round begins one task.
+        while self.busy < self.settings.workers {
+            let now = self.tools.clock.now();
+            match self.manager.poll_output(now) {
+                Output::Perform(task) => self.perform(*task, now),
+                Output::QueryCloud(query) => self.query_cloud(query),
+                Output::Wait { until } => {
+                    (self.settings.observer)(Report::Waiting { until });
+                    return Filled::Until(until);
+                }
+            }
+        }
+        Filled::Busy
+    }
+
+    fn perform(&mut self, task: Task, now: Timestamp) {
+        self.busy += 1;
+        let refused = (self.settings.guard)(&task).err();
+        let worker = Worker {
+            task: task.id,
+            controller: task.controller.info().name,
+            object: task.object,
+            sequence: task.work.into_steps(true).begin(),
+        };
+        match refused {
+            Some(reason) => self.ended(now, &worker, End::Kept(reason)),
+            None => self.advance(worker, None, now),
+        }
+    }
+
+    /// Takes the next step of a task.
+    fn advance(&mut self, mut worker: Worker, response: Option<Response>, now: Timestamp) {
+        let (request, reason) = match worker.sequence.next(response) {
+            Step::Perform { request, reason } => (request, reason),
+            Step::End(end) => return self.ended(now, &worker, end),
+        };
+        let (tools, resources) = (Arc::clone(&self.tools), Arc::clone(&self.resources));
+        let performed = async move {
+            let performer = Performer {
+                store: &*tools.store,
+                documents: &*tools.documents,
+                outside: &*tools.outside,
+                resources: &resources,
+                discovered: None,
+            };
+            let response = performer.perform(&request).await;
+            Done::Responded(Box::new(Responded {
+                worker,
+                sent_at: now,
+                request,
+                reason,
+                response,
+            }))
+        };
+        self.work.push(performed.boxed());
+    }
+
+    fn ended(&mut self, now: Timestamp, worker: &Worker, end: End) {
+        self.busy -= 1;
+        self.summary.count(worker.controller, &end);
+        (self.settings.observer)(Report::Ended {
+            task: worker.task,
+            controller: worker.controller,
+            object: worker.object.clone(),
+            end: end.clone(),
+        });
+        let task = worker.task;
+        self.manager.handle(now, Input::Ended { task, end });
+    }
+
+    fn query_cloud(&mut self, query: CloudQuery) {
+        self.busy += 1;
+        let tools = Arc::clone(&self.tools);
+        let asked = async move {
+            let CloudQuery { node, provider_id } = query;
+            let exists = tools.outside.exists(&node, &provider_id).await;
+            // Without an instance there is nothing to be shut down.
+            let is_shut_down = match exists {
+                Cloud::Yes => tools.outside.is_shut_down(&node, &provider_id).await,
+                _ => Cloud::No,
+            };
+            let answer = CloudAnswer {
+                node_uid: node.uid.clone(),
+                exists,
+                is_shut_down,
+            };
+            Done::Cloud { node, answer }
+        };
+        self.work.push(asked.boxed());
+    }
+
+    /// Asks discovery, now or later. Of several the earliest counts.
+    fn discover(&mut self, at: Option<Timestamp>) {
+        let due = at.unwrap_or_else(|| self.tools.clock.now());
+        if self.discovers_at.is_some_and(|earlier| earlier <= due) {
+            return;
+        }
+        self.abort.abort();
+        let (abort, registration) = AbortHandle::new_pair();
+        self.abort = abort;
+        self.discovers_at = Some(due);
+        self.is_discovering = at.is_none();
+        let tools = Arc::clone(&self.tools);
+        let discovered = async move {
+            tools.wait(at).await;
+            Done::Discovered(tools.store.discover().await)
+        };
+        let discovered = Abortable::new(discovered, registration);
+        let discovered = discovered.map(|done| done.unwrap_or(Done::NotDiscovered));
+        self.work.push(discovered.boxed());
+    }
+
+    fn take(&mut self, done: Done) {
+        let now = self.tools.clock.now();
+        let mut effects = Effects::default();
+        match done {
+            Done::Discovered(answer) => self.discovered(now, answer, &mut effects),
+            Done::NotDiscovered => {}
+            Done::Watched(step) => {
+                if let Some(watched) = self.watched.get_mut(&step.resource) {
+                    watched.take(&self.tools, now, *step, &mut effects);
+                }
+            }
+            Done::Responded(responded) => self.responded(now, *responded),
+            Done::Cloud { node, answer } => {
+                self.busy -= 1;
+                effects.inputs.push(Input::Cloud { node, answer });
+            }
+        }
+        self.apply(now, effects);
+    }
+
+    fn responded(&mut self, now: Timestamp, responded: Responded) {
+        let Responded {
+            worker,
+            sent_at,
+            request,
+            reason,
+            response,
+        } = responded;
+        if request.is_write() {
+            let result = match &response {
+                Response::Failed(error) => Err(error.clone()),
+                Response::Operation(Operated::Failed { message } | Operated::InUse { message }) => {
+                    Err(StoreError::Unknown {
+                        message: message.clone(),
+                    })
+                }
+                _ => Ok(()),
+            };
+            let performed = Performed {
+                task: worker.task,
+                controller: worker.controller,
+                at: sent_at,
+                request,
+                object: worker.object.clone(),
+                reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
+                result,
+            };
+            (self.settings.observer)(Report::Performed(Box::new(performed)));
+        }
+        self.advance(worker, Some(response), now);
+    }
+
+    fn discovered(&mut self, now: Timestamp, answer: Result<Discovered, StoreError>, effects: &mut Effects) {
+        self.discovers_at = None;
+        self.is_discovering = false;
+        let again = match answer {
+            Ok(discovered) => {
+                self.resources = Arc::new(Resources::new(&discovered));
+                let mut is_complete = true;
+                for (resource, watched) in &mut self.watched {
+                    let api = self.resources.find(*resource);
+                    is_complete &= matches!(api, Ok(_) | Err(StoreError::NoMapping { .. }));
+                    watched.discovered(&self.tools, api, effects);
+                }
+                if is_complete {
+                    self.discovery.succeeded();
+                    let all_are_served = self.watched.values().all(Watched::is_served);
+                    (!all_are_served).then(|| now.saturating_add(REDISCOVER_AFTER))
+                } else {
+                    Some(self.discovery.failed(now))
+                }
+            }
+            Err(error) => {
+                for watched in self.watched.values_mut() {
+                    watched.report_unlisted(Err(error.clone()), effects);
+                }
+                effects.reports.push(Report::DiscoveryFailed(error));
+                Some(self.discovery.failed(now))
+            }
+        };
+        if again.is_some() {
+            self.discover(again);
+        }
+    }
+
+    fn apply(&mut self, now: Timestamp, effects: Effects) {
+        let Effects {
+            inputs,
+            reports,
+            work,
+            needs_discovery,
+        } = effects;
+        reports.into_iter().for_each(&mut self.settings.observer);
+        for input in inputs {
+            self.manager.handle(now, input);
+        }
+        for step in work {
+            self.work
+                .push(step.map(|step| Done::Watched(Box::new(step))).boxed());
+        }
+        if needs_discovery {
+            let at = self.discovery.failed(now);
+            self.discover(Some(at));
+        }
+    }
+}
+
+/// Waits for whatever comes first.
+async fn wait(
+    work: &mut FuturesUnordered<BoxFuture<'static, Done>>,
+    time: impl Future<Output = ()>,
+    stop: &mut (impl Future<Output = ()> + Unpin),
+    is_stopping: bool,
+) -> Woken {
+    let done = async {
+        match work.next().await {
+            Some(done) => done,
+            None => std::future::pending().await,
+        }
+    };
+    let (done, time) = (pin!(done), pin!(time));
+    let either = select(done, time);
+    let woken = |either| match either {
+        Either::Left((done, _)) => Woken::Done(Box::new(done)),
+        Either::Right(_) => Woken::Time,
+    };
+    if is_stopping {
+        return woken(either.await);
+    }
+    match select(stop, either).await {
+        Either::Left(_) => Woken::Stop,
+        Either::Right((either, _)) => woken(either),
+    }
+}
+
+/// Lets other futures run, so that what is ready comes first.
+async fn yield_twice() {
+    let mut yields = 2;
+    poll_fn(|context| {
+        if yields == 0 {
+            return Poll::Ready(());
+        }
+        yields -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

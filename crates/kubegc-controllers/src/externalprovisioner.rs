@@ -1,0 +1,229 @@
+//! Deletes released persistent volumes of one external provisioner, such as that of a CSI driver.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L5.9 | a volume that the provisioner made, or that was migrated to it, with phase `Released` and policy `Delete`, if the provisioner's own check allows it |
+//! | L5.9 | with finalizers: not while the volume is being deleted and has lost the provisioner's finalizer; without: not while it is being deleted |
+//! | L5.9 | the storage is deleted, then DELETE without preconditions, then the finalizer is removed; each failure is retried with backoff |
+//!
+//! A volume that the provisioner's own check forbids to delete is judged again at the next resync, after 15 minutes.
+//!
+//! With [`Wire::Strict`](crate::Wire::Strict), the volume is read right before, and must have the same spec, phase and annotations.
+//!
+//! # Upstream
+//! [`shouldDelete` and `deleteVolumeOperation`](https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go)
+//! in `controller.go` of the library that most provisioners use.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    DeleteOptions, PatchType, StoreError,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Guard, Info, Key, Missing,
+    Operated, Operation, Port, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    controller::read,
+    storage::{FINALIZER_EXTERNAL, error_text, require_version},
+};
+
+/// The resync of the library, `DefaultResyncPeriod`.
+const RESYNC: Duration = Duration::from_secs(15 * 60);
+
+/// The volume controller of one external provisioner.
+#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
+#[derive(Clone, Debug)]
+pub struct ExternalProvisioner {
+    /// The name of the provisioner, as the annotations of its volumes have it.
+    pub name: Arc<str>,
+    /// Whether it keeps its finalizer on volumes until their storage is deleted. Off, the storage of a volume that is deleted before its claim
+    /// leaks.
+    pub has_finalizer: bool,
+}
+
+impl ExternalProvisioner {
+    /// A provisioner of this name that uses finalizers.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            has_finalizer: true,
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        let volume = cx.body(id, record, Record::persistent_volume)?;
+        let annotations = read(&volume.annotations, id, "metadata.annotations")?;
+        let is_ours = |name: Option<&Arc<str>>| name == Some(&self.name);
+        if annotations.provisioned_by.is_none()
+            || !(is_ours(annotations.provisioned_by.as_ref()) || is_ours(annotations.migrated_to.as_ref()))
+        {
+            return keep("OtherProvisioner", "another provisioner made it, or none");
+        }
+        let has_finalizer = self.has_finalizer && record.meta.has_finalizer(FINALIZER_EXTERNAL);
+        if record.meta.is_deleting() && !has_finalizer {
+            return keep(
+                "Terminating",
+                "it is being deleted and has no finalizer of its provisioner",
+            );
+        }
+        if **read(&volume.phase, id, "status.phase")? != *"Released" {
+            return keep("NotReleased", "its phase is not Released");
+        }
+        let policy = read(&volume.reclaim_policy, id, "spec.persistentVolumeReclaimPolicy")?;
+        if **policy != *"Delete" {
+            return keep("NotDelete", "its reclaim policy is not Delete");
+        }
+        require_version(id, &record.meta)?;
+        let deletion = Arc::new(Deletion {
+            id: id.clone(),
+            volume: record.clone(),
+            has_finalizer,
+            wire: cx.wire,
+        });
+        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+            let deletion = Arc::clone(&deletion);
+            async move { deletion.perform(&port).await.unwrap_or_else(|end| end) }
+        })))
+    }
+}
+
+/// The deletion of one volume.
+#[derive(Debug)]
+struct Deletion {
+    id: ObjectId,
+    /// The volume in the cache.
+    volume: Record,
+    /// Whether the finalizer is to be removed.
+    has_finalizer: bool,
+    wire: Wire,
+}
+
+impl Deletion {
+    async fn perform(&self, port: &Port) -> Result<End, End> {
+        match port.ask_guard(self.id.clone()).await {
+            Guard::Allows => {}
+            Guard::Forbids => {
+                let reason = Reason::new("Guarded", "its provisioner does not allow its deletion");
+                return Ok(End::RequeueAfter {
+                    after: RESYNC,
+                    reason,
+                });
+            }
+            Guard::Unknown => {
+                let question = format!("whether the provisioner allows the deletion of {}", self.id);
+                return Ok(End::Unknown(Missing::Outside {
+                    question: question.into(),
+                    message: "".into(),
+                }));
+            }
+        }
+        let mut meta = &self.volume.meta;
+        let live;
+        if self.wire == Wire::Strict {
+            live = self.get(port).await.map_err(|error| self.failed(error))?;
+            if live.meta.uid != self.id.uid || live.body != self.volume.body {
+                return Ok(self.stale(live));
+            }
+            meta = &live.meta;
+        }
+        port.because(Reason::new(
+            "Released",
+            "its claim no longer exists, and its reclaim policy is Delete",
+        ));
+        match port.operate(self.id.clone(), Operation::DeleteVolume).await {
+            Operated::Done => {}
+            Operated::InUse { message } | Operated::Failed { message } => {
+                port.event(EventRequest {
+                    object: self.id.clone(),
+                    is_warning: true,
+                    reason: "VolumeFailedDelete".into(),
+                    message: message.clone(),
+                })
+                .await;
+                return Ok(End::failed(StoreError::Unknown { message }));
+            }
+        }
+        let options = DeleteOptions {
+            preconditions: self.wire.preconditions(meta, Sent::Nothing),
+            ..DeleteOptions::default()
+        };
+        match port.delete(self.id.clone(), options).await {
+            Ok(()) if self.has_finalizer => self.remove_finalizer(port).await,
+            Ok(()) | Err(StoreError::NotFound) => Ok(End::Done),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Removes the finalizer, of whatever version the volume is since the DELETE.
+    async fn remove_finalizer(&self, port: &Port) -> Result<End, End> {
+        let mut precondition = self.wire.preconditions(&self.volume.meta, Sent::Nothing);
+        precondition.resource_version = None;
+        let write = Write {
+            object: self.id.clone(),
+            subresource: "",
+            form: Form::Patch(PatchType::Strategic),
+            precondition,
+            changes: vec![FieldChange::RemoveFinalizer(FINALIZER_EXTERNAL)],
+        };
+        match port.write(write).await {
+            Ok(_) | Err(StoreError::NotFound) => Ok(End::Done),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    async fn get(&self, port: &Port) -> Result<Record, StoreError> {
+        port.get(self.id.resource, &self.id.namespace, &self.id.name)
+            .await
+    }
+
+    fn stale(&self, live: Record) -> End {
+        End::Stale(vec![Found {
+            resource: self.id.resource,
+            namespace: Arc::clone(&self.id.namespace),
+            name: Arc::clone(&self.id.name),
+            record: Some(live),
+        }])
+    }
+
+    fn failed(&self, error: StoreError) -> End {
+        End::Failed {
+            message: error_text(&error, self.id.resource, &self.id.name),
+            error,
+            is_retried: true,
+        }
+    }
+}
+
+static INFO: Info = Info {
+    name: "external-provisioner",
+    summary: "deletes released persistent volumes of an external provisioner",
+    resources: &[Resource::PersistentVolumes],
+    permissions: &[(Resource::PersistentVolumes, "", &["delete", "update"])],
+    upstream: "https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go",
+};
+
+impl Controller for ExternalProvisioner {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            resync: Some(RESYNC),
+            backoff: [Duration::from_secs(15), Duration::from_secs(1_000)],
+            ..Timing::default()
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::PersistentVolumes, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Deletes the tokens of ServiceAccounts that were created automatically as Secrets and are no longer used.
+//!
+//! An unused token is first labelled as invalid since today; the API server then refuses it. After a further period it is deleted. Until then
+//! removing the label makes it valid again.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L11.1, L11.2 | nothing is done before uses have been tracked for a whole period after the day on which tracking began |
+//! | L11.3 | a Secret is kept when it is no ServiceAccount token, is younger than the period, is being deleted, or was used within the period |
+//! | L11.4 | it is kept unless its ServiceAccount exists, has the uid that it names, and lists it in `secrets` |
+//! | L11.5 | it is kept while a pod of its namespace, in whatever phase, references it |
+//! | L11.6 | without the label of the last use it was not used since tracking began |
+//! | L11.7 | without a valid `invalid-since` label it is labelled; otherwise it is deleted once that day is a period ago |
+//! | L11.8 | no Events |
+//!
+//! Labels hold days in UTC. A day protects until a whole period after its end.
+//!
+//! # Upstream
+//! [`evaluateSATokens`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go)
+//! in `legacy_serviceaccount_token_cleaner.go`. Upstream reads the tracking ConfigMap once a pass; here the cached one decides, and it is read
+//! before each write.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
+    record::{Body, ObjectId, Record, Resource, Secret},
+    time::Date,
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
+    OnError, Read, Reason, Sent, Subject, Timing, controller::read,
+};
+
+/// The feature gate `LegacyServiceAccountTokenCleanUp`: alpha and off in 1.28, beta and on from 1.29.
+const CLEAN_UP: Behavior = Behavior::since(29, 0, "feature gate LegacyServiceAccountTokenCleanUp is beta");
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// The type of the Secrets.
+const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
+const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+/// The ConfigMap that says since when uses are tracked.
+const TRACKING: [&str; 2] = [
+    "kube-system",
+    "kube-apiserver-legacy-service-account-token-tracking",
+];
+
+/// The cleaner of legacy ServiceAccount tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct LegacyTokenCleaner {
+    is_enabled: bool,
+    clean_up_period: Duration,
+}
+
+impl LegacyTokenCleaner {
+    /// Upstream's default in a release: a period of 8760 h, on since 1.29.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(CLEAN_UP),
+            clean_up_period: Duration::from_secs(365 * 24 * 3_600),
+        }
+    }
+
+    /// The same, switched on or off: the feature gate `LegacyServiceAccountTokenCleanUp`.
+    #[must_use]
+    pub const fn with_enabled(self, is_enabled: bool) -> Self {
+        Self { is_enabled, ..self }
+    }
+
+    /// The same with another `--legacy-service-account-token-clean-up-period`: how long a token must be unused before it is labelled, and labelled
+    /// before it is deleted.
+    ///
+    /// # Errors
+    /// The period is zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use kubegc_controllers::LegacyTokenCleaner;
+    /// use kubegc_core::KubernetesVersion;
+    /// let cleaner = LegacyTokenCleaner::new(KubernetesVersion::LATEST);
+    /// assert!(cleaner.with_clean_up_period(Duration::from_secs(86_400)).is_ok());
+    /// let error = cleaner.with_clean_up_period(Duration::ZERO).unwrap_err();
+    /// assert_eq!(error.to_string(), "invalid CleanUpPeriod: 0s");
+    /// ```
+    pub const fn with_clean_up_period(self, clean_up_period: Duration) -> Result<Self, InvalidCleanUpPeriod> {
+        if clean_up_period.is_zero() {
+            return Err(InvalidCleanUpPeriod);
+        }
+        Ok(Self {
+            clean_up_period,
+            ..self
+        })
+    }
+
+    fn decide(self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep(
+                "Disabled",
+                "the feature gate LegacyServiceAccountTokenCleanUp is off",
+            );
+        }
+        let (tracking, tracked_since) = match tracking(cx.cache)? {
+            Ok(tracking) => tracking,
+            Err(reason) => return Ok(Decision::keep(id.clone(), reason)),
+        };
+        // A day or a time protects until a period after its end.
+        let protected = |end: Option<Timestamp>, code, message: &dyn Fn() -> String| {
+            let kept = || Decision::keep(id.clone(), Reason::new(code, message()));
+            match end {
+                Some(end) if end <= cx.now => None,
+                Some(end) => Some(kept().requeue_at(end)),
+                None => Some(kept()),
+            }
+        };
+        let message = || format!("its uses are tracked only since {tracked_since}");
+        if let Some(kept) = protected(self.after_day(tracked_since), "TrackedTooShortly", &message) {
+            return Ok(kept);
+        }
+        let secret = cx.body(id, record, Record::secret)?;
+        read(&secret.secret_type, id, "type")?;
+        // An object without a time is older than any other, as upstream's zero time is.
+        if let Some(created) = record.meta.creation_timestamp {
+            let end = self.after(i128::from(created.as_nanos()) + 1);
+            if let Some(kept) = protected(end, "Young", &|| format!("it was created only at {created}")) {
+                return Ok(kept);
+            }
+        }
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let label = |key| record.meta.labels.get(key);
+        if let Some(text) = label(LAST_USED) {
+            let Some(last_used) = Date::parse(text) else {
+                return keep("InvalidLastUse", "its label of the last use is not a date");
+            };
+            let message = || format!("it was used on {last_used}");
+            if let Some(kept) = protected(self.after_day(last_used), "Used", &message) {
+                return Ok(kept);
+            }
+        }
+        if let Some(reason) = not_created_automatically(cx.cache, id, secret)? {
+            return Ok(Decision::keep(id.clone(), reason));
+        }
+        if let Some(reason) = used_by_pod(cx.cache, id)? {
+            return Ok(Decision::keep(id.clone(), reason));
+        }
+        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| Date::parse(text)) else {
+            let today = cx.now.utc_date();
+            let message = match label(LAST_USED) {
+                Some(day) => format!("it was last used on {day}"),
+                None => format!("it was not used since {tracked_since}, when tracking began"),
+            };
+            let change = FieldChange::Label {
+                key: INVALID_SINCE,
+                value: today.to_string(),
+            };
+            let form = Form::Patch(PatchType::Merge);
+            let action = Action::new(Resource::Secrets, &record.meta, Reason::new("Unused", message))
+                .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+                .write(cx.wire, Sent::Uid, form, "", vec![change])
+                .on_error(OnError::Report);
+            let decision = Decision::act(action);
+            // Tomorrow's label is another one.
+            return Ok(match today.next().midnight() {
+                Some(midnight) => decision.requeue_at(midnight),
+                None => decision,
+            });
+        };
+        let message = || format!("it is invalid since {invalid_since}");
+        if let Some(kept) = protected(self.after_day(invalid_since), "LabelledInvalid", &message) {
+            return Ok(kept);
+        }
+        if record.meta.resource_version.is_empty() {
+            let (object, field) = (id.clone(), "metadata.resourceVersion");
+            return Err(Missing::Field { object, field });
+        }
+        let reason = Reason::new("Invalid", message());
+        let action = Action::new(Resource::Secrets, &record.meta, reason)
+            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+            .delete(cx.wire, Sent::ResourceVersion, DeleteOptions::default())
+            .on_error(OnError::ReportUnlessNotFoundOrConflict);
+        Ok(Decision::act(action))
+    }
+
+    /// When a day has been over for a period.
+    fn after_day(self, day: Date) -> Option<Timestamp> {
+        self.after(i128::from(day.next().days_since_epoch()) * NANOS_PER_DAY)
+    }
+
+    /// The time a period after this many nanoseconds since the epoch; `None` beyond what a [`Timestamp`] can represent.
+    fn after(self, nanos: i128) -> Option<Timestamp> {
+        let period = i128::try_from(self.clean_up_period.as_nanos()).ok()?;
+        let nanos = nanos.saturating_add(period).max(i64::MIN.into());
+        i64::try_from(nanos).ok().map(Timestamp::from_nanos)
+    }
+}
+
+const NANOS_PER_DAY: i128 = 86_400_000_000_000;
+
+/// The clean-up period is zero.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("invalid CleanUpPeriod: 0s")]
+pub struct InvalidCleanUpPeriod;
+
+/// The tracking ConfigMap and the day on which tracking began, or why nothing is done.
+fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
+    let [namespace, name] = TRACKING;
+    let Some(record) = cache.get(Resource::ConfigMaps, &Key::new(namespace, name)) else {
+        cache.require(Resource::ConfigMaps)?;
+        let message = "the ConfigMap that says since when uses are tracked does not exist";
+        return Ok(Err(Reason::new("NotTracked", message)));
+    };
+    let id = record.id(Resource::ConfigMaps);
+    let config_map = record
+        .config_map()
+        .ok_or_else(|| Missing::Object { object: id.clone() })?;
+    Ok(match read(&config_map.since, &id, "data.since")? {
+        None => Err(Reason::new(
+            "NotTracked",
+            "the tracking ConfigMap does not say since when",
+        )),
+        Some(text) => match Date::parse(text) {
+            Some(since) => Ok((record, since)),
+            None => {
+                let message = format!("the tracking ConfigMap says since {text:?}, which is not a date");
+                Err(Reason::new("InvalidTracking", message))
+            }
+        },
+    })
+}
+
+/// Why a Secret does not count as created automatically (L11.4); `None` where it does.
+fn not_created_automatically(
+    cache: &Cache,
+    id: &ObjectId,
+    secret: &Secret,
+) -> Result<Option<Reason>, Missing> {
+    let keep = |message: &'static str| Ok(Some(Reason::new("NotCreatedAutomatically", message)));
+    let path = "annotation kubernetes.io/service-account.name";
+    let name = read(&secret.service_account_name, id, path)?;
+    if name.is_empty() {
+        return keep("it names no ServiceAccount");
+    }
+    let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
+    let Some(account) = cache.get(Resource::ServiceAccounts, &key) else {
+        cache.require(Resource::ServiceAccounts)?;
+        return keep("its ServiceAccount does not exist");
+    };
+    let account_id = account.id(Resource::ServiceAccounts);
+    let path = "annotation kubernetes.io/service-account.uid";
+    let uid = read(&secret.service_account_uid, id, path)?;
+    if !uid.is_empty() {
+        if account.meta.uid.is_empty() {
+            return Err(Missing::Metadata { object: account_id });
+        }
+        if account.meta.uid != **uid {
+            return keep("its ServiceAccount was replaced by another of the name");
+        }
+    }
+    let body = account.service_account().ok_or_else(|| Missing::Object {
+        object: account_id.clone(),
+    })?;
+    read(&body.secrets, &account_id, "secrets")?;
+    let listing = cache.indexed(
+        &ACCOUNTS_BY_SECRET,
+        &Key::new(Arc::clone(&id.namespace), Arc::clone(&id.name)),
+    );
+    if listing.binary_search(name).is_err() {
+        return keep("its ServiceAccount does not list it, so it was created by hand");
+    }
+    Ok(None)
+}
+
+/// Why a Secret counts as used by a pod (L11.5); `None` where it does not.
+fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> {
+    let pods = |secret: &Arc<str>| {
+        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(secret));
+        cache.indexed(&PODS_BY_SECRET, &key)
+    };
+    if let Some(pod) = pods(&id.name).first() {
+        return Ok(Some(Reason::new("UsedByPod", format!("pod/{pod} references it"))));
+    }
+    cache.require(Resource::Pods)?;
+    let Some(pod) = pods(&"".into()).into_iter().next() else {
+        return Ok(None);
+    };
+    let key = Key::new(Arc::clone(&id.namespace), pod);
+    let pod = cache.get(Resource::Pods, &key);
+    Err(Missing::Field {
+        object: pod.map_or_else(|| id.clone(), |pod| pod.id(Resource::Pods)),
+        field: "its references to Secrets",
+    })
+}
+
+/// Whether a Secret is, or may be, a token of a ServiceAccount.
+fn is_token(secret: &Record) -> bool {
+    match &secret.body {
+        Body::Secret(secret) => secret
+            .secret_type
+            .known()
+            .is_none_or(|text| **text == *SECRET_TYPE),
+        _ => true,
+    }
+}
+
+static TOKENS_BY_ACCOUNT: Index =
+    Index::new("tokens by service account", Resource::Secrets, |record, keys| {
+        let name = record
+            .secret()
+            .and_then(|secret| secret.service_account_name.known());
+        if let Some(name) = name.filter(|name| is_token(record) && !name.is_empty()) {
+            keys.push(Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)));
+        }
+    });
+
+static ACCOUNTS_BY_SECRET: Index = Index::new(
+    "service accounts by secret",
+    Resource::ServiceAccounts,
+    |record, keys| {
+        let secrets = record
+            .service_account()
+            .and_then(|account| account.secrets.known());
+        let key = |secret: &Arc<str>| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(secret));
+        keys.extend(secrets.into_iter().flatten().map(key));
+    },
+);
+
+/// Pods that may reference any Secret are found under the empty name.
+static PODS_BY_SECRET: Index = Index::new("pods by secret", Resource::Pods, |record, keys| {
+    let key = |secret: Arc<str>| Key::new(Arc::clone(&record.meta.namespace), secret);
+    match record.pod().and_then(|pod| pod.secrets.known()) {
+        Some(secrets) => {
+            let named = secrets.iter().filter(|secret| !secret.is_empty());
+            keys.extend(named.cloned().map(key));
+        }
+        None => keys.push(key("".into())),
+    }
+});
+
+static INFO: Info = Info {
+    name: "legacy-serviceaccount-token-cleaner-controller",
+    summary: "labels and deletes unused legacy ServiceAccount tokens",
+    resources: &[
+        Resource::Secrets,
+        Resource::ServiceAccounts,
+        Resource::Pods,
+        Resource::ConfigMaps,
+    ],
+    permissions: &[(Resource::Secrets, "", &["patch", "delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go",
+};
+
+impl Controller for LegacyTokenCleaner {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(DAY)
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static ALL: &[&Index] = &[&TOKENS_BY_ACCOUNT, &ACCOUNTS_BY_SECRET, &PODS_BY_SECRET];
+        ALL
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let is_token_known = |key: &Key| cache.get(Resource::Secrets, key).is_some_and(is_token);
+        match change.resource {
+            Resource::Secrets if change.old.into_iter().chain(change.new).any(is_token) => {
+                keys.push(change.key.clone());
+            }
+            Resource::ServiceAccounts => {
+                let tokens = cache.indexed_records(&TOKENS_BY_ACCOUNT, change.key);
+                keys.extend(tokens.iter().map(|token| Key::from(&token.meta)));
+            }
+            Resource::ConfigMaps if [&*change.key.namespace, &*change.key.name] == TRACKING => {
+                self.keys(cache, keys);
+            }
+            Resource::Pods => {
+                let keys_of = |record: Option<&Record>| record.map(|record| PODS_BY_SECRET.keys_of(record));
+                let (old, new) = (keys_of(change.old), keys_of(change.new));
+                if old == new {
+                    return;
+                }
+                for key in old.into_iter().chain(new).flatten() {
+                    if key.name.is_empty() {
+                        let secrets = cache.in_namespace(Resource::Secrets, &key.namespace);
+                        let tokens = secrets.filter(|secret| is_token(secret));
+                        keys.extend(tokens.map(|token| Key::from(&token.meta)));
+                    } else if is_token_known(&key) {
+                        keys.push(key);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        let tokens = cache.records(Resource::Secrets).filter(|secret| is_token(secret));
+        keys.extend(tokens.map(|token| Key::from(&token.meta)));
+    }
+
+    /// # Complexity
+    /// O(log n).
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let (id, record) = match cx.subject(Resource::Secrets, key) {
+            Subject::Found(id, record) => (id, record),
+            Subject::Settled(decision) => return decision,
+        };
+        let secret_type = record.secret().and_then(|secret| secret.secret_type.known());
+        if secret_type.is_some_and(|text| **text != *SECRET_TYPE) {
+            let reason = Reason::new("NotServiceAccountToken", "it is not a token of a ServiceAccount");
+            return Decision::keep(id, reason);
+        }
+        self.decide(cx, &id, record)
+            .unwrap_or_else(|missing| Decision::unknown(id, missing))
+    }
+}

@@ -1,0 +1,370 @@
+//! One pass over one namespace, in the order of upstream's `Delete`.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectMeta, PropagationPolicy, StoreError, Timestamp,
+    record::{Condition, ObjectId, Record, Resource},
+};
+
+use super::{
+    FINALIZER_KUBERNETES, NamespaceController, Remaining,
+    content::{Content, Failure, Problem},
+    not_deleted,
+};
+use crate::{End, FieldChange, Form, Missing, Port, Reason, Sent, Wire, Write, controller::read};
+
+/// The estimate for objects with finalizers.
+const FINALIZER_ESTIMATE_SECONDS: i64 = 15;
+
+/// One pass over one namespace.
+pub(super) struct Deleter {
+    pub(super) settings: NamespaceController,
+    /// The namespace.
+    pub(super) name: Arc<str>,
+    pub(super) wire: Wire,
+    /// The time of the whole pass.
+    pub(super) now: Timestamp,
+    pub(super) port: Port,
+}
+
+/// A namespace as it was read, with every field that its deletion depends on.
+struct Live {
+    id: ObjectId,
+    meta: ObjectMeta,
+    is_terminating: bool,
+    finalizers: Vec<Arc<str>>,
+    conditions: Vec<Condition>,
+}
+
+impl Live {
+    fn new(record: Record) -> Result<Self, Missing> {
+        let id = record.id(Resource::Namespaces);
+        if !record.has_whole_meta || id.uid.is_empty() {
+            return Err(Missing::Metadata { object: id });
+        }
+        let Some(namespace) = record.namespace() else {
+            return Err(Missing::Object { object: id });
+        };
+        Ok(Self {
+            is_terminating: **read(&namespace.phase, &id, "status.phase")? == *"Terminating",
+            finalizers: read(&namespace.finalizers, &id, "spec.finalizers")?.clone(),
+            conditions: read(&namespace.conditions, &id, "status.conditions")?.clone(),
+            meta: record.meta,
+            id,
+        })
+    }
+}
+
+impl Deleter {
+    pub(super) async fn run(self) -> End {
+        self.delete().await.unwrap_or_else(|end| end)
+    }
+
+    async fn delete(&self) -> Result<End, End> {
+        let namespace = self.get().await?;
+        let (namespace, deleted_at) = self.mark_terminating(namespace).await?;
+        if namespace.finalizers.is_empty() {
+            return Ok(End::Done);
+        }
+        let content = self.delete_all_content(deleted_at).await?;
+        self.update_conditions(&namespace, &content).await;
+        match content.end() {
+            Some(end) => Ok(end),
+            None => self.finalize(namespace).await,
+        }
+    }
+
+    async fn get(&self) -> Result<Live, End> {
+        let record = self.port.get(Resource::Namespaces, &"".into(), &self.name).await;
+        let live = record.map(Live::new).map_err(ended_by)?;
+        live.map_err(End::Unknown)
+    }
+
+    /// Sets the phase where it is not `Terminating` yet. Gives the namespace and when its deletion was requested.
+    async fn mark_terminating(&self, mut namespace: Live) -> Result<(Live, Timestamp), End> {
+        let reason = Reason::new("NamespaceDeleted", "its deletion was requested");
+        loop {
+            let Some(deleted_at) = namespace.meta.deletion_timestamp else {
+                return Err(End::Kept(not_deleted()));
+            };
+            if namespace.is_terminating {
+                return Ok((namespace, deleted_at));
+            }
+            let phase = FieldChange::Phase("Terminating".into());
+            match self.write(&namespace, "status", phase, reason.clone()).await {
+                Ok(written) => {
+                    // Without the new version, the writes that follow expect none.
+                    namespace.meta.resource_version = "".into();
+                    namespace.meta = written.unwrap_or(namespace.meta);
+                    namespace.is_terminating = true;
+                }
+                Err(error) => namespace = self.reread(&namespace, error).await?,
+            }
+        }
+    }
+
+    /// Removes the finalizer. After the conditions were written, the first attempt fails with a conflict, as upstream's does.
+    async fn finalize(&self, mut namespace: Live) -> Result<End, End> {
+        let reason = Reason::new("ContentRemoved", "no content is left in the namespace");
+        loop {
+            let others = namespace
+                .finalizers
+                .iter()
+                .filter(|name| ***name != *FINALIZER_KUBERNETES);
+            let others: Vec<Arc<str>> = others.cloned().collect::<BTreeSet<_>>().into_iter().collect();
+            let finalizers = FieldChange::SpecFinalizers(others.clone());
+            match self
+                .write(&namespace, "finalize", finalizers, reason.clone())
+                .await
+            {
+                Ok(_) if others.is_empty() => return Ok(End::Done),
+                Ok(_) => {
+                    let message = format!("waiting for finalizers {} in spec.finalizers", others.join(", "));
+                    return Ok(End::Kept(Reason::new("OtherFinalizers", message)));
+                }
+                Err(error) => namespace = self.reread(&namespace, error).await?,
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        namespace: &Live,
+        subresource: &'static str,
+        change: FieldChange,
+        reason: Reason,
+    ) -> Result<Option<ObjectMeta>, StoreError> {
+        self.port.because(reason);
+        let write = Write {
+            object: namespace.id.clone(),
+            subresource,
+            form: Form::Update,
+            precondition: self.wire.preconditions(&namespace.meta, Sent::ResourceVersion),
+            changes: vec![change],
+        };
+        self.port.write(write).await
+    }
+
+    /// The namespace after a write that failed with a conflict. Every other error ends the pass.
+    async fn reread(&self, before: &Live, error: StoreError) -> Result<Live, End> {
+        if !matches!(error, StoreError::Conflict { .. }) {
+            return Err(ended_by(error));
+        }
+        let after = self.get().await?;
+        if after.id.uid != before.id.uid {
+            let message = "namespace uid has changed across retries".to_owned();
+            return Err(Failure::from(message).end());
+        }
+        Ok(after)
+    }
+
+    /// Writes the conditions where they have changed. A failure has no effect.
+    async fn update_conditions(&self, namespace: &Live, content: &Content) {
+        if let Some(conditions) = content.conditions(&namespace.conditions, self.settings, self.now) {
+            let reason = Reason::new("ConditionsChanged", "the progress of its deletion has changed");
+            let conditions = FieldChange::Conditions(conditions);
+            let _is_only_logged_upstream = self.write(namespace, "status", conditions, reason).await;
+        }
+    }
+
+    async fn delete_all_content(&self, deleted_at: Timestamp) -> Result<Content, End> {
+        let mut content = Content::default();
+        let mut resources = match self.port.discover().await {
+            Ok(discovered) => content.discovered(&discovered),
+            Err(StoreError::Unlisted) => {
+                return Err(End::Unknown(Missing::Outside {
+                    question: "which resources are served".into(),
+                    message: "".into(),
+                }));
+            }
+            Err(error) => {
+                content.discovery_failed(error.into(), None);
+                Vec::new()
+            }
+        };
+        if !self.settings.follows_discovery_order {
+            resources.sort_by(|a, b| {
+                (&a.group, &a.version, &a.resource).cmp(&(&b.group, &b.version, &b.resource))
+            });
+        }
+        self.port.because(Reason::new(
+            "NamespaceTerminating",
+            "its namespace is terminating",
+        ));
+        let is_v1_pods = |resource: &Arc<ApiResource>| is_pods(resource) && *resource.version == *"v1";
+        let pods = resources.iter().position(is_v1_pods);
+        if let Some(at) = pods.filter(|_| self.settings.deletes_pods_first) {
+            let pods = resources.remove(at);
+            let mut remaining = Remaining::default();
+            let result = self.delete_resource(&pods, deleted_at, &mut remaining).await;
+            content.add_first_pods(&self.name, remaining, result);
+            if content.waits_for_pods || content.missing.is_some() {
+                resources.clear();
+            }
+        }
+        for resource in &resources {
+            let mut remaining = Remaining::default();
+            let result = self.delete_resource(resource, deleted_at, &mut remaining).await;
+            content.add(remaining, result);
+        }
+        match content.missing.take() {
+            Some(missing) => Err(End::Unknown(missing)),
+            None => Ok(content),
+        }
+    }
+
+    /// Deletes the content of one resource and finds out what remains of it.
+    async fn delete_resource(
+        &self,
+        resource: &Arc<ApiResource>,
+        deleted_at: Timestamp,
+        remaining: &mut Remaining,
+    ) -> Result<(), Problem> {
+        if is_pods(resource) {
+            remaining.estimate_seconds = self.estimate_seconds(deleted_at).await?;
+        }
+        if !self.delete_collection(resource).await? {
+            self.delete_each(resource).await?;
+        }
+        let Some(items) = self.list(resource).await? else {
+            return Ok(());
+        };
+        if items.is_empty() {
+            remaining.estimate_seconds = 0;
+            return Ok(());
+        }
+        remaining
+            .resources
+            .push((Arc::clone(resource), items.len() as u64));
+        for finalizer in items.iter().flat_map(|item| &item.finalizers) {
+            *remaining.finalizers.entry(Arc::clone(finalizer)).or_default() += 1;
+        }
+        if remaining.estimate_seconds != 0 {
+            return Ok(());
+        }
+        if remaining.finalizers.is_empty() {
+            let ApiResource {
+                group,
+                version,
+                resource,
+                ..
+            } = &**resource;
+            let message = format!(
+                "unexpected items still remain in namespace: {} for gvr: {group}/{version}, Resource={resource}",
+                self.name
+            );
+            return Err(Failure::from(message).into());
+        }
+        remaining.estimate_seconds = FINALIZER_ESTIMATE_SECONDS;
+        Ok(())
+    }
+
+    /// The longest grace period of a pod that has not finished; 0 once it has passed since the deletion of the namespace.
+    async fn estimate_seconds(&self, deleted_at: Timestamp) -> Result<i64, Problem> {
+        let pods = match self.port.list(Resource::Pods, &self.name).await {
+            Ok(pods) => pods,
+            // The API server's message for a list.
+            Err(StoreError::NotFound) => {
+                let failure = Failure::from(StoreError::NotFound);
+                return Err(failure.message(r#"pods "" not found"#.to_owned()).into());
+            }
+            Err(error) => return Err(self.problem("pods", error)),
+        };
+        let mut longest = 0;
+        for pod in &pods {
+            let id = pod.id(Resource::Pods);
+            let Some(body) = pod.pod() else {
+                return Err(Missing::Object { object: id }.into());
+            };
+            let phase = read(&body.phase, &id, "status.phase")?;
+            if !matches!(&**phase, "Succeeded" | "Failed") {
+                let path = "spec.terminationGracePeriodSeconds";
+                let grace = read(&body.termination_grace_period_seconds, &id, path)?;
+                longest = longest.max(grace.unwrap_or(0));
+            }
+        }
+        let allowed = Duration::from_secs(u64::try_from(longest).unwrap_or(0));
+        let has_passed = self.now.since(deleted_at) >= allowed;
+        Ok(if has_passed { 0 } else { longest })
+    }
+
+    /// Deletes all objects of a resource at once. Gives whether that is supported.
+    async fn delete_collection(&self, resource: &Arc<ApiResource>) -> Result<bool, Problem> {
+        if !resource.verbs.delete_collection {
+            return Ok(false);
+        }
+        let options = DeleteOptions::policy(PropagationPolicy::Background);
+        match self.port.delete_collection(resource, &self.name, options).await {
+            Ok(()) => Ok(true),
+            Err(StoreError::NotSupported { .. }) => Ok(false),
+            Err(error) if is_unsupported(&error) => Ok(false),
+            Err(error) => Err(self.problem(&resource.qualified_resource(), error)),
+        }
+    }
+
+    /// Deletes the objects of a resource one by one, up to the first error.
+    async fn delete_each(&self, resource: &Arc<ApiResource>) -> Result<(), Problem> {
+        for item in self.list(resource).await?.unwrap_or_default() {
+            let options = DeleteOptions {
+                preconditions: self.wire.preconditions(&item, Sent::Nothing),
+                ..DeleteOptions::policy(PropagationPolicy::Background)
+            };
+            match self
+                .port
+                .delete_content(resource, &self.name, &item.name, options)
+                .await
+            {
+                Err(error) if !is_unsupported(&error) => {
+                    return Err(self.problem(&resource.qualified_resource(), error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The metadata of the objects of a resource; `None` where lists are not supported.
+    async fn list(&self, resource: &Arc<ApiResource>) -> Result<Option<Vec<ObjectMeta>>, Problem> {
+        if !resource.verbs.list {
+            return Ok(None);
+        }
+        match self.port.list_content(resource, &self.name).await {
+            Ok(items) => Ok(Some(items)),
+            Err(error) if is_unsupported(&error) => Ok(None),
+            Err(error) => Err(self.problem(&resource.qualified_resource(), error)),
+        }
+    }
+
+    fn problem(&self, resource: &str, error: StoreError) -> Problem {
+        match error {
+            StoreError::Unlisted => Problem::Missing(Missing::Outside {
+                question: format!("which {resource} are in namespace {}", self.name).into(),
+                message: "not listed".into(),
+            }),
+            error => Failure::from(error).into(),
+        }
+    }
+}
+
+/// The end of a pass after a request about the namespace itself failed.
+fn ended_by(error: StoreError) -> End {
+    match error {
+        StoreError::NotFound => End::Done,
+        error => Failure::from(error).end(),
+    }
+}
+
+/// Whether the resource is that of pods, in any version: only they take time to terminate by themselves.
+fn is_pods(resource: &ApiResource) -> bool {
+    resource.group.is_empty() && *resource.resource == *"pods"
+}
+
+/// Whether the server does not offer the request: 405, or 404 where the request names no object (kubernetes #22413). For an object, both
+/// count as deleted.
+const fn is_unsupported(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::NotFound | StoreError::NoMapping { .. } | StoreError::Refused { code: 404 | 405, .. }
+    )
+}

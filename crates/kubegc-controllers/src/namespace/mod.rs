@@ -1,0 +1,144 @@
+//! Deletes the content of terminating namespaces, and then the finalizer that keeps them.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L10.1 | the namespace is read, marked `Terminating`, emptied, and loses the finalizer `kubernetes`; a conflict is read again and retried |
+//! | L10.2 | a failed discovery does not stop the pass; it keeps the namespace and is recorded in a condition |
+//! | L10.3 | the content is every object of a namespaced resource, in its preferred version, that has the verb `delete` |
+//! | L10.4 | each resource: DELETE of the collection, or of each object where that is not supported, then a list of what remains |
+//! | L10.5 | what remains is counted by resource and by finalizer: [`Remaining`] |
+//! | L10.6 | pods that have not finished get their longest grace period, counted from the deletion of the namespace |
+//! | L10.7 | where pods are deleted first, nothing else is deleted while any of them remains |
+//! | L10.8 | while pods remain then, the conditions still say that all content was removed (kubernetes #138208) |
+//! | L10.9 | errors are retried with backoff; remaining content is looked at again after half of the estimate and a second |
+//! | L10.10 | the error of one resource does not stop the others |
+//! | L10.11 | conditions are written only where status, reason or message has changed |
+//!
+//! Content that could not be discovered, deleted or listed keeps the namespace. Every pass deletes again what is already being deleted.
+//! Beside its [`Info::permissions`], the controller needs `list`, `delete` and `deletecollection` on all namespaced resources.
+//!
+//! # Order
+//! Upstream goes through the resources in the random order of a map. Here they are sorted by group, version and resource. The order
+//! decides nothing but which of several errors comes first.
+//!
+//! # Upstream
+//! [`Delete` and `deleteAllContent`][deleter] in `namespaced_resources_deleter.go`, [`updateConditions`][conditions] in
+//! `status_condition_utils.go`, and [`worker`][controller] in `namespace_controller.go`. Differences:
+//! - The limit of ten retries a second for all namespaces together is left out.
+//! - The verbs of a resource are those of the discovery of this pass; upstream remembers those of its first discovery.
+//! - Releases before 1.16.15, 1.17.12, 1.18.9 and 1.19.0 also remember, until they restart, which resource has answered 404 or 405 to
+//!   a list or a collection, and may so leave content behind (kubernetes #93790). Here each pass sends the requests again.
+//!
+//! [deleter]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+//! [conditions]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/status_condition_utils.go
+//! [controller]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/namespace_controller.go
+
+mod content;
+mod deleter;
+mod remaining;
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{Behavior, KubernetesVersion, record::Resource};
+
+use self::deleter::Deleter;
+pub use self::remaining::Remaining;
+use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Reason, Steps, Subject, Timing};
+
+/// The finalizer in `spec.finalizers` that the controller removes.
+pub const FINALIZER_KUBERNETES: &str = "kubernetes";
+
+/// Conditions report failures of discovery, parsing and deletion.
+const REPORTS_FAILURES: Behavior = Behavior::since(16, 0, "kubernetes #73405");
+/// Conditions report what remains.
+const REPORTS_REMAINING: Behavior = Behavior::since(17, 0, "kubernetes #82189");
+/// The feature gate `OrderedNamespaceDeletion`: beta and on from 1.33, locked from 1.34; off where it was backported.
+const DELETES_PODS_FIRST: Behavior = Behavior::since(33, 0, "feature gate OrderedNamespaceDeletion is on");
+
+/// The namespace controller.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceController {
+    /// Whether other content is deleted only after the last pod. Off, terminating pods may lose their ConfigMaps and NetworkPolicies.
+    pub deletes_pods_first: bool,
+    /// Whether conditions report failures of discovery, parsing and deletion.
+    pub reports_failures: bool,
+    /// Whether conditions report what remains.
+    pub reports_remaining: bool,
+    /// Whether resources are deleted in the order of discovery instead of the order of their names.
+    pub follows_discovery_order: bool,
+}
+
+impl NamespaceController {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            deletes_pods_first: version.has(DELETES_PODS_FIRST),
+            reports_failures: version.has(REPORTS_FAILURES),
+            reports_remaining: version.has(REPORTS_REMAINING),
+            follows_discovery_order: false,
+        }
+    }
+}
+
+static INFO: Info = Info {
+    name: "namespace-controller",
+    summary: "deletes the content of terminating namespaces and then their finalizer",
+    resources: &[Resource::Namespaces],
+    permissions: &[
+        (Resource::Namespaces, "status", &["update"]),
+        (Resource::Namespaces, "finalize", &["update"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/namespace_controller.go",
+};
+
+impl Controller for NamespaceController {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    /// The delay protects against API servers that have not observed the deletion and still create objects in the namespace.
+    fn timing(&self) -> Timing {
+        Timing {
+            event_delay: Duration::from_secs(5),
+            resync: Some(Duration::from_secs(300)),
+            backoff: [Duration::from_millis(5), Duration::from_secs(60)],
+            ..Timing::default()
+        }
+    }
+
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let is_deleting = change.new.is_some_and(|new| new.meta.is_deleting());
+        if change.resource == Resource::Namespaces && is_deleting {
+            keys.push(change.key.clone());
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let (id, record) = match cx.subject(Resource::Namespaces, key) {
+            Subject::Found(id, record) => (id, record),
+            Subject::Settled(decision) => return decision,
+        };
+        if !record.meta.is_deleting() {
+            return Decision::keep(id, not_deleted());
+        }
+        let (settings, wire, now) = (*self, cx.wire, cx.now);
+        let name = Arc::clone(&id.name);
+        Decision::steps(Steps::new(id, move |port| {
+            let name = Arc::clone(&name);
+            Deleter {
+                settings,
+                name,
+                wire,
+                now,
+                port,
+            }
+            .run()
+        }))
+    }
+}
+
+fn not_deleted() -> Reason {
+    Reason::new("NotDeleted", "it is not being deleted")
+}

@@ -1,0 +1,120 @@
+//! Deletes PodCertificateRequests by their age.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L4.9 | a request is deleted as soon as it is 15 minutes old (1.34: 30 minutes), whatever became of it |
+//! | L4.9 | the pass period is 5 minutes (1.34: 1 hour) |
+//! | L4.9 | DELETE with the uid as precondition, and NotFound is a success (1.34: no precondition, and NotFound is an error) |
+//!
+//! A request that is being deleted is not deleted again. Upstream does so in each pass, without an effect.
+//!
+//! # Upstream
+//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go) in `pcrcleaner.go`, wired
+//! by `newPodCertificateRequestCleanerController` in `cmd/kube-controller-manager/app/certificates.go`.
+
+use std::time::Duration;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject, Timing};
+
+/// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from 1.35, off by default.
+const POD_CERTIFICATE_REQUEST: Behavior =
+    Behavior::since(34, 0, "feature gate PodCertificateRequest is alpha");
+/// The controller takes age and period as parameters, and deletes by uid.
+const V1BETA1: Behavior = Behavior::since(35, 0, "certificates.k8s.io/v1beta1 PodCertificateRequest");
+
+/// The cleaner of PodCertificateRequests.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct PodCertificateRequestCleaner {
+    /// Whether the controller runs. Default: since 1.34. Upstream's feature gate is off by default, but without it there are no requests either.
+    pub is_enabled: bool,
+    /// The age at which a request is deleted.
+    pub threshold: Duration,
+    /// The time between two passes.
+    pub period: Duration,
+    /// Whether the uid is sent as precondition, and NotFound is a success.
+    pub deletes_by_uid: bool,
+}
+
+impl PodCertificateRequestCleaner {
+    /// Upstream's parameters in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        let is_beta = version.has(V1BETA1);
+        Self {
+            is_enabled: version.has(POD_CERTIFICATE_REQUEST),
+            threshold: Duration::from_secs(if is_beta { 15 * 60 } else { 30 * 60 }),
+            period: Duration::from_secs(if is_beta { 5 * 60 } else { 60 * 60 }),
+            deletes_by_uid: is_beta,
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: ObjectId, record: &Record) -> Decision {
+        if !self.is_enabled {
+            let reason = Reason::new("Disabled", "the feature gate PodCertificateRequest is off");
+            return Decision::keep(id, reason);
+        }
+        if record.meta.is_deleting() {
+            return Decision::keep(id, Reason::new("Terminating", "it is being deleted"));
+        }
+        // A request without a creation time is as old as Go's zero time.
+        if let Some(created) = record.meta.creation_timestamp {
+            let Some(due) = created.checked_add(self.threshold) else {
+                return Decision::keep(id, Reason::new("NeverExpires", "it expires after the year 2262"));
+            };
+            if due > cx.now {
+                let reason = Reason::new(
+                    "Young",
+                    format!("it is deleted when it is {}s old", self.threshold.as_secs()),
+                );
+                return Decision::keep(id, reason).requeue_at(due);
+            }
+        }
+        let message = format!("it is at least {}s old", self.threshold.as_secs());
+        let (sent, on_error, prefix) = if self.deletes_by_uid {
+            let prefix = format!(
+                "unable to delete PodCertificateRequest \"{}/{}\": ",
+                id.namespace, id.name
+            );
+            (Sent::Uid, OnError::ReportUnlessNotFound, prefix)
+        } else {
+            let prefix = format!("unable to delete PCR \"{}\": ", id.name);
+            (Sent::Nothing, OnError::Report, prefix)
+        };
+        let action = Action::new(RESOURCE, &record.meta, Reason::new("Expired", message));
+        let action = action.delete(cx.wire, sent, DeleteOptions::default());
+        Decision::act(action.on_error(on_error).error_prefix(prefix))
+    }
+}
+
+const RESOURCE: Resource = Resource::PodCertificateRequests;
+
+static INFO: Info = Info {
+    name: "podcertificaterequest-cleaner-controller",
+    summary: "deletes old PodCertificateRequests",
+    resources: &[RESOURCE],
+    permissions: &[(RESOURCE, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go",
+};
+
+impl Controller for PodCertificateRequestCleaner {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(self.period)
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(RESOURCE, key) {
+            Subject::Found(id, record) => self.decide(cx, id, record),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

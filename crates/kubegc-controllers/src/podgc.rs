@@ -1,0 +1,644 @@
+//! Deletes pods that nothing else ends: terminated pods above a threshold, pods of nodes that are out of service or no longer exist, and
+//! terminating pods that were never scheduled.
+//!
+//! One pass covers all pods, so the controller has one key. It has four sub-passes:
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L1.1 | order of the sub-passes: terminated, out of service (since 1.26), orphaned, unscheduled; an incomplete list ends the pass |
+//! | L1.2 | a pod that two sub-passes choose is acted on twice |
+//! | L1.3, L1.4, L1.7 | terminated: any phase but Pending, Running and Unknown; those above the threshold are deleted, being deleted or not |
+//! | L1.5, L1.6 | the first are deleted: evicted ones (since about 1.27), then by creation time, then by name |
+//! | L1.8, L1.9 | out of service: the pod is being deleted, and its node is not ready and has the taint [`OUT_OF_SERVICE_TAINT`] |
+//! | L1.10, L1.13 | orphaned: a node that is missing from the cache is put into quarantine for 40 s; the earlier end counts |
+//! | L1.11 | after that it is read live, once for all its pods; at the same time it is put into quarantine again, whatever the read finds |
+//! | L1.12 | NotFound: all its pods are deleted |
+//! | L1.14 | unscheduled: the pod is being deleted and has no node |
+//! | L1.15, L1.17 | a pod that has not ended is first patched to phase Failed (since 1.26); an error keeps it |
+//! | L1.16 | orphans get the condition `DisruptionTarget` with it, with `observedGeneration` since 1.34 |
+//! | L1.18 | DELETE with grace period 0, without preconditions; errors are logged |
+//!
+//! A pod whose metadata or phase was not read may be terminated. Those terminated pods are deleted that are above the threshold in any case;
+//! for those whose deletion depends on such pods nothing is decided.
+//!
+//! # Upstream
+//! [`gc`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go) in `gc_controller.go`. The quarantine
+//! is the delaying queue `nodeQueue` there, and [`Context::deadlines`] here. Upstream also reads nodes whose pods are gone by then.
+//!
+//! # Complexity
+//! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones where they exceed the threshold.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, PatchType, StoreError, Timestamp,
+    record::{Condition, Pod, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Deadlines, Decision, End, FieldChange, Form, Info, Key,
+    Missing, OnError, Reason, Sent, Steps, Timing, controller::read, sequence::Port,
+};
+
+/// Evicted pods are deleted before other terminated pods.
+const EVICTED_FIRST: Behavior = Behavior::since_about(27, "kubernetes #116167");
+/// The feature gate `NodeOutOfServiceVolumeDetach`: alpha and off from 1.24, beta and on from 1.26.
+const OUT_OF_SERVICE: Behavior = Behavior::since(26, 0, "feature gate NodeOutOfServiceVolumeDetach is beta");
+/// The feature gate `PodDisruptionConditions`: alpha and off from 1.25, beta and on from 1.26.
+const DISRUPTION_CONDITIONS: Behavior =
+    Behavior::since(26, 0, "feature gate PodDisruptionConditions is beta");
+/// The feature gate `PodObservedGenerationTracking`: alpha and off from 1.33, beta and on from 1.34.
+const OBSERVED_GENERATION: Behavior =
+    Behavior::since(34, 0, "feature gate PodObservedGenerationTracking is beta");
+
+/// The taint key of a node that is out of service. Value and effect are ignored.
+pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
+
+/// The pod garbage collector.
+#[expect(clippy::struct_excessive_bools, reason = "each is a feature of upstream's")]
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct PodGc {
+    /// How many terminated pods are retained in the cluster; zero or less retains all. Upstream: `--terminated-pod-gc-threshold`, default 12500.
+    /// A configuration file cannot set it to zero: that means the default there.
+    pub terminated_pod_threshold: i32,
+    /// How long a node is missing before it is read live. Default: 40 s.
+    pub quarantine: Duration,
+    /// Whether evicted pods are deleted before other terminated pods. Default: since about 1.27.
+    pub deletes_evicted_first: bool,
+    /// Whether terminating pods on nodes that are out of service are deleted. Default: since 1.26.
+    pub deletes_out_of_service: bool,
+    /// Whether pods that have not ended are patched to phase Failed first. Default: since 1.26.
+    pub marks_failed: bool,
+    /// Whether the patch of an orphan has the condition `DisruptionTarget`. Default: since 1.26.
+    pub adds_condition: bool,
+    /// Whether that condition has `observedGeneration`. Default: since 1.34.
+    pub observes_generation: bool,
+}
+
+impl PodGc {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            terminated_pod_threshold: 12_500,
+            quarantine: Duration::from_secs(40),
+            deletes_evicted_first: version.has(EVICTED_FIRST),
+            deletes_out_of_service: version.has(OUT_OF_SERVICE),
+            marks_failed: version.has(DISRUPTION_CONDITIONS),
+            adds_condition: version.has(DISRUPTION_CONDITIONS),
+            observes_generation: version.has(OBSERVED_GENERATION),
+        }
+    }
+
+    /// The number of terminated pods that are retained; `None` where all are.
+    fn threshold(&self) -> Option<usize> {
+        usize::try_from(self.terminated_pod_threshold)
+            .ok()
+            .filter(|threshold| *threshold > 0)
+    }
+
+    /// The place of a terminated pod in the order of deletion.
+    fn place<'a>(&self, record: &'a Record) -> Result<Place<'a>, Missing> {
+        let pod = pod_of(record)?;
+        let object = record.id(Resource::Pods);
+        let is_failed = **read(&pod.phase, &object, "status.phase")? == *"Failed";
+        let is_evicted = self.deletes_evicted_first
+            && is_failed
+            && **read(&pod.reason, &object, "status.reason")? == *"Evicted";
+        Ok(Place {
+            is_late: !is_evicted,
+            created: record.meta.creation_timestamp,
+            name: &record.meta.name,
+            namespace: &record.meta.namespace,
+        })
+    }
+
+    /// The terminated pods that are above the threshold whatever the others turn out to be, and those that may be.
+    ///
+    /// A pod that may be terminated raises the number of pods above the threshold by one at most, and moves none back by more than one place.
+    fn terminated(&self, pods: &[&Record]) -> Terminated {
+        let mut terminated = Terminated::default();
+        let Some(threshold) = self.threshold() else {
+            return terminated;
+        };
+        let mut line = Vec::new();
+        let mut unread_count: usize = 0;
+        for (at, record) in pods.iter().enumerate() {
+            if !may_be_terminated(record) {
+                continue;
+            }
+            match self.place(record) {
+                Ok(place) => line.push((place, at)),
+                Err(missing) => {
+                    unread_count += 1;
+                    terminated.missing.get_or_insert(missing);
+                }
+            }
+        }
+        terminated.count = line.len();
+        terminated.count_max = line.len() + unread_count;
+        let sure = line.len().saturating_sub(threshold);
+        let open = terminated.count_max.saturating_sub(threshold).min(line.len());
+        if open < line.len() {
+            line.select_nth_unstable(open);
+        }
+        line.truncate(open);
+        line.sort_unstable();
+        let positions = |line: &[(Place<'_>, usize)]| line.iter().map(|(_, at)| *at).collect();
+        let (chosen, open) = line.split_at(sure);
+        (terminated.chosen, terminated.open) = (positions(chosen), positions(open));
+        terminated.open.sort_unstable();
+        terminated
+    }
+
+    /// Whether a pass may delete the pod, or cannot decide about it.
+    fn concerns(&self, cache: &Cache, record: &Record) -> bool {
+        let (true, Some(pod)) = (is_read(record), record.pod()) else {
+            return true;
+        };
+        let is_counted = self.threshold().is_some() && may_be_terminated(record);
+        let is_deleting = record.meta.is_deleting();
+        let place = pod.node_name.known().filter(|name| !name.is_empty());
+        let Some(node_name) = place else {
+            return is_counted || is_deleting;
+        };
+        let node = || cache.get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)));
+        let is_out =
+            |node| is_deleting && self.deletes_out_of_service && is_out_of_service(node) != Ok(false);
+        is_counted || node().is_none_or(is_out)
+    }
+
+    /// Whether the pod was deleted without grace and only finalizers hold it: nothing that a pass does changes it.
+    fn is_settled(&self, record: &Record, pod: &Pod) -> bool {
+        let is_forced = record.meta.is_deleting() && record.meta.deletion_grace_period_seconds == Some(0);
+        is_forced && (!self.marks_failed || pod.has_final_phase() == Some(true))
+    }
+
+    /// The deletion of a pod. `orphaned` says whether its node no longer exists.
+    fn delete(
+        &self,
+        cx: &Context<'_>,
+        record: &Record,
+        pod: &Pod,
+        reason: Reason,
+        orphaned: bool,
+    ) -> Result<Action, Missing> {
+        let mut action = Action::new(Resource::Pods, &record.meta, reason).on_error(OnError::Report);
+        if self.marks_failed {
+            let id = record.id(Resource::Pods);
+            read(&pod.phase, &id, "status.phase")?;
+            if pod.has_final_phase() == Some(false) {
+                let mut changes = vec![FieldChange::Phase("Failed".into())];
+                if orphaned && self.adds_condition {
+                    let conditions = read(&pod.conditions, &id, "status.conditions")?;
+                    changes.push(FieldChange::Condition(
+                        self.disruption_target(cx.now, record, conditions),
+                    ));
+                }
+                let patch = Form::Patch(PatchType::Strategic);
+                action = action.write(cx.wire, Sent::Uid, patch, "status", changes);
+            }
+        }
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        Ok(action.delete(cx.wire, Sent::Nothing, options))
+    }
+
+    /// The condition of an orphan. One that was true keeps the time of its last transition.
+    fn disruption_target(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Condition {
+        let condition = Condition::new("DisruptionTarget", "True");
+        let before = conditions
+            .iter()
+            .find(|known| known.condition_type == condition.condition_type)
+            .filter(|known| known.is_true());
+        Condition {
+            reason: "DeletionByPodGC".into(),
+            message: "PodGC: node no longer exists".into(),
+            last_transition_time: before.map_or(Some(now), |known| known.last_transition_time),
+            observed_generation: if self.observes_generation {
+                record.meta.generation
+            } else {
+                0
+            },
+            ..condition
+        }
+    }
+}
+
+/// The fields of a pod on which anything can be decided.
+fn pod_of(record: &Record) -> Result<&Pod, Missing> {
+    let object = || record.id(Resource::Pods);
+    if !record.has_whole_meta || record.meta.uid.is_empty() {
+        return Err(Missing::Metadata { object: object() });
+    }
+    record.pod().ok_or_else(|| Missing::Object { object: object() })
+}
+
+fn is_terminated(phase: &str) -> bool {
+    !matches!(phase, "Pending" | "Running" | "Unknown")
+}
+
+/// Whether the pod may be terminated.
+fn may_be_terminated(record: &Record) -> bool {
+    let phase = record.pod().and_then(|pod| pod.phase.known());
+    phase.is_none_or(|phase| is_terminated(phase))
+}
+
+/// Whether all fields of the pod were read that may decide.
+fn is_read(record: &Record) -> bool {
+    pod_of(record).is_ok_and(|pod| {
+        !(pod.node_name.is_unread()
+            || pod.phase.is_unread()
+            || pod.reason.is_unread()
+            || pod.conditions.is_unread())
+    })
+}
+
+/// Whether terminating pods on the node are deleted.
+fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
+    let object = record.id(Resource::Nodes);
+    let Some(node) = record.node() else {
+        return Err(Missing::Object { object });
+    };
+    let missing = |field| {
+        Err(Missing::Field {
+            object: object.clone(),
+            field,
+        })
+    };
+    match (node.is_ready(), node.has_taint(OUT_OF_SERVICE_TAINT)) {
+        (Some(true), _) | (_, Some(false)) => Ok(false),
+        (Some(false), Some(true)) => Ok(true),
+        (None, _) => missing("status.conditions"),
+        (_, None) => missing("spec.taints"),
+    }
+}
+
+/// The place of a terminated pod in the order of deletion. Upstream does not compare namespaces.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<'a> {
+    is_late: bool,
+    /// Go's zero time, where it is unset, comes first.
+    created: Option<Timestamp>,
+    name: &'a Arc<str>,
+    namespace: &'a Arc<str>,
+}
+
+/// The terminated pods.
+#[derive(Debug, Default)]
+struct Terminated {
+    /// How many there are.
+    count: usize,
+    /// How many there may be.
+    count_max: usize,
+    /// Positions of those that are above the threshold, in the order of deletion.
+    chosen: Vec<usize>,
+    /// Positions of those that may be above it, sorted.
+    open: Vec<usize>,
+    /// The first fact that was not read of pods that may be terminated.
+    missing: Option<Missing>,
+}
+
+/// A pod in a pass.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    /// Its position.
+    at: usize,
+    record: &'a Record,
+    pod: &'a Pod,
+}
+
+/// One pass over all pods.
+struct Pass<'a> {
+    settings: &'a PodGc,
+    cx: &'a Context<'a>,
+    terminated: Terminated,
+    /// Whether the pod of each position is deleted.
+    is_chosen: Vec<bool>,
+    decision: Decision,
+}
+
+impl<'a> Pass<'a> {
+    fn run(settings: &'a PodGc, cx: &'a Context<'a>) -> Decision {
+        let pods: Vec<&Record> = cx.cache.records(Resource::Pods).collect();
+        let nodes = cx.cache.records(Resource::Nodes);
+        let nodes: HashMap<&str, &Record, FixedState> = nodes.map(|node| (&*node.meta.name, node)).collect();
+        let mut pass = Self {
+            settings,
+            cx,
+            terminated: settings.terminated(&pods),
+            is_chosen: vec![false; pods.len()],
+            decision: Decision::default(),
+        };
+        let candidate = |at: usize| {
+            let record = *pods.get(at)?;
+            let pod = pod_of(record).ok()?;
+            Some(Candidate { at, record, pod })
+        };
+        let chosen = std::mem::take(&mut pass.terminated.chosen);
+        pass.delete_terminated(chosen.into_iter().filter_map(candidate));
+        let mut orphans: BTreeMap<&Arc<str>, Vec<Candidate<'a>>> = BTreeMap::new();
+        for (at, &record) in pods.iter().enumerate() {
+            match pod_of(record) {
+                Ok(pod) => {
+                    let candidate = Candidate { at, record, pod };
+                    if let Some(node_name) = pass.judge(candidate, &nodes) {
+                        orphans.entry(node_name).or_default().push(candidate);
+                    }
+                }
+                Err(missing) => pass.decision.add_unknown(record.id(Resource::Pods), missing),
+            }
+        }
+        pass.judge_orphans(&orphans);
+        pass.decision
+    }
+
+    fn delete_terminated(&mut self, chosen: impl Iterator<Item = Candidate<'a>>) {
+        let threshold = self.settings.terminated_pod_threshold;
+        let message = format!(
+            "{} pods have terminated, {threshold} are retained, and it is among the first to be deleted",
+            self.terminated.count
+        );
+        let reason = Reason::new("Terminated", message);
+        for candidate in chosen {
+            let action = self.delete(candidate, reason.clone(), false);
+            self.decision.actions.extend(action);
+        }
+    }
+
+    /// The sub-passes that look at one pod and its node. Gives the name of the node where it is missing.
+    fn judge(
+        &mut self,
+        candidate: Candidate<'a>,
+        nodes: &HashMap<&str, &Record, FixedState>,
+    ) -> Option<&'a Arc<str>> {
+        let Candidate { record, pod, .. } = candidate;
+        let Some(node_name) = pod.node_name.known() else {
+            let missing = Missing::Field {
+                object: record.id(Resource::Pods),
+                field: "spec.nodeName",
+            };
+            self.leave(candidate, missing);
+            return None;
+        };
+        let node = nodes.get(&**node_name);
+        if node.is_none() && !node_name.is_empty() {
+            return Some(node_name);
+        }
+        if !record.meta.is_deleting() {
+            self.retain(candidate);
+            return None;
+        }
+        let is_out = match node {
+            None => {
+                let reason = Reason::new(
+                    "Unscheduled",
+                    "it is being deleted, and was never scheduled to a node",
+                );
+                let action = self.delete(candidate, reason, false);
+                self.decision.actions.extend(action);
+                return None;
+            }
+            Some(_) if !self.settings.deletes_out_of_service => Ok(false),
+            Some(node) => is_out_of_service(node),
+        };
+        match is_out {
+            Ok(true) => {
+                let message = format!("it is being deleted, and its node {node_name} is out of service");
+                let action = self.delete(candidate, Reason::new("OutOfService", message), false);
+                self.decision.actions.extend(action);
+            }
+            Ok(false) => {
+                let message = "it is being deleted by the kubelet of its node, which is not out of service";
+                self.keep(candidate, Reason::new("LeftToKubelet", message));
+            }
+            Err(missing) => self.leave(candidate, missing),
+        }
+        None
+    }
+
+    /// The sub-pass over pods whose nodes are missing, by node.
+    fn judge_orphans(&mut self, orphans: &BTreeMap<&'a Arc<str>, Vec<Candidate<'a>>>) {
+        let now = self.cx.now;
+        let is_ready = |ready_at: &Timestamp| *ready_at <= now;
+        let (ready, mut waiting): (Deadlines, Deadlines) = self
+            .cx
+            .deadlines
+            .iter()
+            .map(|(name, ready_at)| (Arc::clone(name), *ready_at))
+            .partition(|(_, ready_at)| is_ready(ready_at));
+        let ready_at = now.saturating_add(self.settings.quarantine);
+        let mut missing_nodes = Vec::new();
+        for (&name, candidates) in orphans {
+            // Upstream adds the name again before it takes what is ready.
+            let until = if is_ready(&ready_at) {
+                ready_at
+            } else {
+                *waiting
+                    .entry(Arc::clone(name))
+                    .and_modify(|at| *at = ready_at.min(*at))
+                    .or_insert(ready_at)
+            };
+            if !ready.contains_key(name) && !is_ready(&until) {
+                let message = format!("its node {name} is missing, and is read again after {until}");
+                let reason = Reason::new("Quarantined", message);
+                for candidate in candidates {
+                    self.keep(*candidate, reason.clone());
+                }
+                continue;
+            }
+            let reason = Reason::new("Orphaned", format!("its node {name} no longer exists"));
+            let delete = |candidate: &Candidate<'a>| self.delete(*candidate, reason.clone(), true);
+            let actions: Vec<Action> = candidates.iter().filter_map(delete).collect();
+            missing_nodes.push((Arc::clone(name), actions));
+        }
+        // Pods that only finalizers hold are deleted again if a pass comes, but need none.
+        let is_settled =
+            |candidate: &Candidate<'_>| self.settings.is_settled(candidate.record, candidate.pod);
+        let is_needed = |name: &Arc<str>| {
+            orphans
+                .get(name)
+                .is_none_or(|candidates| !candidates.iter().all(is_settled))
+        };
+        self.decision.requeue_at = waiting
+            .iter()
+            .filter(|(name, _)| is_needed(name))
+            .map(|(_, at)| *at)
+            .min();
+        self.decision.deadlines = Some(waiting);
+        missing_nodes.retain(|(_, actions)| !actions.is_empty());
+        if let Some(first) = missing_nodes.first().and_then(|(_, actions)| actions.first()) {
+            let object = first.object.clone();
+            let missing_nodes: Arc<[_]> = missing_nodes.into();
+            let steps = Steps::new(object, move |port| {
+                delete_orphans(Arc::clone(&missing_nodes), port)
+            });
+            self.decision.steps = Some(steps);
+        }
+    }
+
+    /// The deletion of a pod, unless a fact is missing that it needs.
+    fn delete(&mut self, candidate: Candidate<'_>, reason: Reason, orphaned: bool) -> Option<Action> {
+        let Candidate { at, record, pod } = candidate;
+        match self.settings.delete(self.cx, record, pod, reason, orphaned) {
+            Ok(action) => {
+                if let Some(is_chosen) = self.is_chosen.get_mut(at) {
+                    *is_chosen = true;
+                }
+                Some(action)
+            }
+            Err(missing) => {
+                self.leave(candidate, missing);
+                None
+            }
+        }
+    }
+
+    fn is_chosen(&self, candidate: Candidate<'_>) -> bool {
+        self.is_chosen.get(candidate.at) == Some(&true)
+    }
+
+    /// Nothing is decided about a pod, unless another sub-pass deletes it.
+    fn leave(&mut self, candidate: Candidate<'_>, missing: Missing) {
+        if !self.is_chosen(candidate) {
+            self.decision
+                .add_unknown(candidate.record.id(Resource::Pods), missing);
+        }
+    }
+
+    /// No sub-pass deletes the pod but for the number of terminated pods, which may.
+    fn keep(&mut self, candidate: Candidate<'_>, reason: Reason) {
+        if self.is_chosen(candidate) {
+            return;
+        }
+        let object = candidate.record.id(Resource::Pods);
+        let is_open = self.terminated.open.binary_search(&candidate.at).is_ok();
+        match self.terminated.missing.as_ref().filter(|_| is_open) {
+            Some(missing) => self.decision.add_unknown(object, missing.clone()),
+            None => self.decision.add_kept(object, reason),
+        }
+    }
+
+    /// The same, where there is no other reason than that number.
+    fn retain(&mut self, candidate: Candidate<'_>) {
+        let threshold = self.settings.threshold();
+        let phase = candidate.pod.phase.known();
+        let (code, message) = match (phase, threshold) {
+            (Some(phase), _) if !is_terminated(phase) => ("NotTerminated", "it has not terminated"),
+            (_, None) => ("NoThreshold", "any number of terminated pods is retained"),
+            (_, Some(threshold)) if self.terminated.count_max <= threshold => {
+                ("BelowThreshold", "no more pods have terminated than are retained")
+            }
+            (Some(_), _) => (
+                "OthersFirst",
+                "enough other terminated pods are deleted before it",
+            ),
+            (None, _) => {
+                let missing = Missing::Field {
+                    object: candidate.record.id(Resource::Pods),
+                    field: "status.phase",
+                };
+                return self.leave(candidate, missing);
+            }
+        };
+        self.keep(candidate, Reason::new(code, message));
+    }
+}
+
+/// Reads missing nodes, and deletes the pods of those that no longer exist. The errors of one do not stop the others.
+async fn delete_orphans(missing_nodes: Arc<[(Arc<str>, Vec<Action>)]>, port: Port) -> End {
+    let mut errors: Vec<(String, StoreError)> = Vec::new();
+    for (name, actions) in &*missing_nodes {
+        match port.get(Resource::Nodes, &Arc::from(""), name).await {
+            Err(StoreError::NotFound) => {}
+            Ok(_) => continue,
+            Err(error) => {
+                errors.push((format!("node/{name}"), error));
+                continue;
+            }
+        }
+        for action in actions {
+            if let Err(error) = action.send(&port).await {
+                errors.push((action.object.to_string(), error));
+            }
+        }
+    }
+    let count = errors.len();
+    let Some((object, error)) = errors.into_iter().next() else {
+        return End::Done;
+    };
+    let others = if count > 1 {
+        format!(", and {} more errors", count - 1)
+    } else {
+        String::new()
+    };
+    End::Failed {
+        message: format!("{object}: {error}{others}"),
+        error,
+        is_retried: false,
+    }
+}
+
+static INFO: Info = Info {
+    name: "pod-garbage-collector-controller",
+    summary: "deletes terminated pods above a threshold, and pods whose nodes no longer exist or are out of service",
+    resources: &[Resource::Pods, Resource::Nodes],
+    permissions: &[
+        (Resource::Pods, "", &["delete"]),
+        (Resource::Pods, "status", &["patch"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go",
+};
+
+impl Controller for PodGc {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(Duration::from_secs(20))
+    }
+
+    /// A pass is needed only where a change can make it delete a pod, or makes known what was not.
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let was_unread = change.old.is_some_and(|old| !is_read(old));
+        let is_affected = match (change.resource, change.new) {
+            // While a list is incomplete, nothing is decided about any pod.
+            (Resource::Pods, new) if cache.require_all(INFO.resources).is_err() => {
+                new.map(|new| &new.meta.uid) != change.old.map(|old| &old.meta.uid)
+            }
+            (Resource::Pods, new) => was_unread || new.is_some_and(|new| self.concerns(cache, new)),
+            (Resource::Nodes, None) => true,
+            (Resource::Nodes, Some(new)) => {
+                let (old, new) = (change.old.map(is_out_of_service), is_out_of_service(new));
+                let was_unknown = matches!(old, Some(Err(_)));
+                self.deletes_out_of_service && old.as_ref() != Some(&new) && (new != Ok(false) || was_unknown)
+            }
+            _ => false,
+        };
+        if is_affected {
+            self.keys(cache, keys);
+        }
+    }
+
+    /// One key for all pods.
+    fn keys(&self, _cache: &Cache, keys: &mut Vec<Key>) {
+        keys.push(Key::cluster(""));
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, _key: &Key) -> Decision {
+        if let Err(missing) = cx.cache.require_all(INFO.resources) {
+            let mut decision = Decision::default();
+            for record in cx.cache.records(Resource::Pods) {
+                decision.add_unknown(record.id(Resource::Pods), missing.clone());
+            }
+            return decision;
+        }
+        Pass::run(self, cx)
+    }
+}

@@ -1,0 +1,272 @@
+//! Keeps persistent volume claims until no pod uses them, by a finalizer.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L6.1 | a claim that is not being deleted gets the finalizer; a claim that is being deleted is a candidate for its removal |
+//! | L6.2 | UPDATE with or without the finalizer; the other finalizers keep their order |
+//! | L6.4 | a scheduled pod uses the claims that its volumes name, whatever its phase; and its ephemeral claims, which it controls |
+//! | L6.5 | a pod that is being deleted with a grace period of 0 no longer uses its ephemeral claims |
+//! | L6.6 | a pod that is not scheduled uses no claim |
+//! | L6.7 | pods are looked up in the cache, then listed from the API server; a failed list is retried with backoff |
+//! | L6.8 | each failed update is retried with backoff |
+//!
+//! A pod of the namespace whose volumes were not read may use any claim, so that nothing is decided about claims being deleted there.
+//!
+//! Upstream shares one list between the claims of a namespace that are due at the same time; here each claim makes its own.
+//!
+//! # Upstream
+//! [`processPVC`, `askInformer`, `askAPIServer` and `podUsesPVC`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvcprotection/pvc_protection_controller.go)
+//! in `pvc_protection_controller.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Behavior, KubernetesVersion, ObjectMeta, StoreError,
+    record::{ObjectId, Record, Resource, VolumeSource},
+};
+
+use crate::{
+    Action, Change, Context, Controller, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason,
+    Request, Response, Steps, Subject,
+    controller::read,
+    storage::{PODS_BY_CLAIM, Protection, error_text, namespace_key, needs_finalizer, write_finalizer},
+};
+
+/// The finalizer of persistent volume claims.
+pub const FINALIZER_CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// The feature gate `GenericEphemeralVolume`: alpha and off from 1.19, beta and on from 1.21, stable from 1.23.
+const EPHEMERAL_VOLUMES: Behavior = Behavior::since(21, 0, "feature gate GenericEphemeralVolume is beta");
+
+/// Pods that may be scheduled and whose volumes were not read, by namespace.
+static PODS_WITH_UNREAD_VOLUMES: Index =
+    Index::new("pods with unread volumes", Resource::Pods, |record, keys| {
+        if has_unread_volumes(record) {
+            keys.push(namespace_key(&record.meta.namespace));
+        }
+    });
+
+/// Claims that are being deleted and have the finalizer, by namespace.
+static TERMINATING_CLAIMS: Index = Index::new(
+    "terminating protected claims",
+    Resource::PersistentVolumeClaims,
+    |record, keys| {
+        if is_candidate(&record.meta) {
+            keys.push(namespace_key(&record.meta.namespace));
+        }
+    },
+);
+
+/// The persistent volume claim protection controller.
+#[derive(Clone, Copy, Debug)]
+pub struct PvcProtection {
+    /// Whether pods use the claims of their ephemeral volumes: the feature gate `GenericEphemeralVolume`.
+    pub ephemeral_volumes: bool,
+}
+
+impl PvcProtection {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            ephemeral_volumes: version.has(EPHEMERAL_VOLUMES),
+        }
+    }
+
+    fn decide(self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let change = match Protection::of(&record.meta, FINALIZER_CLAIM_PROTECTION) {
+            Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
+            Protection::Missing => {
+                let change = FieldChange::AddFinalizer(FINALIZER_CLAIM_PROTECTION);
+                return write_finalizer(cx, id, record, needs_finalizer(), change).map(Decision::act);
+            }
+            Protection::Candidate => FieldChange::RemoveFinalizer(FINALIZER_CLAIM_PROTECTION),
+        };
+        let cached = cx.cache.indexed_records(&PODS_BY_CLAIM, &Key::from(&record.meta));
+        if let Some(pod) = self.user(cached.into_iter(), &record.meta)? {
+            return Ok(Decision::keep(id.clone(), in_use(pod)));
+        }
+        let unread = cx
+            .cache
+            .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
+        self.user(unread.into_iter(), &record.meta)?;
+        cx.cache.require(Resource::Pods)?;
+        let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
+        let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
+        let claim = Arc::new(record.meta.clone());
+        let steps = Steps::new(id.clone(), move |port| {
+            self.remove_finalizer(Arc::clone(&action), Arc::clone(&claim), port)
+        });
+        Ok(Decision::steps(steps))
+    }
+
+    /// Lists the pods of the namespace from the API server, and removes the finalizer where none uses the claim.
+    async fn remove_finalizer(self, action: Arc<Action>, claim: Arc<ObjectMeta>, port: Port) -> End {
+        if port.verifies() {
+            let pods = match port.list(Resource::Pods, &claim.namespace).await {
+                Ok(pods) => pods,
+                Err(error) => {
+                    let message = error_text(&error, Resource::Pods, "");
+                    return retried(error, format!("live list of pods failed: {message}"));
+                }
+            };
+            match self.user(pods.iter(), &claim) {
+                Ok(None) => {}
+                Ok(Some(pod)) => return End::Kept(in_use(pod)),
+                Err(missing) => return End::Unknown(missing),
+            }
+        }
+        port.because(action.reason.clone());
+        for request in &action.requests {
+            if let Response::Failed(error) = port.send(Request::clone(request)).await {
+                let message = error_text(&error, Resource::PersistentVolumeClaims, &claim.name);
+                return retried(error, message);
+            }
+        }
+        End::Done
+    }
+
+    /// The first of these pods that uses a claim.
+    ///
+    /// # Errors
+    /// None is known to use it, and of one too little was read.
+    fn user<'a>(
+        self,
+        pods: impl Iterator<Item = &'a Record>,
+        claim: &ObjectMeta,
+    ) -> Result<Option<&'a Record>, Missing> {
+        let mut missing = None;
+        for pod in pods {
+            match self.uses(pod, claim) {
+                Ok(true) => return Ok(Some(pod)),
+                Ok(false) => {}
+                Err(fact) => missing = missing.or(Some(fact)),
+            }
+        }
+        missing.map_or(Ok(None), Err)
+    }
+
+    /// Whether a pod of the namespace of a claim uses it.
+    fn uses(self, pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
+        let meta = &pod.meta;
+        let id = || pod.id(Resource::Pods);
+        let body = pod.pod().ok_or_else(|| Missing::Object { object: id() })?;
+        if body.node_name.known().is_some_and(|node| node.is_empty()) {
+            return Ok(false);
+        }
+        let volumes = read(&body.volumes, &id(), "spec.volumes")?;
+        let mut is_mentioned = false;
+        for volume in volumes {
+            if volume
+                .claim_name(&meta.name)
+                .is_none_or(|name| name != claim.name)
+            {
+                continue;
+            }
+            is_mentioned |= match volume.source {
+                VolumeSource::Ephemeral => self.ephemeral_volumes && uses_ephemeral(pod, claim)?,
+                VolumeSource::Claim(_) | VolumeSource::Other => true,
+            };
+        }
+        if is_mentioned {
+            read(&body.node_name, &id(), "spec.nodeName")?;
+        }
+        Ok(is_mentioned)
+    }
+}
+
+fn has_unread_volumes(pod: &Record) -> bool {
+    pod.pod().is_none_or(|pod| {
+        let is_unscheduled = pod.node_name.known().is_some_and(|node| node.is_empty());
+        pod.volumes.is_unread() && !is_unscheduled
+    })
+}
+
+/// Whether a claim with the name of a pod's ephemeral claim is that claim, and the pod is not shut down.
+fn uses_ephemeral(pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
+    let meta = &pod.meta;
+    if !pod.has_whole_meta || meta.uid.is_empty() {
+        let object = pod.id(Resource::Pods);
+        return Err(Missing::Metadata { object });
+    }
+    let is_shut_down = meta.is_deleting() && meta.deletion_grace_period_seconds == Some(0);
+    let mut owners = claim.owner_references.iter();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    Ok(!is_shut_down && controller.is_some_and(|owner| owner.uid == meta.uid))
+}
+
+fn in_use(pod: &Record) -> Reason {
+    Reason::new("UsedByPod", format!("pod/{} uses it", pod.meta.name))
+}
+
+const fn retried(error: StoreError, message: String) -> End {
+    End::Failed {
+        error,
+        message,
+        is_retried: true,
+    }
+}
+
+fn is_candidate(meta: &ObjectMeta) -> bool {
+    matches!(
+        Protection::of(meta, FINALIZER_CLAIM_PROTECTION),
+        Protection::Candidate
+    )
+}
+
+static INFO: Info = Info {
+    name: "persistentvolumeclaim-protection-controller",
+    summary: "keeps persistent volume claims until no pod uses them",
+    resources: &[Resource::PersistentVolumeClaims, Resource::Pods],
+    permissions: &[(Resource::PersistentVolumeClaims, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvcprotection/pvc_protection_controller.go",
+};
+
+impl Controller for PvcProtection {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: [&Index; 3] = [&PODS_BY_CLAIM, &PODS_WITH_UNREAD_VOLUMES, &TERMINATING_CLAIMS];
+        &INDEXES
+    }
+
+    /// Pods matter only to claims that are being deleted.
+    fn affected(&self, cache: &crate::Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let claims = Resource::PersistentVolumeClaims;
+        if change.resource == claims {
+            return keys.push(change.key.clone());
+        }
+        let is_affected = |key: &Key| {
+            cache
+                .get(claims, key)
+                .is_some_and(|claim| is_candidate(&claim.meta))
+        };
+        keys.extend(
+            PODS_BY_CLAIM
+                .keys_of_change(change)
+                .into_iter()
+                .filter(is_affected),
+        );
+        // The first pod whose volumes were not read is the one that is reported.
+        let was_unread = change.old.is_some_and(has_unread_volumes);
+        if was_unread != change.new.is_some_and(has_unread_volumes) {
+            let namespace = namespace_key(&change.key.namespace);
+            let first = cache.first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace);
+            if first.is_none_or(|first| first.meta.name >= change.key.name) {
+                let names = cache.indexed(&TERMINATING_CLAIMS, &namespace).into_iter();
+                keys.extend(names.map(|name| Key::new(Arc::clone(&namespace.namespace), name)));
+            }
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::PersistentVolumeClaims, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

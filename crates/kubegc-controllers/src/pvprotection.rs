@@ -1,0 +1,83 @@
+//! Keeps persistent volumes until they are no longer bound, by a finalizer.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L6.1 | a volume that is not being deleted gets the finalizer; a volume that is being deleted is a candidate for its removal |
+//! | L6.2 | UPDATE with or without the finalizer; the other finalizers keep their order |
+//! | L6.3 | a volume is in use while `status.phase` is `Bound`, whether or not its claim exists |
+//! | L6.8 | each failed update is retried with backoff |
+//!
+//! # Upstream
+//! [`processPV` and `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go)
+//! in `pv_protection_controller.go`.
+
+use kubegc_core::{
+    KubernetesVersion,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Context, Controller, Decision, FieldChange, Info, Key, Missing, Reason, Subject,
+    controller::read,
+    storage::{Protection, needs_finalizer, write_finalizer},
+};
+
+/// The finalizer of persistent volumes.
+pub const FINALIZER_VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// The persistent volume protection controller. It behaves alike in every release.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct PvProtection;
+
+impl PvProtection {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(_version: KubernetesVersion) -> Self {
+        Self
+    }
+}
+
+fn reconcile(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let (reason, change) = match Protection::of(&record.meta, FINALIZER_VOLUME_PROTECTION) {
+        Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
+        Protection::Missing => (
+            needs_finalizer(),
+            FieldChange::AddFinalizer(FINALIZER_VOLUME_PROTECTION),
+        ),
+        Protection::Candidate => {
+            let volume = cx.body(id, record, Record::persistent_volume)?;
+            if **read(&volume.phase, id, "status.phase")? == *"Bound" {
+                return Ok(Decision::keep(id.clone(), Reason::new("Bound", "it is bound")));
+            }
+            (
+                Reason::new("NotBound", "it is being deleted and not bound"),
+                FieldChange::RemoveFinalizer(FINALIZER_VOLUME_PROTECTION),
+            )
+        }
+    };
+    write_finalizer(cx, id, record, reason, change).map(Decision::act)
+}
+
+static INFO: Info = Info {
+    name: "persistentvolume-protection-controller",
+    summary: "keeps persistent volumes until they are no longer bound",
+    resources: &[Resource::PersistentVolumes],
+    permissions: &[(Resource::PersistentVolumes, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go",
+};
+
+impl Controller for PvProtection {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::PersistentVolumes, key) {
+            Subject::Found(id, record) => {
+                reconcile(cx, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+            }
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

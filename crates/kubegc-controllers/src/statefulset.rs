@@ -1,0 +1,698 @@
+//! Sets the owners of the claims of StatefulSets, so that the garbage collector deletes the claims when the retention policy says so.
+//!
+//! Nothing is deleted here. A claim that is to be deleted with its StatefulSet, or with a pod that is scaled down, gets an owner reference to
+//! it, and loses the reference when that changes.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | L7.1 | a pod is scaled down when its ordinal is not in `[start, start + replicas)` |
+//! | L7.2 | a reference stands for the StatefulSet or the pod by API version, kind and name; with another uid it is stale |
+//! | L7.3 | the owner is the StatefulSet (`whenDeleted: Delete`) or, of a pod that is scaled down, the pod (`whenScaled: Delete`) |
+//! | L7.4 | a claim with a stale reference is kept as it is; other claims are compared by uid with L7.3 |
+//! | L7.5 | with a policy, any other controller and any reference to a former StatefulSet or pod of the name is unexpected |
+//! | L7.6 | the references to StatefulSet and pod are replaced; none is added beside an unexpected controller or another reference with the uid |
+//! | L7.7 | an unexpected controller is reported by an Event, whenever a claim of the pod is written |
+//! | L7.8 | claims and pods that do not exist are skipped |
+//! | L7.9 | the claims of pods in range come first, by ordinal; then those of pods that are scaled down, the highest ordinal first |
+//! | L7.10 | a claim with a reference to a former pod keeps the pod from being created, unless `whenScaled` is `Retain` |
+//! | L7.11 | a text that is neither `Retain` nor `Delete`, the empty one included, makes both halves `Retain` |
+//! | L7.12 | up to about 1.30 references are compared by uid only and are no controller references, and there are no Events |
+//!
+//! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod to become ready before they proceed
+//! to the next one. Beyond upstream: with [`Wire::Strict`] the StatefulSet and the pods are read before the first write.
+//!
+//! # Upstream
+//! [`isClaimOwnerUpToDate` and `updateClaimOwnerRefForSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_utils.go)
+//! in `stateful_set_utils.go`, and
+//! [`ClaimsMatchRetentionPolicy`, `UpdatePodClaimForRetentionPolicy` and `PodClaimIsStale`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go)
+//! in `stateful_pod_control.go`; the older algorithm is
+//! [`claimOwnerMatchesSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.27.0/pkg/controller/statefulset/stateful_set_utils.go).
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    Behavior, KubernetesVersion, ObjectMeta, OwnerReference, ResourceVersion, Uid,
+    record::{ObjectId, Record, Resource, StatefulSet},
+};
+
+use crate::{
+    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, Missing,
+    Read, Reason, Steps, Subject, Wire, Write,
+    action::{changed, server_message_about},
+    controller::read,
+    request::preconditions,
+    sequence::Port,
+};
+
+/// The feature gate `StatefulSetAutoDeletePVC`: alpha and off from 1.23, beta and on from 1.27, stable from 1.32.
+const AUTO_DELETE_CLAIMS: Behavior = Behavior::since(27, 0, "feature gate StatefulSetAutoDeletePVC is beta");
+/// The references are controller references, and other controllers are respected.
+const CONTROLLER_REFERENCES: Behavior = Behavior::since_about(31, "kubernetes #122499");
+
+const CLAIMS: Resource = Resource::PersistentVolumeClaims;
+
+/// The StatefulSet controller, as far as it sets the owners of claims.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct StatefulSetClaims {
+    /// Whether the retention policy is followed: the feature gate `StatefulSetAutoDeletePVC`. Off, claims are kept as they are.
+    pub follows_policy: bool,
+    /// Whether the owner references are controller references. Default: since about 1.31. See L7.12.
+    pub owners_are_controllers: bool,
+}
+
+impl StatefulSetClaims {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            follows_policy: version.has(AUTO_DELETE_CLAIMS),
+            owners_are_controllers: version.has(CONTROLLER_REFERENCES),
+        }
+    }
+
+    /// Whether the owners of all claims of a pod are as the policy wants: upstream's `ClaimsMatchRetentionPolicy`. Other claims may be among `claims`.
+    ///
+    /// # Errors
+    /// A fact that decides is missing.
+    pub fn claims_match(&self, set: &Record, pod: &ObjectMeta, claims: &[&Record]) -> Result<bool, Missing> {
+        let owners = Owners::new(*self, set, pod)?;
+        for claim in owners.spec.claims(set, pod, claims)? {
+            if !owners.are_up_to_date(whole(CLAIMS, claim)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a claim keeps a pod from being created, because it waits for its collection: upstream's `PodClaimIsStale` (L7.10). A pod that does
+    /// not exist has no uid. Other claims may be among `claims`.
+    ///
+    /// # Errors
+    /// A fact that decides is missing.
+    pub fn pod_claim_is_stale(
+        &self,
+        set: &Record,
+        pod: &ObjectMeta,
+        claims: &[&Record],
+    ) -> Result<bool, Missing> {
+        let spec = Spec::new(set)?;
+        if spec.when_scaled == "Retain" {
+            return Ok(false);
+        }
+        let pod_owner = Owner::new(POD, pod);
+        for claim in spec.claims(set, pod, claims)? {
+            if pod_owner.is_stale_in(whole(CLAIMS, claim)?, self.owners_are_controllers) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sets the owners of the claims of a pod: upstream's `UpdatePodClaimForRetentionPolicy`. Other claims may be among `claims`.
+    #[must_use]
+    pub fn update_pod_claims(
+        &self,
+        cx: &Context<'_>,
+        set: &Record,
+        pod: &ObjectMeta,
+        claims: &[&Record],
+    ) -> Decision {
+        let mut review = Review::default();
+        match self.review(set, pod, claims, true, &mut review) {
+            Ok(()) => review.into_decision(cx, set, self.owners_are_controllers),
+            Err(missing) => Decision::unknown(set.id(Resource::StatefulSets), missing),
+        }
+    }
+
+    /// Reviews the claims of one pod. `always_warns` says whether an unexpected controller is reported even if no claim is written.
+    fn review(
+        self,
+        set: &Record,
+        pod: &ObjectMeta,
+        claims: &[&Record],
+        always_warns: bool,
+        review: &mut Review,
+    ) -> Result<(), Missing> {
+        let owners = Owners::new(self, set, pod)?;
+        let first = review.updates.len();
+        for claim in owners.spec.claims(set, pod, claims)? {
+            let id = claim.id(CLAIMS);
+            let references = match updatable(claim) {
+                Ok(references) => references,
+                Err(missing) => {
+                    review.decision.add_unknown(id, missing);
+                    continue;
+                }
+            };
+            let is_unexpected = owners.has_unexpected_controller(references);
+            let is_up_to_date = owners.are_up_to_date(references);
+            let reason = owners.reason(references, is_up_to_date, is_unexpected);
+            if is_up_to_date {
+                review.decision.add_kept(id.clone(), reason.clone());
+            }
+            let write = (!is_up_to_date).then(|| Write {
+                object: id.clone(),
+                subresource: "",
+                form: Form::Update,
+                precondition: preconditions(&claim.meta),
+                changes: vec![FieldChange::OwnerReferences(owners.updated(references))],
+            });
+            if write.is_some() || is_unexpected {
+                review.updates.push(Update {
+                    claim: id,
+                    reason,
+                    warns: is_unexpected,
+                    write,
+                });
+            }
+        }
+        let updates = review.updates.get(first..).unwrap_or_default();
+        if updates.iter().any(|update| update.write.is_some()) {
+            review.reads.push(Read::Unchanged {
+                object: ObjectId::new(Resource::Pods, pod),
+                resource_version: ResourceVersion::default(),
+            });
+        } else if !always_warns {
+            review.updates.truncate(first);
+        }
+        Ok(())
+    }
+
+    fn decide(self, cx: &Context<'_>, set: &Record) -> Result<Decision, Missing> {
+        let id = set.id(Resource::StatefulSets);
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.follows_policy {
+            return keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
+        }
+        if set.meta.is_deleting() {
+            return keep(
+                "Terminating",
+                "it is being deleted, and its claims keep their owners",
+            );
+        }
+        let spec = Spec::new(set)?;
+        let mut review = Review::default();
+        if let Err(missing) = cx.cache.require(CLAIMS) {
+            review.decision.add_unknown(id.clone(), missing);
+        }
+        let mut by_ordinal: Vec<(i32, Vec<&Record>)> = claims_by_ordinal(cx.cache, set, spec.templates()?)
+            .into_iter()
+            .collect();
+        // A range that is not known makes the claims unknown where it matters.
+        by_ordinal.sort_by_key(|(ordinal, _)| {
+            let is_scaled_down = spec.is_scaled_down(*ordinal).unwrap_or(false);
+            (
+                is_scaled_down,
+                is_scaled_down.then_some(Reverse(*ordinal)),
+                *ordinal,
+            )
+        });
+        for (ordinal, claims) in by_ordinal {
+            let name = format!("{}-{ordinal}", id.name);
+            let outcome = match self.pod(cx, &id, &name) {
+                Ok(Some(pod)) => self
+                    .review(set, &pod.meta, &claims, false, &mut review)
+                    .map(|()| None),
+                Ok(None) => Ok(Some(self.without_pod(set, &spec, &name, ordinal, &claims))),
+                Err(missing) => Err(missing),
+            };
+            for claim in claims {
+                let claim = claim.id(CLAIMS);
+                match &outcome {
+                    Ok(None) => {}
+                    Ok(Some(reason)) => review.decision.add_kept(claim, reason.clone()),
+                    Err(missing) => review.decision.add_unknown(claim, missing.clone()),
+                }
+            }
+        }
+        Ok(review.into_decision(cx, set, self.owners_are_controllers))
+    }
+
+    /// The pod of this name, where the StatefulSet controls it.
+    fn pod<'a>(self, cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
+        let key = Key::new(Arc::clone(&set.namespace), name);
+        let Some(pod) = cx.cache.get(Resource::Pods, &key) else {
+            return cx.cache.require(Resource::Pods).map(|()| None);
+        };
+        whole(Resource::Pods, pod)?;
+        let is_controlled = pod.meta.controller().is_some_and(|owner| owner.uid == set.uid);
+        Ok(Some(pod).filter(|_| is_controlled))
+    }
+
+    /// Why claims are kept whose pod does not exist.
+    fn without_pod(
+        self,
+        set: &Record,
+        spec: &Spec<'_>,
+        name: &str,
+        ordinal: i32,
+        claims: &[&Record],
+    ) -> Reason {
+        let pod = ObjectMeta::new(&set.meta.namespace, name, "");
+        let is_wanted = spec.is_scaled_down(ordinal) == Ok(false);
+        if is_wanted && self.pod_claim_is_stale(set, &pod, claims) == Ok(true) {
+            let message =
+                format!("a claim of pod/{name} waits for its collection, and the pod is not created before");
+            return Reason::new("BlocksPodCreation", message);
+        }
+        Reason::new("NoPod", "its StatefulSet has no pod of its ordinal")
+    }
+}
+
+/// The owner references of an object whose metadata was read.
+fn whole(resource: Resource, record: &Record) -> Result<&[OwnerReference], Missing> {
+    if record.has_whole_meta && !record.meta.uid.is_empty() {
+        return Ok(&record.meta.owner_references);
+    }
+    let object = record.id(resource);
+    Err(Missing::Metadata { object })
+}
+
+/// The owner references of a claim that can be written.
+fn updatable(claim: &Record) -> Result<&[OwnerReference], Missing> {
+    if claim.meta.resource_version.is_empty() {
+        let (object, field) = (claim.id(CLAIMS), "metadata.resourceVersion");
+        return Err(Missing::Field { object, field });
+    }
+    whole(CLAIMS, claim)
+}
+
+/// The claims of a StatefulSet, in the order of its templates.
+fn claims_by_ordinal<'a>(
+    cache: &'a Cache,
+    set: &Record,
+    templates: &[Arc<str>],
+) -> BTreeMap<i32, Vec<&'a Record>> {
+    let mut by_ordinal = BTreeMap::<i32, Vec<&Record>>::new();
+    for (at, template) in templates.iter().enumerate() {
+        if templates.iter().position(|other| other == template) != Some(at) {
+            continue;
+        }
+        let prefix = format!("{template}-{}-", set.meta.name);
+        let claims = cache.with_prefix(CLAIMS, &set.meta.namespace, &prefix);
+        for claim in claims {
+            let ordinal = claim.meta.name.strip_prefix(&*prefix).and_then(canonical_ordinal);
+            if let Some(ordinal) = ordinal {
+                by_ordinal.entry(ordinal).or_default().push(claim);
+            }
+        }
+    }
+    by_ordinal
+}
+
+/// An ordinal as Kubernetes writes it.
+fn canonical_ordinal(digits: &str) -> Option<i32> {
+    let ordinal: i32 = digits.parse().ok()?;
+    (ordinal.to_string() == digits && ordinal >= 0).then_some(ordinal)
+}
+
+/// Splits `<name>-<digits>`.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let (base, digits) = name.rsplit_once('-')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some((base, digits))
+}
+
+/// What the claims of a StatefulSet depend on.
+struct Spec<'a> {
+    id: ObjectId,
+    spec: &'a StatefulSet,
+    when_scaled: &'a str,
+    when_deleted: &'a str,
+}
+
+impl<'a> Spec<'a> {
+    fn new(set: &'a Record) -> Result<Self, Missing> {
+        let id = set.id(Resource::StatefulSets);
+        let spec = set
+            .stateful_set()
+            .ok_or_else(|| Missing::Object { object: id.clone() })?;
+        let path = "spec.persistentVolumeClaimRetentionPolicy";
+        let policy = read(&spec.retention_policy, &id, path)?.as_ref();
+        Ok(Self {
+            when_scaled: policy.map_or("Retain", |policy| &policy.when_scaled),
+            when_deleted: policy.map_or("Retain", |policy| &policy.when_deleted),
+            id,
+            spec,
+        })
+    }
+
+    fn templates(&self) -> Result<&'a [Arc<str>], Missing> {
+        let templates = read(&self.spec.claim_templates, &self.id, "spec.volumeClaimTemplates")?;
+        Ok(templates)
+    }
+
+    /// The claims of a pod, in the order of the templates.
+    fn claims<'c>(
+        &self,
+        set: &Record,
+        pod: &ObjectMeta,
+        claims: &[&'c Record],
+    ) -> Result<Vec<&'c Record>, Missing> {
+        let ordinal = ordinal_of(pod);
+        let names = self.templates()?.iter();
+        let claim = |template| {
+            let name = format!("{template}-{}-{ordinal}", set.meta.name);
+            claims.iter().copied().find(|claim| *claim.meta.name == *name)
+        };
+        Ok(names.filter_map(claim).collect())
+    }
+
+    /// L7.1.
+    fn is_scaled_down(&self, ordinal: i32) -> Result<bool, Missing> {
+        let first = i64::from(*read(&self.spec.first_ordinal, &self.id, "spec.ordinals.start")?);
+        let replicas = i64::from(*read(&self.spec.replicas, &self.id, "spec.replicas")?);
+        Ok(!(first..first.saturating_add(replicas)).contains(&i64::from(ordinal)))
+    }
+}
+
+/// The ordinal of a pod; -1 where its name has none.
+fn ordinal_of(pod: &ObjectMeta) -> i32 {
+    split(&pod.name)
+        .and_then(|(_, digits)| digits.parse().ok())
+        .unwrap_or(-1)
+}
+
+/// API version and kind.
+type ApiKind = (&'static str, &'static str);
+const STATEFUL_SET: ApiKind = ("apps/v1", "StatefulSet");
+const POD: ApiKind = ("v1", "Pod");
+
+/// An object that may own a claim.
+#[derive(Clone, Copy)]
+struct Owner<'a> {
+    kind: ApiKind,
+    meta: &'a ObjectMeta,
+}
+
+impl<'a> Owner<'a> {
+    const fn new(kind: ApiKind, meta: &'a ObjectMeta) -> Self {
+        Self { kind, meta }
+    }
+
+    /// L7.2.
+    fn matches(&self, reference: &OwnerReference) -> bool {
+        (&*reference.api_version, &*reference.kind) == self.kind && reference.name == self.meta.name
+    }
+
+    fn is_in(&self, references: &[OwnerReference]) -> bool {
+        references.iter().any(|reference| reference.uid == self.meta.uid)
+    }
+
+    /// Whether the first reference that matches has another uid. The older algorithm looks at the names of all references, whatever their kinds.
+    fn is_stale_in(&self, references: &[OwnerReference], by_kind: bool) -> bool {
+        let is_other = |reference: &OwnerReference| reference.uid != self.meta.uid;
+        let mut all = references.iter();
+        if by_kind {
+            all.find(|reference| self.matches(reference))
+                .is_some_and(is_other)
+        } else {
+            all.any(|reference| reference.name == self.meta.name && is_other(reference))
+        }
+    }
+
+    fn reference(&self, is_controller: bool) -> OwnerReference {
+        let flag = is_controller.then_some(true);
+        OwnerReference {
+            api_version: self.kind.0.into(),
+            kind: self.kind.1.into(),
+            name: Arc::clone(&self.meta.name),
+            uid: self.meta.uid.clone(),
+            controller: flag,
+            block_owner_deletion: flag,
+        }
+    }
+}
+
+/// The owners that the claims of one pod may have through the policy.
+struct Owners<'a> {
+    owners_are_controllers: bool,
+    spec: Spec<'a>,
+    set: Owner<'a>,
+    pod: Owner<'a>,
+    /// The owner that the claims should have.
+    wanted: Option<Owner<'a>>,
+}
+
+impl<'a> Owners<'a> {
+    fn new(settings: StatefulSetClaims, set: &'a Record, pod: &'a ObjectMeta) -> Result<Self, Missing> {
+        let spec = Spec::new(set)?;
+        let (set, pod_owner) = (Owner::new(STATEFUL_SET, &set.meta), Owner::new(POD, pod));
+        let wanted = match (spec.when_scaled, spec.when_deleted) {
+            ("Delete", "Retain" | "Delete") if spec.is_scaled_down(ordinal_of(pod))? => Some(pod_owner),
+            ("Retain" | "Delete", "Delete") => Some(set),
+            _ => None,
+        };
+        Ok(Self {
+            owners_are_controllers: settings.owners_are_controllers,
+            spec,
+            set,
+            pod: pod_owner,
+            wanted,
+        })
+    }
+
+    fn is_ours(&self, reference: &OwnerReference) -> bool {
+        reference.uid == self.set.meta.uid || reference.uid == self.pod.meta.uid
+    }
+
+    fn is_stale_in(&self, references: &[OwnerReference]) -> bool {
+        self.owners_are_controllers
+            && (self.set.is_stale_in(references, true) || self.pod.is_stale_in(references, true))
+    }
+
+    /// L7.5.
+    fn has_unexpected_controller(&self, references: &[OwnerReference]) -> bool {
+        let is_retained = (self.spec.when_scaled, self.spec.when_deleted) == ("Retain", "Retain");
+        let is_unexpected = |reference: &OwnerReference| {
+            if self.set.matches(reference) {
+                reference.uid != self.set.meta.uid
+            } else if self.pod.matches(reference) {
+                reference.uid != self.pod.meta.uid
+            } else {
+                reference.controller == Some(true)
+            }
+        };
+        self.owners_are_controllers && !is_retained && references.iter().any(is_unexpected)
+    }
+
+    /// L7.4.
+    fn are_up_to_date(&self, references: &[OwnerReference]) -> bool {
+        let is_as_wanted = |owner: &Owner<'_>| {
+            let is_wanted = self.wanted.is_some_and(|wanted| wanted.kind == owner.kind);
+            owner.is_in(references) == is_wanted
+        };
+        let are_as_wanted = is_as_wanted(&self.set) && is_as_wanted(&self.pod);
+        if !self.owners_are_controllers {
+            return are_as_wanted;
+        }
+        if self.is_stale_in(references) {
+            return true;
+        }
+        let mut ours = references.iter().filter(|reference| self.is_ours(reference));
+        if self.has_unexpected_controller(references) {
+            return ours.next().is_none();
+        }
+        ours.all(|reference| reference.controller == Some(true)) && are_as_wanted
+    }
+
+    /// The references that the claim gets (L7.6).
+    fn updated(&self, references: &[OwnerReference]) -> Vec<OwnerReference> {
+        let is_wanted = |uid: &Uid| self.wanted.is_some_and(|owner| owner.meta.uid == *uid);
+        let stays = |reference: &&OwnerReference| {
+            if self.owners_are_controllers {
+                !self.set.matches(reference) && !self.pod.matches(reference)
+            } else {
+                !self.is_ours(reference) || is_wanted(&reference.uid)
+            }
+        };
+        let mut updated: Vec<OwnerReference> = references.iter().filter(stays).cloned().collect();
+        let added = self
+            .wanted
+            .filter(|owner| !owner.is_in(&updated) && !self.has_unexpected_controller(references));
+        updated.extend(added.map(|owner| owner.reference(self.owners_are_controllers)));
+        updated
+    }
+
+    fn reason(&self, references: &[OwnerReference], is_up_to_date: bool, is_unexpected: bool) -> Reason {
+        match (is_up_to_date, is_unexpected) {
+            (true, _) if self.is_stale_in(references) => Reason::new(
+                "FormerOwner",
+                "it has an owner reference to a former StatefulSet or pod of the name",
+            ),
+            (_, true) => Reason::new(
+                "ConflictingController",
+                "it has another controller, or an owner reference to a former StatefulSet or pod of the name",
+            ),
+            (true, false) => Reason::new("OwnersUpToDate", "its owners are as the retention policy wants"),
+            (false, false) => Reason::new(
+                "OwnersDiffer",
+                format!(
+                    "its owners are not as the retention policy of statefulset/{} wants for pod/{}",
+                    self.set.meta.name, self.pod.meta.name
+                ),
+            ),
+        }
+    }
+}
+
+/// What is decided about the claims of a StatefulSet.
+#[derive(Default)]
+struct Review {
+    decision: Decision,
+    updates: Vec<Update>,
+    /// The pods whose claims are written.
+    reads: Vec<Read>,
+}
+
+/// What is done about one claim: an Event, a write, or both.
+struct Update {
+    claim: ObjectId,
+    reason: Reason,
+    warns: bool,
+    write: Option<Write>,
+}
+
+impl Review {
+    fn into_decision(self, cx: &Context<'_>, set: &Record, owners_are_controllers: bool) -> Decision {
+        let Self {
+            mut decision,
+            updates,
+            mut reads,
+        } = self;
+        if updates.is_empty() {
+            return decision;
+        }
+        if cx.wire == Wire::Strict {
+            reads.push(Read::unchanged(Resource::StatefulSets, set));
+        } else {
+            reads.clear();
+        }
+        let id = set.id(Resource::StatefulSets);
+        // Upstream's texts.
+        let text = if owners_are_controllers {
+            "could not update claim"
+        } else {
+            "Could not update claim"
+        };
+        let work = Arc::new((id.clone(), reads, updates, text));
+        decision.steps = Some(Steps::new(id, move |port| update_claims(Arc::clone(&work), port)));
+        decision
+    }
+}
+
+/// Updates the claims in order, up to the first error.
+async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str)>, port: Port) -> End {
+    let (set, reads, updates, text) = &*work;
+    match changed(reads, &port).await {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => return End::Stale(found),
+        Err(error) => return End::failed(error),
+    }
+    for Update {
+        claim,
+        reason,
+        warns,
+        write,
+    } in updates
+    {
+        port.because(reason.clone());
+        if *warns {
+            // The misspelling is upstream's.
+            let message = format!(
+                "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, \
+                 the retention policy is ignored for this claim",
+                claim.name
+            );
+            port.event(EventRequest {
+                object: set.clone(),
+                is_warning: true,
+                reason: "ConflictingController".into(),
+                message,
+            })
+            .await;
+        }
+        if let Some(write) = write
+            && let Err(error) = port.write(write.clone()).await
+        {
+            let message = server_message_about(claim, &error);
+            return End::Failed {
+                message: format!("{text} {} for delete policy ownerRefs: {message}", claim.name),
+                error,
+                is_retried: true,
+            };
+        }
+    }
+    End::Done
+}
+
+/// The known StatefulSets that have, or may have, a template for a claim of this name.
+fn sets_of_claim(cache: &Cache, claim: &Key, keys: &mut Vec<Key>) {
+    let Some((base, _)) = split(&claim.name) else {
+        return;
+    };
+    for (at, _) in base.match_indices('-') {
+        let (Some(template), Some(set)) = (base.get(..at), base.get(at.saturating_add(1)..)) else {
+            continue;
+        };
+        let key = Key::new(Arc::clone(&claim.namespace), set);
+        let Some(record) = cache.get(Resource::StatefulSets, &key) else {
+            continue;
+        };
+        let templates = record.stateful_set().and_then(|set| set.claim_templates.known());
+        if templates.is_none_or(|templates| templates.iter().any(|name| **name == *template)) {
+            keys.push(key);
+        }
+    }
+}
+
+static INFO: Info = Info {
+    name: "statefulset-controller",
+    summary: "sets the owners of the claims of StatefulSets by their retention policies",
+    resources: &[Resource::StatefulSets, Resource::Pods, CLAIMS],
+    permissions: &[(CLAIMS, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go",
+};
+
+impl Controller for StatefulSetClaims {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource == Resource::StatefulSets {
+            keys.push(change.key.clone());
+            return;
+        }
+        // Of pods and claims only the identity and the owners matter.
+        let facts = |record: &Record| {
+            let meta = &record.meta;
+            (
+                meta.uid.clone(),
+                meta.owner_references.clone(),
+                record.has_whole_meta,
+            )
+        };
+        if change.old.map(facts) == change.new.map(facts) {
+            return;
+        }
+        if change.resource == CLAIMS {
+            sets_of_claim(cache, change.key, keys);
+        } else if let Some((set, _)) = split(&change.key.name) {
+            let key = Key::new(Arc::clone(&change.key.namespace), set);
+            keys.extend(cache.get(Resource::StatefulSets, &key).map(|_| key));
+        }
+    }
+
+    /// # Complexity
+    /// O(k log n) for `k` claims of the StatefulSet and of those whose names begin like them.
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::StatefulSets, key) {
+            Subject::Found(id, set) => self
+                .decide(cx, set)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Repeats the requests that a collector needs before it can start, until the API server answers them.
+
+use std::{error::Error, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+/// The wait after the first failure. Each further failure doubles it.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Repeats a request with backoff while its failure is temporary, and logs each failure. Returns the last failure where the next attempt
+/// would be after `give_up`.
+pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
+    purpose: &'static str,
+    give_up: Option<Instant>,
+    is_temporary: impl Fn(&E) -> bool,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, E> {
+    let mut wait = WAIT_MIN;
+    loop {
+        let error = match attempt().await {
+            Err(error) if is_temporary(&error) => error,
+            result => return result,
+        };
+        if give_up.is_some_and(|end| Instant::now() + wait > end) {
+            return Err(error);
+        }
+        let seconds = wait.as_secs();
+        tracing::warn!(
+            error = with_causes(&error),
+            "{purpose} failed; next attempt in {seconds} s"
+        );
+        sleep(wait).await;
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+}
+
+/// The error and what caused it, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
