@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
+use kubegc_core::record::{Condition, Field, Lease, Namespace, Node, Taint};
 
 use super::{
     SPEC, STATUS, phase_of,
@@ -39,6 +39,7 @@ pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
         conditions: reading.field(status, |reading, status| {
             conditions(reading, status, |condition_type| condition_type == "Ready")
         }),
+        volumes_in_use: Field::Unread,
     }
 }
 

@@ -77,6 +77,9 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
                 },
             )
         }),
+        completion_index: Field::Unread,
+        restart_count: Field::Unread,
+        pod_group: Field::Unread,
     }
 }
 

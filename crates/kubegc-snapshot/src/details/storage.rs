@@ -2,7 +2,7 @@
 
 use kubegc_core::{
     Uid,
-    record::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations},
+    record::{ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations},
 };
 
 use super::{
@@ -32,6 +32,8 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
             reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
         }),
         claim_ref: reading.field(spec, claim_ref),
+        attributes_class: Field::Unread,
+        csi_name: Field::Unread,
     }
 }
 
@@ -74,5 +76,6 @@ pub(super) fn claim(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVol
         volume_mode: reading.field(spec, |reading, spec| {
             reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
         }),
+        attributes_classes: Field::Unread,
     }
 }

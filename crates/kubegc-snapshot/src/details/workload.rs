@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::record::{ClaimRetentionPolicy, CronJob, Job, StatefulSet};
+use kubegc_core::record::{ClaimRetentionPolicy, CronJob, Field, Job, StatefulSet};
 
 use super::{
     SPEC, STATUS,
@@ -25,13 +25,33 @@ pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
                 SPEC.field("ttlSecondsAfterFinished"),
             )
         }),
-        conditions: reading.field(status, |reading, status| {
-            conditions(reading, status, |found| matches!(found, "Complete" | "Failed"))
-        }),
+        conditions: reading.field(status, |reading, status| conditions(reading, status, is_end)),
         start_time: reading.field(status, |reading, status| {
             reading.time(&status.start_time, STATUS.field("startTime"))
         }),
+        parallelism: Field::Unread,
+        completions: Field::Unread,
+        completion_mode: Field::Unread,
+        is_suspended: Field::Unread,
+        active_deadline_seconds: Field::Unread,
+        backoff_limit: Field::Unread,
+        has_backoff_limit_per_index: Field::Unread,
+        has_pod_failure_policy: Field::Unread,
+        has_success_policy: Field::Unread,
+        pod_replacement_policy: Field::Unread,
+        managed_by: Field::Unread,
+        restart_policy: Field::Unread,
+        has_tracking_annotation: Field::Unread,
+        counts: Field::Unread,
     }
+}
+
+/// Whether a condition of a Job says that it has ended or is ending.
+fn is_end(condition: &str) -> bool {
+    matches!(
+        condition,
+        "Complete" | "Failed" | "FailureTarget" | "SuccessCriteriaMet"
+    )
 }
 
 pub(super) fn cron_job(reading: &mut Reading<'_>, body: &Body<'_>) -> CronJob {
@@ -112,6 +132,10 @@ pub(super) fn stateful_set(reading: &mut Reading<'_>, body: &Body<'_>) -> Statef
                 reading.text_or_empty(name, path.field("name"))
             })
         }),
+        revision_history_limit: Field::Unread,
+        current_revision: Field::Unread,
+        update_revision: Field::Unread,
+        observed_generation: Field::Unread,
     }
 }
 

@@ -48,6 +48,16 @@ pub(super) fn body(body: &Body) -> Object {
         Body::Secret(secret) => of_secret(secret),
         Body::ServiceAccount(account) => object([("secrets", known(&account.secrets, |names| named(names)))]),
         Body::StatefulSet(set) => of_stateful_set(set),
+        // Kinds of which only the metadata is read.
+        Body::ControllerRevision(_)
+        | Body::DaemonSet(_)
+        | Body::Deployment(_)
+        | Body::Endpoints(_)
+        | Body::ReplicaSet(_)
+        | Body::ResourceClaim(_)
+        | Body::Service(_)
+        | Body::ServiceCidr(_)
+        | Body::VolumeAttachment(_) => Object::new(),
     }
 }
 
