@@ -88,10 +88,8 @@ impl PodGroupProtection {
             return Err(missing);
         }
         cx.cache.require(Resource::Pods)?;
-        let unknown = cx
-            .cache
-            .indexed_records(&ACTIVE_PODS, &Key::new(Arc::clone(&key.namespace), ""));
-        if let Some(pod) = unknown.first() {
+        let unread = Key::new(Arc::clone(&key.namespace), "");
+        if let Some(pod) = cx.cache.first_indexed(&ACTIVE_PODS, &unread) {
             let object = pod.id(Resource::Pods);
             return Err(Missing::Field {
                 object,

@@ -102,20 +102,19 @@ impl VolumeAttributesClassProtection {
             }
             (true, true) => {}
         }
-        let names = |index, key: &Key| cx.cache.indexed(index, key);
-        if !names(&VOLUMES, key).is_empty() {
+        if cx.cache.first_indexed(&VOLUMES, key).is_some() {
             return keep("UsedByVolume", "a volume uses it");
         }
-        if !names(&CLAIMS, key).is_empty() {
+        if cx.cache.first_indexed(&CLAIMS, key).is_some() {
             return keep("UsedByClaim", "a claim uses it");
         }
         cx.cache
             .require_all(&[Resource::PersistentVolumes, Resource::PersistentVolumeClaims])?;
-        for (index, what) in [(&VOLUMES, "volume"), (&CLAIMS, "claim")] {
-            if let Some(name) = names(index, &Key::cluster("")).first() {
-                return Err(Missing::Outside {
-                    question: format!("whether the {what} {name} uses {id}").into(),
-                    message: "".into(),
+        for index in [&VOLUMES, &CLAIMS] {
+            if let Some(unread) = cx.cache.first_indexed(index, &Key::cluster("")) {
+                return Err(Missing::Field {
+                    object: unread.id(index.resource()),
+                    field: "spec.volumeAttributesClassName",
                 });
             }
         }

@@ -116,7 +116,7 @@ fn an_attributes_class_waits_for_volumes_and_claims() {
     unread[6].1.body = Body::Unread;
     let lines = plan(&controller, &cache(&controller, unread), secs(0));
     assert!(
-        lines.contains(&format!("unknown {name}/free: OutsideUnknown")),
+        lines.contains(&format!("unknown {name}/free: FieldUnread")),
         "{lines:?}"
     );
 }
