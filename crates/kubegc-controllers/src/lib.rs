@@ -15,11 +15,14 @@
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
 pub mod action;
+pub mod apiserverleases;
 pub mod cache;
 pub mod cloudnodelifecycle;
 pub mod controller;
+pub mod controllerrevisions;
 pub mod cronjob;
 pub mod csrcleaner;
+pub mod deployment;
 pub mod documents;
 pub mod driver;
 pub mod endpoints;
@@ -45,18 +48,23 @@ pub mod serviceaccounttokens;
 pub mod servicecidr;
 pub mod statefulset;
 mod storage;
+pub mod tainteviction;
 pub mod tokencleaner;
 pub mod ttlafterfinished;
+pub mod volumeattachment;
 pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
+pub use apiserverleases::ApiServerLeases;
 pub use cache::{Cache, Change, Index, Key};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use controllerrevisions::{DaemonSetHistory, StatefulSetHistory};
 pub use cronjob::CronJobHistory;
 pub use csrcleaner::CsrCleaner;
+pub use deployment::DeploymentHistory;
 pub use documents::{DocumentError, Documents};
 pub use endpoints::EndpointsOfServices;
 pub use endpointslicemirroring::EndpointSliceMirroring;
@@ -82,6 +90,8 @@ pub use serviceaccounttokens::ServiceAccountTokens;
 pub use servicecidr::ServiceCidrs;
 pub use statefulset::StatefulSetClaims;
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE};
+pub use tainteviction::TaintEviction;
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
+pub use volumeattachment::VolumeAttachments;
 pub use volumeattributesclass::VolumeAttributesClassProtection;
