@@ -1,19 +1,17 @@
 //! Deletes the identity Leases of API servers that no longer renew them.
 //!
-//! | Lease | behaviour |
-//! |---|---|
-//! | not in `kube-system`, or without the label `apiserver.kubernetes.io/identity: kube-apiserver` | nothing is said of it |
-//! | `spec.renewTime` and `spec.leaseDurationSeconds` have not passed | it is kept |
-//! | they have passed, or one is not set | it is read again, and deleted without preconditions |
+//! - not in `kube-system`, or without the label `apiserver.kubernetes.io/identity: kube-apiserver`: nothing
+//!   is said of it.
+//! - `spec.renewTime` and `spec.leaseDurationSeconds` have not passed: it is kept.
+//! - they have passed, or one is not set: it is read again, and deleted without preconditions.
 //!
-//! The API server itself does this once an hour; an error is logged, and NotFound is ignored. Node Leases have an owner reference to their
-//! Node, and the garbage collector deletes them.
+//! The API server itself does this once an hour; an error is logged, and NotFound is ignored. Node Leases
+//! have an owner reference to their Node, and the garbage collector deletes them.
 //!
-//! | release | difference |
-//! |---|---|
-//! | before 1.26 | there are no such Leases (feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26) |
-//! | 1.26 | the label is `k8s.io/component: kube-apiserver` |
-//! | 1.27 to about 1.28 | Leases with either label are deleted |
+//! - before 1.26: there are no such Leases (feature gate `APIServerIdentity`: alpha from 1.20, beta and on
+//!   from 1.26).
+//! - 1.26: the label is `k8s.io/component: kube-apiserver`.
+//! - 1.27 to about 1.28: Leases with either label are deleted.
 //!
 //! # Upstream
 //! [`gc` and `isLeaseExpired`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go)

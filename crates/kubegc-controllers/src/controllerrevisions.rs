@@ -1,14 +1,16 @@
 //! Deletes old ControllerRevisions of StatefulSets and DaemonSets beyond `spec.revisionHistoryLimit`.
 //!
-//! | owner | behaviour |
-//! |---|---|
-//! | StatefulSet | revisions in `status.currentRevision`, `status.updateRevision` or the label `controller-revision-hash` of a pod are live; of the others the oldest above the limit are deleted |
-//! | DaemonSet | the revision of the present template is kept; of the others as many as there are above the limit are deleted, the oldest first, but none whose label `controller-revision-hash` a pod has |
-//! | DaemonSet that is being deleted | nothing is deleted |
-//! | either, when its spec was not observed yet | which revision is the present one is not known, so nothing is decided |
+//! - StatefulSet: revisions in `status.currentRevision`, `status.updateRevision` or the label
+//!   `controller-revision-hash` of a pod are live; of the others the oldest above the limit are deleted.
+//! - DaemonSet: the revision of the present template is kept; of the others as many as there are above the
+//!   limit are deleted, the oldest first, but none whose label `controller-revision-hash` a pod has.
+//! - DaemonSet that is being deleted: nothing is deleted.
+//! - either, when its spec was not observed yet: which revision is the present one is not known, so nothing
+//!   is decided.
 //!
-//! The order is by `revision`, then creation and name. The revision of the present template of a DaemonSet is the highest. Deletes carry
-//! no preconditions. Revisions and pods are found by their controller reference; adoption is not covered.
+//! The order is by `revision`, then creation and name. The revision of the present template of a DaemonSet is
+//! the highest. Deletes carry no preconditions. Revisions and pods are found by their controller reference;
+//! adoption is not covered.
 //!
 //! # Upstream
 //! [`truncateHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go) in

@@ -1,16 +1,18 @@
 //! Deletes old ReplicaSets of Deployments beyond `spec.revisionHistoryLimit`.
 //!
-//! | rule | behaviour |
-//! |---|---|
-//! | a Deployment that is being deleted, or has no limit | its ReplicaSets are kept; the garbage collector deletes them with it |
-//! | a Deployment that is neither complete nor paused | its ReplicaSets are kept |
-//! | the oldest ReplicaSet with the pod template of the Deployment | is the new one, and is kept |
-//! | all others that are not being deleted | are old; as many as there are above the limit are looked at, by revision |
-//! | an old one with replicas, or whose spec was not observed | is kept, and no other is looked at in its place |
-//! | an old one without replicas | is deleted, without preconditions |
+//! - a Deployment that is being deleted, or has no limit: its ReplicaSets are kept; the garbage collector
+//!   deletes them with it.
+//! - a Deployment that is neither complete nor paused: its ReplicaSets are kept.
+//! - the oldest ReplicaSet with the pod template of the Deployment: is the new one, and is kept.
+//! - all others that are not being deleted: are old; as many as there are above the limit are looked at, by
+//!   revision.
+//! - an old one with replicas, or whose spec was not observed: is kept, and no other is looked at in its
+//!   place.
+//! - an old one without replicas: is deleted, without preconditions.
 //!
-//! A Deployment is complete when its status was observed for its generation, and all replicas are updated and available. Revisions that are
-//! equal, or no number, are ordered by creation and name. ReplicaSets are found by their controller reference; adoption is not covered.
+//! A Deployment is complete when its status was observed for its generation, and all replicas are updated and
+//! available. Revisions that are equal, or no number, are ordered by creation and name. ReplicaSets are found
+//! by their controller reference; adoption is not covered.
 //!
 //! Before about 1.21 the order is that of creation alone.
 //!

@@ -1,14 +1,14 @@
 //! Deletes the Endpoints of Services that no longer exist.
 //!
-//! | object | behaviour |
-//! |---|---|
-//! | Endpoints whose Service exists, terminating or not | they are kept |
-//! | Endpoints whose Service was deleted | they are deleted, without preconditions |
-//! | Endpoints without a Service when the controller starts | they are deleted, unless they hold a leader election record |
-//! | Endpoints that are created without a Service | they are kept until the controller starts anew |
+//! - Endpoints whose Service exists, terminating or not: they are kept.
+//! - Endpoints whose Service was deleted: they are deleted, without preconditions.
+//! - Endpoints without a Service when the controller starts: they are deleted, unless they hold a leader
+//!   election record.
+//! - Endpoints that are created without a Service: they are kept until the controller starts anew.
 //!
-//! The API server itself deletes the Endpoints together with the Service (CP-1), so that the request of the controller usually finds
-//! nothing. EndpointSlices have an owner reference to their Service, and the garbage collector deletes them; mirrored ones are deleted by
+//! The API server itself deletes the Endpoints together with the Service (CP-1), so that the request of the
+//! controller usually finds nothing. EndpointSlices have an owner reference to their Service, and the garbage
+//! collector deletes them; mirrored ones are deleted by
 //! [`endpointslicemirroring`](crate::endpointslicemirroring) too.
 //!
 //! # Upstream

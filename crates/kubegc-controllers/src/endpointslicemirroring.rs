@@ -1,17 +1,18 @@
 //! Deletes EndpointSlices that mirror Endpoints which no longer exist or are not mirrored any more.
 //!
-//! A mirrored slice has the labels `endpointslice.kubernetes.io/managed-by: endpointslicemirroring-controller.k8s.io` and
-//! `kubernetes.io/service-name`. All mirrored slices of a name are deleted where
+//! A mirrored slice has the labels `endpointslice.kubernetes.io/managed-by:
+//! endpointslicemirroring-controller.k8s.io` and `kubernetes.io/service-name`. All mirrored slices of a name
+//! are deleted where
 //!
-//! | fact | behaviour |
-//! |---|---|
-//! | there are no Endpoints of that name | they are deleted |
-//! | the Endpoints have the label `endpointslice.kubernetes.io/skip-mirror: "true"` or a leader election record | they are deleted |
-//! | there is no Service of that name | they are deleted |
-//! | the Service has a selector | they are deleted |
-//! | otherwise | the slices follow the Endpoints; which surplus slices that deletes is not covered |
+//! - there are no Endpoints of that name: they are deleted.
+//! - the Endpoints have the label `endpointslice.kubernetes.io/skip-mirror: "true"` or a leader election
+//!   record: they are deleted.
+//! - there is no Service of that name: they are deleted.
+//! - the Service has a selector: they are deleted.
+//! - otherwise: the slices follow the Endpoints; which surplus slices that deletes is not covered.
 //!
-//! Slices of the EndpointSlice controller are not touched: the garbage collector deletes them with their Service.
+//! Slices of the EndpointSlice controller are not touched: the garbage collector deletes them with their
+//! Service.
 //!
 //! Releases: from 1.19 on, with the feature gate `EndpointSlice` (beta and on) there.
 //!

@@ -1,13 +1,13 @@
 //! Removes the finalizer `scheduling.k8s.io/podgroup-protection` from PodGroups that no active pod uses.
 //!
-//! | PodGroup | behaviour |
-//! |---|---|
-//! | it is not being deleted, or does not have the finalizer | nothing happens; admission adds the finalizer at the creation |
-//! | it is being deleted, and a pod that has not finished names it in `spec.schedulingGroup.podGroupName` | the finalizer stays |
-//! | it is being deleted, and no such pod exists | an update removes the finalizer |
+//! - it is not being deleted, or does not have the finalizer: nothing happens; admission adds the finalizer
+//!   at the creation.
+//! - it is being deleted, and a pod that has not finished names it in `spec.schedulingGroup.podGroupName`:
+//!   the finalizer stays.
+//! - it is being deleted, and no such pod exists: an update removes the finalizer.
 //!
-//! Terminating pods count until they have finished or no longer exist. The controller exists from 1.36 on and is off by default (feature
-//! gate `GenericWorkload`: alpha from 1.35, beta and off in 1.37).
+//! Terminating pods count until they have finished or no longer exist. The controller exists from 1.36 on and
+//! is off by default (feature gate `GenericWorkload`: alpha from 1.35, beta and off in 1.37).
 //!
 //! # Upstream
 //! [`processPodGroup`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go)
@@ -28,7 +28,8 @@ use crate::{
 /// The finalizer.
 pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
-/// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty name.
+/// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty
+/// name.
 static ACTIVE_PODS: Index = Index::new("active pods by pod group", Resource::Pods, |record, keys| {
     let namespace = &record.meta.namespace;
     if record.pod().and_then(Pod::has_final_phase) == Some(true) {

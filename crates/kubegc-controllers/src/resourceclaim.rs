@@ -1,26 +1,28 @@
-//! Removes reservations and the finalizer `resource.kubernetes.io/delete-protection` from ResourceClaims, and deletes generated claims that
-//! no pod will use.
+//! Removes reservations and the finalizer `resource.kubernetes.io/delete-protection` from ResourceClaims, and
+//! deletes generated claims that no pod will use.
 //!
-//! | fact | behaviour |
-//! |---|---|
-//! | an entry of `status.reservedFor` whose pod does not exist, after a live read, or has another uid | it is removed |
-//! | an entry whose pod has finished, or is being deleted and was never scheduled | it is removed |
-//! | an entry for something else than a pod | it is kept |
-//! | the last entry was removed, and the claim has the finalizer | it is deallocated |
-//! | an entry was removed, and the claim with the finalizer is not allocated | it loses the finalizer |
-//! | a claim with the finalizer is being deleted, and nothing is reserved | it is deallocated and loses the finalizer |
-//! | a claim without reservations, generated for a pod that was replaced or will not run | it is deleted, without preconditions |
-//! | a claim generated for a pod that does not exist | the garbage collector deletes it |
+//! - an entry of `status.reservedFor` whose pod does not exist, after a live read, or has another uid: it is
+//!   removed.
+//! - an entry whose pod has finished, or is being deleted and was never scheduled: it is removed.
+//! - an entry for something else than a pod: it is kept.
+//! - the last entry was removed, and the claim has the finalizer: it is deallocated.
+//! - an entry was removed, and the claim with the finalizer is not allocated: it loses the finalizer.
+//! - a claim with the finalizer is being deleted, and nothing is reserved: it is deallocated and loses the
+//!   finalizer.
+//! - a claim without reservations, generated for a pod that was replaced or will not run: it is deleted,
+//!   without preconditions.
+//! - a claim generated for a pod that does not exist: the garbage collector deletes it.
 //!
 //! A claim is generated for the pod that controls it. A claim that is being deleted is not deleted again.
 //!
-//! | release | difference |
-//! |---|---|
-//! | before 1.34 | the controller is off (feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and off from 1.32) |
-//! | before about 1.36 | an entry for something else than a pod is an error, and nothing is done about the claim |
-//! | before about 1.31 | only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated |
-//! | before about 1.30 | the finalizer is left to the driver, which is asked to deallocate |
-//! | before about 1.28 | entries of finished pods stay, and generated claims are left to the garbage collector |
+//! - before 1.34: the controller is off (feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and
+//!   off from 1.32).
+//! - before about 1.36: an entry for something else than a pod is an error, and nothing is done about the
+//!   claim.
+//! - before about 1.31: only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated.
+//! - before about 1.30: the finalizer is left to the driver, which is asked to deallocate.
+//! - before about 1.28: entries of finished pods stay, and generated claims are left to the garbage
+//!   collector.
 //!
 //! # Upstream
 //! [`syncClaim`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go) in `controller.go`.
@@ -309,7 +311,7 @@ async fn update(
 
 static INFO: Info = Info {
     name: "resourceclaim-controller",
-    summary: "removes reservations and the finalizer of ResourceClaims, and deletes generated claims that no pod will use",
+    summary: "removes reservations and the finalizer of ResourceClaims, and deletes unused generated ones",
     resources: &[Resource::ResourceClaims, Resource::Pods],
     permissions: &[
         (Resource::ResourceClaims, "", &["delete", "update"]),

@@ -1,14 +1,18 @@
-//! Deletes the token Secrets of ServiceAccounts that no longer exist, and removes references to deleted token Secrets.
+//! Deletes the token Secrets of ServiceAccounts that no longer exist, and removes references to deleted token
+//! Secrets.
 //!
-//! | object | behaviour |
-//! |---|---|
-//! | a Secret of type `kubernetes.io/service-account-token` without the annotation `kubernetes.io/service-account.name` | it is kept |
-//! | one whose ServiceAccount exists with the uid of the annotation `kubernetes.io/service-account.uid`, or with any uid where that is empty | it is kept |
-//! | one whose ServiceAccount does not exist, or has another uid | it is deleted, with its uid as precondition |
-//! | a live ServiceAccount that references a token Secret which was deleted | the reference is removed from `secrets` |
+//! - a Secret of type `kubernetes.io/service-account-token` without the annotation
+//!   `kubernetes.io/service-account.name`: it is kept.
+//! - one whose ServiceAccount exists with the uid of the annotation `kubernetes.io/service-account.uid`, or
+//!   with any uid where that is empty: it is kept.
+//! - one whose ServiceAccount does not exist, or has another uid: it is deleted, with its uid as
+//!   precondition.
+//! - a live ServiceAccount that references a token Secret which was deleted: the reference is removed from
+//!   `secrets`.
 //!
-//! A ServiceAccount that is not in the cache is read from the API server first. NotFound and Conflict of the delete end the work. References
-//! are only removed when the deletion of the Secret is observed: a name that never existed stays. Creating and filling tokens is not covered.
+//! A ServiceAccount that is not in the cache is read from the API server first. NotFound and Conflict of the
+//! delete end the work. References are only removed when the deletion of the Secret is observed: a name that
+//! never existed stays. Creating and filling tokens is not covered.
 //!
 //! # Upstream
 //! [`syncSecret`, `syncServiceAccount`, `deleteToken`, `removeSecretReference`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go)
@@ -199,7 +203,8 @@ impl Controller for ServiceAccountTokens {
         INDEXES
     }
 
-    /// A key is that of a Secret, or the name of an account and of a deleted Secret with a slash between them.
+    /// A key is that of a Secret, or the name of an account and of a deleted Secret with a slash between
+    /// them.
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         match change.resource {
             Resource::ServiceAccounts => {

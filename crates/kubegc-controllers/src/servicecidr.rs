@@ -1,18 +1,19 @@
-//! Adds the finalizer `networking.k8s.io/service-cidr-finalizer` to ServiceCIDRs, and removes it from those that no IPAddress needs.
+//! Adds the finalizer `networking.k8s.io/service-cidr-finalizer` to ServiceCIDRs, and removes it from those
+//! that no IPAddress needs.
 //!
-//! | ServiceCIDR | behaviour |
-//! |---|---|
-//! | it is not being deleted and does not have the finalizer | a patch adds the finalizer |
-//! | it is being deleted, and each of its ranges lies in a range of another ServiceCIDR | it can be removed |
-//! | it is being deleted, and an IPAddress of the API server lies in its ranges and in those of no other ServiceCIDR | the finalizer stays |
-//! | it is being deleted, and no such IPAddress exists | it can be removed |
-//! | it can be removed, 10 s after the deletion | a patch removes the finalizer |
+//! - it is not being deleted and does not have the finalizer: a patch adds the finalizer.
+//! - it is being deleted, and each of its ranges lies in a range of another ServiceCIDR: it can be removed.
+//! - it is being deleted, and an IPAddress of the API server lies in its ranges and in those of no other
+//!   ServiceCIDR: the finalizer stays.
+//! - it is being deleted, and no such IPAddress exists: it can be removed.
+//! - it can be removed, 10 s after the deletion: a patch removes the finalizer.
 //!
 //! Other ServiceCIDRs count though they are being deleted. IPAddresses of the API server have the label
-//! `ipaddress.kubernetes.io/managed-by: ipallocator.k8s.io`. IPAddresses have no finalizer: the API server deletes them with their Service.
-//! The `Ready` condition is not covered.
+//! `ipaddress.kubernetes.io/managed-by: ipallocator.k8s.io`. IPAddresses have no finalizer: the API server
+//! deletes them with their Service. The `Ready` condition is not covered.
 //!
-//! The controller is off before 1.33 (feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from 1.31).
+//! The controller is off before 1.33 (feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off
+//! from 1.31).
 //!
 //! # Upstream
 //! [`sync` and `canDeleteCIDR`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go)

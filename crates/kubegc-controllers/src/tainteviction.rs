@@ -1,21 +1,23 @@
 //! Deletes pods from nodes with `NoExecute` taints that they do not tolerate, or no longer.
 //!
-//! | rule | behaviour |
-//! |---|---|
-//! | a pod that is not scheduled, or on a node without such a taint | it is kept |
-//! | a taint that no toleration matches | the pod is deleted at once |
-//! | each taint is matched by the first toleration that fits; none of these has `tolerationSeconds` | the pod is kept for ever |
-//! | otherwise | the pod is deleted after the least of their `tolerationSeconds`; zero and less mean at once |
-//! | the time runs | from `timeAdded` of the newest of the taints, or from when they are first seen; later changes of taints or tolerations do not move it |
-//! | all taints are removed, or all are tolerated for ever | the deletion is cancelled |
-//! | the deletion | Event `TaintManagerEviction`, a status patch that sets the condition `DisruptionTarget`, DELETE without preconditions |
-//! | a pod that is being deleted | it is kept: deleting it again would change nothing |
+//! - a pod that is not scheduled, or on a node without such a taint: it is kept.
+//! - a taint that no toleration matches: the pod is deleted at once.
+//! - each taint is matched by the first toleration that fits; none of these has `tolerationSeconds`: the pod
+//!   is kept for ever.
+//! - otherwise: the pod is deleted after the least of their `tolerationSeconds`; zero and less mean at once.
+//! - the time runs: from `timeAdded` of the newest of the taints, or from when they are first seen; later
+//!   changes of taints or tolerations do not move it.
+//! - all taints are removed, or all are tolerated for ever: the deletion is cancelled.
+//! - the deletion: Event `TaintManagerEviction`, a status patch that sets the condition `DisruptionTarget`,
+//!   DELETE without preconditions.
+//! - a pod that is being deleted: it is kept: deleting it again would change nothing.
 //!
-//! The API server gives most pods tolerations of 300 s for the taints `not-ready` and `unreachable` of the node lifecycle controller.
-//! Upstream counts from when it sees a taint, also after its own start; taking `timeAdded` is the same for a controller that ran throughout.
+//! The API server gives most pods tolerations of 300 s for the taints `not-ready` and `unreachable` of the
+//! node lifecycle controller. Upstream counts from when it sees a taint, also after its own start; taking
+//! `timeAdded` is the same for a controller that ran throughout.
 //!
-//! Before 1.26 the condition is not set (feature gate `PodDisruptionConditions`), from 1.34 on it has `observedGeneration`. Before 1.29 the
-//! node lifecycle controller does the same work.
+//! Before 1.26 the condition is not set (feature gate `PodDisruptionConditions`), from 1.34 on it has
+//! `observedGeneration`. Before 1.29 the node lifecycle controller does the same work.
 //!
 //! # Upstream
 //! [`processPodOnNode`, `getMinTolerationTime`, `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go)

@@ -1,20 +1,22 @@
 //! Deletes the VolumeAttachments of volumes that no pod on their node uses.
 //!
-//! | VolumeAttachment | behaviour |
-//! |---|---|
-//! | a pod on its node that has not finished uses the claim of the volume | it is kept |
-//! | no such pod; the node exists and does not report the volume in `status.volumesInUse` | it is deleted |
-//! | no such pod; the node reports the volume, and has the taint `node.kubernetes.io/out-of-service` | it is deleted |
-//! | no such pod; the node reports the volume and is ready | it is kept until the node has unmounted the volume |
-//! | no such pod; the node reports the volume and is not ready | it is deleted 6 minutes later |
-//! | no such pod; the node does not exist | it is deleted 6 minutes later |
-//! | of a volume that is inline in a pod | what uses it is not known |
+//! - a pod on its node that has not finished uses the claim of the volume: it is kept.
+//! - no such pod; the node exists and does not report the volume in `status.volumesInUse`: it is deleted.
+//! - no such pod; the node reports the volume, and has the taint `node.kubernetes.io/out-of-service`: it is
+//!   deleted.
+//! - no such pod; the node reports the volume and is ready: it is kept until the node has unmounted the
+//!   volume.
+//! - no such pod; the node reports the volume and is not ready: it is deleted 6 minutes later.
+//! - no such pod; the node does not exist: it is deleted 6 minutes later.
+//! - of a volume that is inline in a pod: what uses it is not known.
 //!
-//! Deletes carry no preconditions, and NotFound is ignored. The external attacher then detaches the volume and removes its finalizer.
-//! Upstream deletes the VolumeAttachment of a Node that no longer exists at once where its last status did not report the volume; that status
-//! is not known here, so the longest time is taken. Pods on a Node that no longer exists are deleted by podgc first. Attaching is not covered.
+//! Deletes carry no preconditions, and NotFound is ignored. The external attacher then detaches the volume
+//! and removes its finalizer. Upstream deletes the VolumeAttachment of a Node that no longer exists at once
+//! where its last status did not report the volume; that status is not known here, so the longest time is
+//! taken. Pods on a Node that no longer exists are deleted by podgc first. Attaching is not covered.
 //!
-//! Before 1.26 the taint is ignored (feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and on from 1.26).
+//! Before 1.26 the taint is ignored (feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and
+//! on from 1.26).
 //!
 //! # Upstream
 //! [`reconcile`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go) in
@@ -95,7 +97,8 @@ static UNREAD: Index = Index::new(
 pub struct VolumeAttachments {
     /// Whether volumes are detached from nodes that are out of service.
     pub respects_out_of_service: bool,
-    /// Whether volumes are detached by force after 6 minutes. Upstream: `--disable-force-detach-on-timeout`, from 1.30 on.
+    /// Whether volumes are detached by force after 6 minutes. Upstream: `--disable-force-detach-on-timeout`,
+    /// from 1.30 on.
     pub forces_detach: bool,
 }
 

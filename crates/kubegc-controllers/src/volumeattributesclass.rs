@@ -1,14 +1,14 @@
-//! Adds the finalizer `kubernetes.io/vac-protection` to VolumeAttributesClasses, and removes it from those that are being deleted and that
-//! no volume and no claim uses.
+//! Adds the finalizer `kubernetes.io/vac-protection` to VolumeAttributesClasses, and removes it from those
+//! that are being deleted and that no volume and no claim uses.
 //!
-//! | VolumeAttributesClass | behaviour |
-//! |---|---|
-//! | it is not being deleted and does not have the finalizer | an update adds the finalizer |
-//! | it is being deleted, and a PersistentVolume names it in `spec.volumeAttributesClassName` | the finalizer stays |
-//! | it is being deleted, and a claim names it as wanted, current or target class | the finalizer stays |
-//! | it is being deleted, and nothing names it | an update removes the finalizer |
+//! - it is not being deleted and does not have the finalizer: an update adds the finalizer.
+//! - it is being deleted, and a PersistentVolume names it in `spec.volumeAttributesClassName`: the finalizer
+//!   stays.
+//! - it is being deleted, and a claim names it as wanted, current or target class: the finalizer stays.
+//! - it is being deleted, and nothing names it: an update removes the finalizer.
 //!
-//! The controller is off before 1.34 (feature gate `VolumeAttributesClass`: alpha from 1.29, beta and off from 1.31).
+//! The controller is off before 1.34 (feature gate `VolumeAttributesClass`: alpha from 1.29, beta and off
+//! from 1.31).
 //!
 //! # Upstream
 //! [`processVAC` and `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go)

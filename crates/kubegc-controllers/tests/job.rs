@@ -245,7 +245,8 @@ fn what_is_not_known_is_not_decided() {
         lines(one, false, both),
         [unknown("a", "OutsideUnknown"), unknown("b", "OutsideUnknown")]
     );
-    // A phase that was not read leaves open whether the Job ends; a succeeded pod loses the finalizer all the same.
+    // A phase that was not read leaves open whether the Job ends; a succeeded pod loses the finalizer all the
+    // same.
     let mut unread = pod("a", "");
     unread.body = Body::Unread;
     let of = vec![unread, pod("b", "Succeeded"), pod("c", "Running")];
@@ -399,6 +400,7 @@ fn jobs_that_are_not_tracked_free_all_pods() {
         ..three()
     };
     for (minor, annotation, running, succeeded) in [
+        (23, true, "", "PodSucceeded"),
         (24, true, "NotTracked", "NotTracked"),
         (26, false, "NotTracked", "NotTracked"),
         (26, true, "", "PodSucceeded"),

@@ -7,7 +7,8 @@ use std::fmt;
 pub(super) struct Indexes(Vec<(i32, i32)>);
 
 impl Indexes {
-    /// Reads a text such as `1,3-5`. Ranges from `completions` on are left out, as upstream does; so is what follows an error.
+    /// Reads a text such as `1,3-5`. Ranges from `completions` on are left out, as upstream does; so is what
+    /// follows an error.
     pub(super) fn parse(text: &str, completions: i32) -> Self {
         let mut ranges: Vec<(i32, i32)> = Vec::new();
         for part in text.split(',') {

@@ -1,40 +1,45 @@
-//! Removes the finalizer `batch.kubernetes.io/job-tracking` from the pods of Jobs, and deletes the active pods of Jobs that fail, are
-//! suspended, or have too many.
+//! Removes the finalizer `batch.kubernetes.io/job-tracking` from the pods of Jobs, and deletes the active
+//! pods of Jobs that fail, are suspended, or have too many.
 //!
-//! The controller writes the uid of a finished pod to `status.uncountedTerminatedPods` of the Job, removes the finalizer from the pod, and then
-//! counts the pod in `status.succeeded` or `status.failed`.
+//! The controller writes the uid of a finished pod to `status.uncountedTerminatedPods` of the Job, removes
+//! the finalizer from the pod, and then counts the pod in `status.succeeded` or `status.failed`.
 //!
-//! | object | behaviour |
-//! |---|---|
-//! | a pod with the finalizer that no Job controls, or whose Job does not exist or has finished | it loses the finalizer |
-//! | a pod that something other than a `batch/v1` Job controls | it keeps the finalizer |
-//! | a Job with another `spec.managedBy` than `kubernetes.io/job-controller`, and its pods | nothing happens |
-//! | a Job that is being deleted | all its pods lose the finalizer; the collector deletes them |
-//! | a Job that fails or met its success criteria | its active pods are deleted, and all its pods lose the finalizer |
-//! | a suspended Job | its active pods lose the finalizer and are deleted |
-//! | a Job with more active pods than it wants | if it wants none, as above; otherwise it is not known which are deleted |
-//! | a Job with all completions and no active pod | all its pods lose the finalizer |
-//! | a succeeded or failed pod of any other Job | it is counted and loses the finalizer; at most 500 per sync |
-//! | a terminating pod that has not finished | counts as failed, unless the Job replaces pods only once they have failed |
+//! - a pod with the finalizer that no Job controls, or whose Job does not exist or has finished: it loses the
+//!   finalizer.
+//! - a pod that something other than a `batch/v1` Job controls: it keeps the finalizer.
+//! - a Job with another `spec.managedBy` than `kubernetes.io/job-controller`, and its pods: nothing happens.
+//! - a Job that is being deleted: all its pods lose the finalizer; the collector deletes them.
+//! - a Job that fails or met its success criteria: its active pods are deleted, and all its pods lose the
+//!   finalizer.
+//! - a suspended Job: its active pods lose the finalizer and are deleted.
+//! - a Job with more active pods than it wants: if it wants none, as above; otherwise it is not known which
+//!   are deleted.
+//! - a Job with all completions and no active pod: all its pods lose the finalizer.
+//! - a succeeded or failed pod of any other Job: it is counted and loses the finalizer; at most 500 per sync.
+//! - a terminating pod that has not finished: counts as failed, unless the Job replaces pods only once they
+//!   have failed.
 //!
-//! A Job fails when its failed pods exceed `spec.backoffLimit`, when its containers restarted that often under `OnFailure`, when
-//! `spec.activeDeadlineSeconds` have passed since `status.startTime`, or by a `FailureTarget` condition. Pod failure policies, success
-//! policies and failure limits per index are not evaluated: what depends on them is undetermined until the condition shows it.
+//! A Job fails when its failed pods exceed `spec.backoffLimit`, when its containers restarted that often
+//! under `OnFailure`, when `spec.activeDeadlineSeconds` have passed since `status.startTime`, or by a
+//! `FailureTarget` condition. Pod failure policies, success policies and failure limits per index are not
+//! evaluated: what depends on them is undetermined until the condition shows it.
 //!
-//! Upstream reacts to events: it looks for orphans when a pod or its Job changes or is deleted. Here the state alone decides. Pods are found
-//! by their controller reference, not by the selector: adoption and release are not covered.
+//! Upstream reacts to events: it looks for orphans when a pod or its Job changes or is deleted. Here the
+//! state alone decides. Pods are found by their controller reference, not by the selector: adoption and
+//! release are not covered.
 //!
-//! | release | difference |
-//! |---|---|
-//! | before 1.25 | pods are not tracked (feature gate `JobTrackingWithFinalizers`: alpha in 1.22, beta and off from 1.23); every pod of a Job loses the finalizer |
-//! | 1.25 and 1.26 | Jobs without the annotation `batch.kubernetes.io/job-tracking` are not tracked |
-//! | before 1.22 | `spec.suspend` is ignored (feature gate `SuspendJob`), and nothing removes the finalizer |
-//! | before 1.24 | the pods of finished Jobs keep the finalizer |
-//! | before about 1.28 | the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods are not active |
-//! | before 1.29 | `spec.podReplacementPolicy` is ignored (feature gate `JobPodReplacementPolicy`) |
-//! | before 1.31 | a pod loses the finalizer also where another kind of object controls it |
-//! | before 1.31 | a Job is marked as finished while pods are terminating, without a `FailureTarget` or `SuccessCriteriaMet` condition before |
-//! | before 1.32 | `spec.managedBy` is ignored (feature gate `JobManagedBy`) |
+//! - before 1.25, except 1.23.0 to 1.23.6: pods are not tracked (feature gate `JobTrackingWithFinalizers`:
+//!   alpha in 1.22, turned off again in 1.23.7); every pod of a Job loses the finalizer.
+//! - before 1.27: Jobs without the annotation `batch.kubernetes.io/job-tracking` are not tracked.
+//! - before 1.22: `spec.suspend` is ignored (feature gate `SuspendJob`), and nothing removes the finalizer.
+//! - before 1.24: the pods of finished Jobs keep the finalizer.
+//! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
+//!   are not active.
+//! - before 1.29: `spec.podReplacementPolicy` is ignored (feature gate `JobPodReplacementPolicy`).
+//! - before 1.31: a pod loses the finalizer also where another kind of object controls it.
+//! - before 1.31: a Job is marked as finished while pods are terminating, without a `FailureTarget` or
+//!   `SuccessCriteriaMet` condition before.
+//! - before 1.32: `spec.managedBy` is ignored (feature gate `JobManagedBy`).
 //!
 //! # Upstream
 //! [`syncJob`, `deleteActivePods`, `manageJob`, `trackJobStatusAndRemoveFinalizers`, `canRemoveFinalizer`, `enactJobFinished`,
@@ -60,8 +65,12 @@ use crate::{
 /// The finalizer that keeps pods until they are counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// The feature gate `JobTrackingWithFinalizers`: alpha from 1.22, beta and off from 1.23, on from 1.25, locked from 1.26.
+/// The feature gate `JobTrackingWithFinalizers`: alpha from 1.22, on from 1.25, locked from 1.26.
 const TRACKING: Behavior = Behavior::since(25, 0, "feature gate JobTrackingWithFinalizers is on");
+/// The gate became beta and on in 1.23.
+const TRACKING_FIRST: Behavior = Behavior::since(23, 0, "kubernetes #105687");
+/// It was turned off again for a bug.
+const TRACKING_PAUSED: Behavior = Behavior::since(23, 7, "kubernetes #109491");
 /// Before, only Jobs with the annotation are tracked.
 const TRACKING_OF_ALL: Behavior = Behavior::since(27, 0, "kubernetes #113510");
 /// Before, the controller does not know the finalizer.
@@ -78,7 +87,8 @@ const BACKOFF_BY_COUNT: Behavior = Behavior::since_about(28, "between 1.26 and 1
 const POLICY_WAITS: Behavior = Behavior::since_about(27, "between 1.26 and 1.33");
 /// The feature gate `JobPodReplacementPolicy`: alpha in 1.28, beta and on from 1.29.
 const REPLACEMENT_POLICY: Behavior = Behavior::since(29, 0, "feature gate JobPodReplacementPolicy is beta");
-/// Conditions `FailureTarget` and `SuccessCriteriaMet` come before `Failed` and `Complete`, which wait for terminating pods.
+/// Conditions `FailureTarget` and `SuccessCriteriaMet` come before `Failed` and `Complete`, which wait for
+/// terminating pods.
 const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510");
 /// The feature gate `JobManagedBy`: alpha in 1.30, beta and on from 1.32.
 const MANAGED_BY: Behavior = Behavior::since(32, 0, "feature gate JobManagedBy is beta");
@@ -107,7 +117,8 @@ pub struct JobTracking {
     pub respects_suspend: bool,
     /// Whether failures above the backoff limit fail a Job even where none is new.
     pub counts_old_failures: bool,
-    /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have finished.
+    /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have
+    /// finished.
     pub policy_waits: bool,
     /// Whether `spec.podReplacementPolicy` counts.
     pub respects_replacement_policy: bool,
@@ -122,7 +133,8 @@ impl JobTracking {
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
-            is_tracking: version.has(TRACKING),
+            is_tracking: version.has(TRACKING)
+                || (version.has(TRACKING_FIRST) && !version.has(TRACKING_PAUSED)),
             is_tracking_all: version.has(TRACKING_OF_ALL),
             removes_finalizers: version.has(ORPHANS),
             frees_pods_of_finished_jobs: version.has(FINISHED_ORPHANS),
@@ -212,7 +224,7 @@ impl JobTracking {
 
 static INFO: Info = Info {
     name: "job-controller",
-    summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of Jobs that fail or are suspended",
+    summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of ending Jobs",
     resources: &[Resource::Jobs, Resource::Pods],
     permissions: &[
         (Resource::Jobs, "status", &["update"]),

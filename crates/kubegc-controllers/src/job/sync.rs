@@ -196,7 +196,8 @@ impl Sync<'_> {
             .as_ref()
             .map_err(Missing::clone)
             .and_then(|counted| self.finish(counted));
-        // Why it is not known which active pods are deleted, and whether the others are freed by the end of the Job.
+        // Why it is not known which active pods are deleted, and whether the others are freed by the end of
+        // the Job.
         let (finish, mut missing) = match finish {
             Ok(finish) => (finish, None),
             Err(missing) => (None, Some(missing).filter(|_| !self.is_deleting)),
@@ -448,7 +449,8 @@ impl Sync<'_> {
         self.pods.iter().filter(|pod| pod.is_active() == Ok(true))
     }
 
-    /// The number of pods that the Job wants to be active; more than there are where it leaves those that run.
+    /// The number of pods that the Job wants to be active; more than there are where it leaves those that
+    /// run.
     fn wanted(&self, counted: &Counted) -> Result<usize, Missing> {
         if self.is_suspended()? {
             return Ok(0);
@@ -473,7 +475,8 @@ impl Sync<'_> {
         Ok(wanted)
     }
 
-    /// Chooses the pods that lose the finalizer, and counts them. Gives the pods that are neither deleted nor freed.
+    /// Chooses the pods that lose the finalizer, and counts them. Gives the pods that are neither deleted nor
+    /// freed.
     fn track(
         &self,
         finish: Option<&Finish>,

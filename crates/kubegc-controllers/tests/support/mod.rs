@@ -104,7 +104,8 @@ pub(crate) fn plan<C: Controller + Clone>(controller: &C, cache: &Cache, now: Ti
     lines
 }
 
-/// Whatever is not known of one object or one list, no object is deleted or written that would not be with full knowledge.
+/// Whatever is not known of one object or one list, no object is deleted or written that would not be with
+/// full knowledge.
 pub(crate) fn assert_cautious<C: Controller + Clone>(
     controller: &C,
     objects: &[(Resource, Record)],
@@ -145,7 +146,8 @@ pub(crate) fn assert_cautious<C: Controller + Clone>(
     }
 }
 
-/// Lets the controller act on the cache as on an API server, until nothing is requested any more. Gives the requests.
+/// Lets the controller act on the cache as on an API server, until nothing is requested any more. Gives the
+/// requests.
 pub(crate) fn run(controller: &impl Controller, cache: &mut Cache, now: Timestamp) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..20 {

@@ -13,7 +13,8 @@ pub struct Deployment {
     pub is_paused: Field<bool>,
     /// `spec.replicas`; the API server defaults it to 1.
     pub replicas: Field<i32>,
-    /// A digest of `spec.template` without the label `pod-template-hash`: equal where the templates are semantically equal.
+    /// A digest of `spec.template` without the label `pod-template-hash`: equal where the templates are
+    /// semantically equal.
     pub template_digest: Field<u64>,
     /// `status.replicas`, `status.updatedReplicas`, `status.availableReplicas`.
     pub status_replicas: Field<[i32; 3]>,

@@ -71,8 +71,8 @@ pub struct JobCounts {
 }
 
 impl Job {
-    /// The condition that says how the Job ended: the first one of type `Complete` or `Failed` that is true. `None` where the conditions
-    /// were not read; `Some(None)` while the Job has not finished.
+    /// The condition that says how the Job ended: the first one of type `Complete` or `Failed` that is true.
+    /// `None` where the conditions were not read; `Some(None)` while the Job has not finished.
     #[must_use]
     pub fn finished(&self) -> Option<Option<&Condition>> {
         let conditions = self.conditions.known()?;

@@ -39,7 +39,8 @@ impl Pod {
         Some(matches!(&**phase, "Succeeded" | "Failed"))
     }
 
-    /// Whether a volume of the pod, which has this name, stands for a claim of this name; `None` where the volumes were not read.
+    /// Whether a volume of the pod, which has this name, stands for a claim of this name; `None` where the
+    /// volumes were not read.
     #[must_use]
     pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
         let mut volumes = self.volumes.known()?.iter();

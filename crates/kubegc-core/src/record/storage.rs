@@ -20,8 +20,8 @@ pub struct PersistentVolume {
     pub annotations: Field<VolumeAnnotations>,
     /// `spec.volumeAttributesClassName`; empty where unset.
     pub attributes_class: Field<Arc<str>>,
-    /// `kubernetes.io/csi/<driver>^<volumeHandle>` of `spec.csi`, as `status.volumesInUse` of a Node names the volume; empty for other
-    /// volumes.
+    /// `kubernetes.io/csi/<driver>^<volumeHandle>` of `spec.csi`, as `status.volumesInUse` of a Node names
+    /// the volume; empty for other volumes.
     pub csi_name: Field<Arc<str>>,
 }
 
@@ -61,7 +61,8 @@ pub struct PersistentVolumeClaim {
     /// `spec.volumeMode`; `None` means `Filesystem`.
     pub volume_mode: Field<Option<Arc<str>>>,
     /// `spec.volumeAttributesClassName`, `status.currentVolumeAttributesClassName` and
-    /// `status.modifyVolumeStatus.targetVolumeAttributesClassName`, as far as they are set, sorted, each once.
+    /// `status.modifyVolumeStatus.targetVolumeAttributesClassName`, as far as they are set, sorted, each
+    /// once.
     pub attributes_classes: Field<Vec<Arc<str>>>,
 }
 
