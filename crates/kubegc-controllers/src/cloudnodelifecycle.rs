@@ -3,18 +3,20 @@
 //! | rule | behaviour |
 //! |---|---|
 //! | L8.1 | a node whose `Ready` condition is true loses the shutdown taint, and is not asked about |
-//! | L8.2 | as a hardening that is off by default, young nodes are spared that no cloud provider has initialized |
+//! | L8.2 | a young node that no cloud provider has initialized is spared: a hardening, off by default |
 //! | L8.3 | an error of the cloud provider keeps the node |
-//! | L8.4 | a node that does not exist in the cloud: an Event, then DELETE without preconditions; an error is logged and, since 1.31, recorded as an Event |
-//! | L8.5 | a node that is shut down in the cloud gets the shutdown taint; "not implemented" counts as running |
+//! | L8.4 | for a node that does not exist in the cloud: an Event, then DELETE without preconditions |
+//! | L8.4 | an error of that is logged and, since 1.31, recorded as an Event |
+//! | L8.5 | a node that is shut down in the cloud gets the taint; "not implemented" counts as running |
 //! | L8.6 | taints, workloads and `spec.unschedulable` do not protect a node |
 //!
-//! The cloud provider is asked by [`Decision::cloud_query`]. A taint is written as upstream does it: the node is read, patched, and read again
-//! after a conflict, up to five times.
+//! The cloud provider is asked by [`Decision::cloud_query`]. A taint is written as upstream does it: the node
+//! is read, patched, and read again after a conflict, up to five times.
 //!
 //! # Upstream
 //! [`MonitorNodes`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/controllers/nodelifecycle/node_lifecycle_controller.go), and
-//! [`AddOrUpdateTaintOnNode` and `RemoveTaintOffNode`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/node/helpers/taints.go).
+//! [`AddOrUpdateTaintOnNode` and
+//! `RemoveTaintOffNode`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/node/helpers/taints.go).
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,9 +50,11 @@ const TAINT_ATTEMPTS: u32 = 5;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CloudNodeLifecycle {
-    /// The age up to which a node is spared that has no `spec.providerID` and the taint [`UNINITIALIZED_TAINT`]. Default: zero, as upstream.
+    /// The age up to which a node is spared that has no `spec.providerID` and the taint
+    /// [`UNINITIALIZED_TAINT`]. Default: zero, as upstream.
     pub uninitialized_grace: Duration,
-    /// Whether the Event of a deletion has `DeletingNode` as its reason. Default: since 1.21. Before that the sentence is the reason.
+    /// Whether the Event of a deletion has `DeletingNode` as its reason. Default: since 1.21. Before that the
+    /// sentence is the reason.
     pub has_event_reason: bool,
     /// Whether a failed deletion is recorded as an Event. Default: since 1.31.
     pub has_failure_event: bool,

@@ -3,20 +3,22 @@
 //! | rule | behaviour |
 //! |---|---|
 //! | L3.1 | a limit that is not set keeps all Jobs of its class |
-//! | L3.2 | the Jobs of a CronJob are those of its namespace whose controller reference has its name; before 1.21 see [`groups_by_uid`] |
+//! | L3.2 | its Jobs are those of the namespace whose controller has its name; before 1.21 see [`groups_by_uid`] |
 //! | L3.3 | the first true `Complete` or `Failed` condition decides the class; other Jobs are kept |
 //! | L3.4 | by `status.startTime`, then by name; Jobs that never started are deleted last |
 //! | L3.5 | Jobs that are being deleted count, and may be chosen again |
-//! | L3.6 | DELETE with propagation `Background`, and an Event on the CronJob; an error does not stop the next deletion |
-//! | L3.7 | successful Jobs first, then failed ones; the deleted ones are removed from `status.active` at the end |
+//! | L3.6 | DELETE with propagation `Background`, then an Event on the CronJob; errors do not stop the next one |
+//! | L3.7 | successful Jobs first, then failed ones; at the end they are removed from `status.active` |
 //! | L3.8 | suspended CronJobs and CronJobs that are being deleted are no exception |
 //! | L3.9 | no timer: a CronJob is reconciled when it or one of its Jobs changes |
 //!
-//! Not modelled: reconciles at the times of the schedule. Beyond upstream: a negative limit, which the API server refuses and which ends
-//! upstream's process, keeps all Jobs; with [`Wire::Strict`] the CronJob is read before the first deletion.
+//! Not modelled: reconciles at the times of the schedule. Beyond upstream: a negative limit, which the API
+//! server refuses and which ends upstream's process, keeps all Jobs; with [`Wire::Strict`] the CronJob is
+//! read before the first deletion.
 //!
-//! **Incomplete data.** A Job whose status or uid is not known may be of any age. It can make others exceed the limit, but never spares one, so
-//! of `n` known Jobs and a limit of `m` the oldest `n - m` are deleted all the same. Where a start time is missing, no Job of the class is deleted.
+//! **Incomplete data.** A Job whose status or uid is not known may be of any age. It can make others exceed
+//! the limit, but never spares one, so of `n` known Jobs and a limit of `m` the oldest `n - m` are deleted
+//! all the same. Where a start time is missing, no Job of the class is deleted.
 //!
 //! # Upstream
 //! [`cleanupFinishedJobs`, `removeOldestJobs` and `getJobsToBeReconciled`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go)
@@ -53,10 +55,12 @@ const STATUS_AFTER_DELETION: Behavior = Behavior::since_about(22, "after 1.20");
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CronJobHistory {
-    /// Whether the Jobs of a CronJob are those of any namespace whose controller is of kind `CronJob` and has its uid. CronJobs are then
-    /// reconciled every 10 s. Default: before 1.21, where the feature gate `CronJobControllerV2` is off.
+    /// Whether the Jobs of a CronJob are those of any namespace whose controller is of kind `CronJob` and has
+    /// its uid. CronJobs are then reconciled every 10 s. Default: before 1.21, where the feature gate
+    /// `CronJobControllerV2` is off.
     pub groups_by_uid: bool,
-    /// Whether Jobs must have the labels of `spec.jobTemplate`. Default: with the second controller up to about 1.23.
+    /// Whether Jobs must have the labels of `spec.jobTemplate`. Default: with the second controller up to
+    /// about 1.23.
     pub template_labels_must_match: bool,
     /// Whether the status of a CronJob with a limit is written by every reconcile. Default: up to about 1.21.
     pub always_writes_status: bool,
@@ -499,7 +503,8 @@ impl Controller for CronJobHistory {
         }
     }
 
-    /// The CronJobs and, where these are not listed, the controllers of the known Jobs: each may be a CronJob.
+    /// The CronJobs and, where these are not listed, the controllers of the known Jobs: each may be a
+    /// CronJob.
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
         keys.extend(cache.keys(Resource::CronJobs));
         if cache.require(Resource::CronJobs).is_err() {
@@ -530,6 +535,12 @@ impl Controller for CronJobHistory {
                 }
             }
         };
+        if let Some(job) = missing
+            .object()
+            .filter(|object| object.resource == Resource::Jobs)
+        {
+            decision.add_unknown(job.clone(), missing.clone());
+        }
         for job in jobs {
             let is_unfinished = job.job().is_some_and(|job| job.finished() == Some(None));
             if is_unfinished {

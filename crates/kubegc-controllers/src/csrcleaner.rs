@@ -4,10 +4,13 @@
 //! |---|---|
 //! | L4.1 | a time is older than an age only if it exceeds it; a time that is not set never is |
 //! | L4.2 | a request is issued when `status.certificate` is not empty (until 1.18: when it is set) |
-//! | L4.3 | deleted are: approved and issued, denied, or failed requests 1 h after that; requests without a condition 24 h after their creation; approved requests once their certificate has expired |
+//! | L4.3 | issued requests are deleted 1 h after their approval, denied and failed ones 1 h after that |
+//! | L4.3 | requests without a condition are deleted 24 h after their creation |
+//! | L4.3 | approved requests are deleted when their certificate has expired |
 //! | L4.4 | a condition counts from `lastUpdateTime`, whatever its status is |
-//! | L4.6 | a certificate that cannot be parsed does not expire (until 1.20.9 and 1.21.3: its request is skipped) |
-//! | L4.7 | approved requests that were never issued are deleted 24 h after their approval since about 1.35, before that never |
+//! | L4.6 | a certificate that cannot be parsed does not expire |
+//! | L4.6 | until 1.20.9 and 1.21.3 its request is skipped |
+//! | L4.7 | since about 1.35, requests that were never issued are deleted 24 h after their approval |
 //! | L4.8 | DELETE without preconditions; errors are logged |
 //!
 //! A request that is being deleted is not deleted again. Upstream does so in each pass, without an effect.
@@ -56,7 +59,8 @@ pub struct CsrCleaner {
     pub failed_age: Option<Duration>,
     /// The age after which a request without any condition is deleted.
     pub pending_age: Duration,
-    /// The age of the approval after which a request is deleted that was never issued; `None` keeps it. Default: 24 h since about 1.35.
+    /// The age of the approval after which a request is deleted that was never issued; `None` keeps it.
+    /// Default: 24 h since about 1.35.
     pub unissued_age: Option<Duration>,
     /// Whether an empty certificate, as opposed to none, counts as issued. Default: until 1.18.
     pub is_empty_issued: bool,
@@ -123,6 +127,13 @@ impl CsrCleaner {
             Some((at, reason)) => {
                 let message = format!("{reason}; it is deleted after {at}");
                 Ok(keep("NotExpired", message).requeue_at(at))
+            }
+            // The API server always sets it.
+            None if conditions.is_empty() && record.meta.creation_timestamp.is_none() => {
+                Err(Missing::Field {
+                    object: id.clone(),
+                    field: "metadata.creationTimestamp",
+                })
             }
             None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
         }

@@ -17,17 +17,19 @@ pub trait Documents: Send + Sync {
     /// The document is no object of this resource, or its metadata cannot be read.
     fn read(&self, resource: Resource, document: &[u8]) -> Result<Record, DocumentError>;
 
-    /// The patch that makes the changes of a write in an object as it was read; `None` where they change nothing.
+    /// The patch that makes the changes of a write in an object as it was read; `None` where they change
+    /// nothing.
     ///
-    /// The precondition of the write is in the metadata of the patch. [`Form::Patch`](crate::Form::Patch) gives a patch of that type,
-    /// [`Form::Update`](crate::Form::Update) a merge patch that always carries uid and resourceVersion.
+    /// The precondition of the write is in the metadata of the patch. [`Form::Patch`](crate::Form::Patch)
+    /// gives a patch of that type, [`Form::Update`](crate::Form::Update) a merge patch that always carries
+    /// uid and resourceVersion.
     ///
     /// # Errors
     /// The document is not the object of the precondition, or has no place for a change.
     fn write(&self, write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError>;
 
-    /// The whole object as it was read, with the changes and the precondition of a write, for subresources that take no patch, such as
-    /// `finalize` of namespaces.
+    /// The whole object as it was read, with the changes and the precondition of a write, for subresources
+    /// that take no patch, such as `finalize` of namespaces.
     ///
     /// # Errors
     /// As [`write`](Self::write).

@@ -24,8 +24,9 @@ use kubegc_core::{
 use crate::{
     Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Guard, Info, Key, Missing,
     Operated, Operation, Port, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    action::server_message_about,
     controller::read,
-    storage::{FINALIZER_EXTERNAL, error_text, require_version},
+    storage::{FINALIZER_EXTERNAL, require_version},
 };
 
 /// The resync of the library, `DefaultResyncPeriod`.
@@ -190,7 +191,7 @@ impl Deletion {
 
     fn failed(&self, error: StoreError) -> End {
         End::Failed {
-            message: error_text(&error, self.id.resource, &self.id.name),
+            message: server_message_about(&self.id, &error),
             error,
             is_retried: true,
         }

@@ -1,24 +1,24 @@
 //! Deletes the tokens of ServiceAccounts that were created automatically as Secrets and are no longer used.
 //!
-//! An unused token is first labelled as invalid since today; the API server then refuses it. After a further period it is deleted. Until then
-//! removing the label makes it valid again.
+//! An unused token is first labelled as invalid since today; the API server then refuses it. After a further
+//! period it is deleted. Until then removing the label makes it valid again.
 //!
 //! | rule | behaviour |
 //! |---|---|
-//! | L11.1, L11.2 | nothing is done before uses have been tracked for a whole period after the day on which tracking began |
-//! | L11.3 | a Secret is kept when it is no ServiceAccount token, is younger than the period, is being deleted, or was used within the period |
-//! | L11.4 | it is kept unless its ServiceAccount exists, has the uid that it names, and lists it in `secrets` |
-//! | L11.5 | it is kept while a pod of its namespace, in whatever phase, references it |
+//! | L11.1, L11.2 | nothing is done before uses have been tracked for a period |
+//! | L11.3 | kept: other Secrets, and tokens that are being deleted, or were created or used within the period |
+//! | L11.4 | kept, unless the ServiceAccount exists, has the uid that the token names, and lists the token |
+//! | L11.5 | kept while a pod of the namespace, in whatever phase, references it |
 //! | L11.6 | without the label of the last use it was not used since tracking began |
-//! | L11.7 | without a valid `invalid-since` label it is labelled; otherwise it is deleted once that day is a period ago |
+//! | L11.7 | labelled where it has no valid `invalid-since` label, deleted once that day is a period ago |
 //! | L11.8 | no Events |
 //!
 //! Labels hold days in UTC. A day protects until a whole period after its end.
 //!
 //! # Upstream
 //! [`evaluateSATokens`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go)
-//! in `legacy_serviceaccount_token_cleaner.go`. Upstream reads the tracking ConfigMap once a pass; here the cached one decides, and it is read
-//! before each write.
+//! in `legacy_serviceaccount_token_cleaner.go`. Upstream reads the tracking ConfigMap once a pass; here the
+//! cached one decides, and it is read before each write.
 
 use std::{sync::Arc, time::Duration};
 
@@ -70,8 +70,8 @@ impl LegacyTokenCleaner {
         Self { is_enabled, ..self }
     }
 
-    /// The same with another `--legacy-service-account-token-clean-up-period`: how long a token must be unused before it is labelled, and labelled
-    /// before it is deleted.
+    /// The same with another `--legacy-service-account-token-clean-up-period`: how long a token must be
+    /// unused before it is labelled, and labelled before it is deleted.
     ///
     /// # Errors
     /// The period is zero.
@@ -160,10 +160,14 @@ impl LegacyTokenCleaner {
                 value: today.to_string(),
             };
             let form = Form::Patch(PatchType::Merge);
-            let action = Action::new(Resource::Secrets, &record.meta, Reason::new("Unused", message))
-                .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
-                .write(cx.wire, Sent::Uid, form, "", vec![change])
-                .on_error(OnError::Report);
+            let action = Action::new(
+                Resource::Secrets,
+                &record.meta,
+                Reason::new("TokenUnused", message),
+            )
+            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+            .write(cx.wire, Sent::Uid, form, "", vec![change])
+            .on_error(OnError::Report);
             let decision = Decision::act(action);
             // Tomorrow's label is another one.
             return Ok(match today.next().midnight() {
@@ -192,7 +196,8 @@ impl LegacyTokenCleaner {
         self.after(i128::from(day.next().days_since_epoch()) * NANOS_PER_DAY)
     }
 
-    /// The time a period after this many nanoseconds since the epoch; `None` beyond what a [`Timestamp`] can represent.
+    /// The time a period after this many nanoseconds since the epoch; `None` beyond what a [`Timestamp`] can
+    /// represent.
     fn after(self, nanos: i128) -> Option<Timestamp> {
         let period = i128::try_from(self.clean_up_period.as_nanos()).ok()?;
         let nanos = nanos.saturating_add(period).max(i64::MIN.into());

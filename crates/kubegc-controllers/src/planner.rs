@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    Kept, Plan, Planner, ResourceVersion, Timestamp,
+    Kept, Plan, Planner, ResourceVersion, StoreError, Timestamp,
     record::{ObjectId, Record, Resource},
 };
 
 use crate::{
-    Action, Cache, CloudAnswer, Context, Controller, Deadlines, End, Key, Missing, OnError, Reason, Request,
-    Response, Sequence, Step, Wire, request::preconditions,
+    Action, Cache, CloudAnswer, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
+    Request, Response, Sequence, Step, Wire, request::preconditions,
 };
 
 /// A controller as a [`Planner`].
@@ -154,13 +154,16 @@ fn play(
 ) {
     let mut written = Written::new();
     let mut response = None;
+    let mut reads = Vec::new();
+    // The object and the reason of the last request, where it was a write.
+    let mut last_write: Option<(ObjectId, Option<Reason>)> = None;
     // Work ends by itself; the bound only guards against a controller that does not.
     for _ in 0..1_000_000 {
         let (request, reason) = match sequence.next(response.take()) {
             Step::Perform { request, reason } => (request, reason),
             Step::End(end) => return ended(object, end, now, plan),
         };
-        response = Some(answer(&request, cache, &written));
+        let answer = answer(&request, cache, &written);
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
             let key = Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name));
@@ -168,23 +171,62 @@ fn play(
                 Some(record) => record.clone(),
                 None => cache.get(target.resource, &key).cloned(),
             };
-            plan.actions.push(Action {
-                precondition: record
-                    .as_ref()
-                    .map(|record| preconditions(&record.meta))
-                    .unwrap_or_default(),
-                object: target.clone(),
-                reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
-                reads: Vec::new(),
-                requests: vec![request.clone()],
-                on_error: OnError::Report,
-                error_prefix: String::new(),
-                failure_event: None,
-            });
+            let write = (target, reason);
+            let (target, reason) = &write;
+            match plan
+                .actions
+                .last_mut()
+                .filter(|_| last_write.as_ref() == Some(&write))
+            {
+                // Requests about one object in a row are one action.
+                Some(action) => action.requests.push(request.clone()),
+                None => plan.actions.push(Action {
+                    precondition: record
+                        .as_ref()
+                        .map(|record| preconditions(&record.meta))
+                        .unwrap_or_default(),
+                    object: target.clone(),
+                    reason: reason
+                        .clone()
+                        .unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
+                    reads: reads.clone(),
+                    requests: vec![request.clone()],
+                    on_error: OnError::Report,
+                    error_prefix: String::new(),
+                    failure_event: None,
+                }),
+            }
             if let Some(record) = record {
                 written.insert((target.resource, key), after(&request, record, now));
             }
+            last_write = Some(write);
+        } else {
+            if last_write.take().is_some() {
+                reads.clear();
+            }
+            reads.extend(read_of(&request, &answer));
         }
+        response = Some(answer);
+    }
+}
+
+/// What actions rest on after a read with this response.
+fn read_of(request: &Request, response: &Response) -> Option<Read> {
+    match (request, response) {
+        (Request::Get { resource, .. }, Response::Object(record)) => Some(Read::unchanged(*resource, record)),
+        (
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            },
+            Response::Failed(StoreError::NotFound),
+        ) => Some(Read::Absent {
+            resource: *resource,
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+        }),
+        _ => None,
     }
 }
 
@@ -225,7 +267,7 @@ fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, Ob
 /// The response to a request when nothing but the work has changed anything since the cache was filled.
 fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
     let all = |resource: Resource| cache.require(resource).is_ok();
-    let unlisted = || Response::Failed(kubegc_core::StoreError::Unlisted);
+    let unlisted = || Response::Failed(StoreError::Unlisted);
     match request {
         Request::Get {
             resource,
@@ -237,9 +279,7 @@ fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
             let written = written.get(&(*resource, key));
             match written.map_or(found, Option::as_ref) {
                 Some(record) => Response::Object(Box::new(record.clone())),
-                None if written.is_some() || all(*resource) => {
-                    Response::Failed(kubegc_core::StoreError::NotFound)
-                }
+                None if written.is_some() || all(*resource) => Response::Failed(StoreError::NotFound),
                 None => unlisted(),
             }
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | L4.9 | a request is deleted as soon as it is 15 minutes old (1.34: 30 minutes), whatever became of it |
 //! | L4.9 | the pass period is 5 minutes (1.34: 1 hour) |
-//! | L4.9 | DELETE with the uid as precondition, and NotFound is a success (1.34: no precondition, and NotFound is an error) |
+//! | L4.9 | DELETE with the uid as precondition, and NotFound is a success (1.34: neither) |
 //!
 //! A request that is being deleted is not deleted again. Upstream does so in each pass, without an effect.
 //!
@@ -21,7 +21,8 @@ use kubegc_core::{
 
 use crate::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject, Timing};
 
-/// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from 1.35, off by default.
+/// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from
+/// 1.35, off by default.
 const POD_CERTIFICATE_REQUEST: Behavior =
     Behavior::since(34, 0, "feature gate PodCertificateRequest is alpha");
 /// The controller takes age and period as parameters, and deletes by uid.
@@ -31,7 +32,8 @@ const V1BETA1: Behavior = Behavior::since(35, 0, "certificates.k8s.io/v1beta1 Po
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct PodCertificateRequestCleaner {
-    /// Whether the controller runs. Default: since 1.34. Upstream's feature gate is off by default, but without it there are no requests either.
+    /// Whether the controller runs. Default: since 1.34. Upstream's feature gate is off by default, but
+    /// without it there are no requests either.
     pub is_enabled: bool,
     /// The age at which a request is deleted.
     pub threshold: Duration,

@@ -1,29 +1,35 @@
-//! Deletes pods that nothing else ends: terminated pods above a threshold, pods of nodes that are out of service or no longer exist, and
-//! terminating pods that were never scheduled.
+//! Deletes pods that nothing else ends: terminated pods above a threshold, pods of nodes that are out of
+//! service or no longer exist, and terminating pods that were never scheduled.
 //!
 //! One pass covers all pods, so the controller has one key. It has four sub-passes:
 //!
 //! | rule | behaviour |
 //! |---|---|
-//! | L1.1 | order of the sub-passes: terminated, out of service (since 1.26), orphaned, unscheduled; an incomplete list ends the pass |
+//! | L1.1 | the order is terminated, out of service (since 1.26), orphaned, unscheduled |
+//! | L1.1 | an incomplete list of pods or nodes ends the pass |
 //! | L1.2 | a pod that two sub-passes choose is acted on twice |
-//! | L1.3, L1.4, L1.7 | terminated: any phase but Pending, Running and Unknown; those above the threshold are deleted, being deleted or not |
-//! | L1.5, L1.6 | the first are deleted: evicted ones (since about 1.27), then by creation time, then by name |
-//! | L1.8, L1.9 | out of service: the pod is being deleted, and its node is not ready and has the taint [`OUT_OF_SERVICE_TAINT`] |
-//! | L1.10, L1.13 | orphaned: a node that is missing from the cache is put into quarantine for 40 s; the earlier end counts |
-//! | L1.11 | after that it is read live, once for all its pods; at the same time it is put into quarantine again, whatever the read finds |
+//! | L1.3, L1.7 | terminated: any phase but Pending, Running and Unknown, being deleted or not |
+//! | L1.4 | as many are deleted as there are above the threshold |
+//! | L1.5, L1.6 | evicted pods come first (since about 1.27), then the order is by creation time and name |
+//! | L1.8, L1.9 | out of service: it is being deleted on a node that is not ready and has this [taint] |
+//! | L1.10, L1.13 | orphaned: a missing node is put into quarantine for 40 s; the earlier end counts |
+//! | L1.11 | after that it is read live, once for all its pods |
+//! | L1.11 | in the same pass it is put into quarantine again, whatever the read finds |
 //! | L1.12 | NotFound: all its pods are deleted |
 //! | L1.14 | unscheduled: the pod is being deleted and has no node |
-//! | L1.15, L1.17 | a pod that has not ended is first patched to phase Failed (since 1.26); an error keeps it |
+//! | L1.15, L1.17 | a pod without a final phase is first patched to Failed (since 1.26); an error keeps it |
 //! | L1.16 | orphans get the condition `DisruptionTarget` with it, with `observedGeneration` since 1.34 |
 //! | L1.18 | DELETE with grace period 0, without preconditions; errors are logged |
 //!
-//! A pod whose metadata or phase was not read may be terminated. Those terminated pods are deleted that are above the threshold in any case;
-//! for those whose deletion depends on such pods nothing is decided.
+//! A pod whose metadata or phase was not read may be terminated. Those terminated pods are deleted that are
+//! above the threshold in any case; for those whose deletion depends on such pods nothing is decided.
 //!
 //! # Upstream
-//! [`gc`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go) in `gc_controller.go`. The quarantine
-//! is the delaying queue `nodeQueue` there, and [`Context::deadlines`] here. Upstream also reads nodes whose pods are gone by then.
+//! [`gc`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go) in
+//! `gc_controller.go`. The quarantine is the delaying queue `nodeQueue` there, and [`Context::deadlines`]
+//! here. Upstream also reads nodes whose pods are gone by then.
+//!
+//! [taint]: OUT_OF_SERVICE_TAINT
 //!
 //! # Complexity
 //! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones where they exceed the threshold.
@@ -61,8 +67,9 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct PodGc {
-    /// How many terminated pods are retained in the cluster; zero or less retains all. Upstream: `--terminated-pod-gc-threshold`, default 12500.
-    /// A configuration file cannot set it to zero: that means the default there.
+    /// How many terminated pods are retained in the cluster; zero or less retains all. Upstream:
+    /// `--terminated-pod-gc-threshold`, default 12500. A configuration file cannot set it to zero: that means
+    /// the default there.
     pub terminated_pod_threshold: i32,
     /// How long a node is missing before it is read live. Default: 40 s.
     pub quarantine: Duration,
@@ -116,9 +123,11 @@ impl PodGc {
         })
     }
 
-    /// The terminated pods that are above the threshold whatever the others turn out to be, and those that may be.
+    /// The terminated pods that are above the threshold whatever the others turn out to be, and those that
+    /// may be.
     ///
-    /// A pod that may be terminated raises the number of pods above the threshold by one at most, and moves none back by more than one place.
+    /// A pod that may be terminated raises the number of pods above the threshold by one at most, and moves
+    /// none back by more than one place.
     fn terminated(&self, pods: &[&Record]) -> Terminated {
         let mut terminated = Terminated::default();
         let Some(threshold) = self.threshold() else {
@@ -171,7 +180,8 @@ impl PodGc {
         is_counted || node().is_none_or(is_out)
     }
 
-    /// Whether the pod was deleted without grace and only finalizers hold it: nothing that a pass does changes it.
+    /// Whether the pod was deleted without grace and only finalizers hold it: nothing that a pass does
+    /// changes it.
     fn is_settled(&self, record: &Record, pod: &Pod) -> bool {
         let is_forced = record.meta.is_deleting() && record.meta.deletion_grace_period_seconds == Some(0);
         is_forced && (!self.marks_failed || pod.has_final_phase() == Some(true))
@@ -550,7 +560,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Reads missing nodes, and deletes the pods of those that no longer exist. The errors of one do not stop the others.
+/// Reads missing nodes, and deletes the pods of those that no longer exist. The errors of one do not stop the
+/// others.
 async fn delete_orphans(missing_nodes: Arc<[(Arc<str>, Vec<Action>)]>, port: Port) -> End {
     let mut errors: Vec<(String, StoreError)> = Vec::new();
     for (name, actions) in &*missing_nodes {
@@ -586,7 +597,7 @@ async fn delete_orphans(missing_nodes: Arc<[(Arc<str>, Vec<Action>)]>, port: Por
 
 static INFO: Info = Info {
     name: "pod-garbage-collector-controller",
-    summary: "deletes terminated pods above a threshold, and pods whose nodes no longer exist or are out of service",
+    summary: "deletes terminated pods above a threshold, and pods whose nodes are lost or out of service",
     resources: &[Resource::Pods, Resource::Nodes],
     permissions: &[
         (Resource::Pods, "", &["delete"]),

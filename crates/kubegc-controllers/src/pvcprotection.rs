@@ -28,8 +28,9 @@ use kubegc_core::{
 use crate::{
     Action, Change, Context, Controller, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason,
     Request, Response, Steps, Subject,
+    action::server_message_about,
     controller::read,
-    storage::{PODS_BY_CLAIM, Protection, error_text, namespace_key, needs_finalizer, write_finalizer},
+    storage::{PODS_BY_CLAIM, Protection, namespace_key, needs_finalizer, write_finalizer},
 };
 
 /// The finalizer of persistent volume claims.
@@ -58,6 +59,7 @@ static TERMINATING_CLAIMS: Index = Index::new(
 );
 
 /// The persistent volume claim protection controller.
+#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct PvcProtection {
     /// Whether pods use the claims of their ephemeral volumes: the feature gate `GenericEphemeralVolume`.
@@ -106,7 +108,8 @@ impl PvcProtection {
             let pods = match port.list(Resource::Pods, &claim.namespace).await {
                 Ok(pods) => pods,
                 Err(error) => {
-                    let message = error_text(&error, Resource::Pods, "");
+                    let pods = ObjectId::new(Resource::Pods, &ObjectMeta::new(&claim.namespace, "", ""));
+                    let message = server_message_about(&pods, &error);
                     return retried(error, format!("live list of pods failed: {message}"));
                 }
             };
@@ -119,7 +122,7 @@ impl PvcProtection {
         port.because(action.reason.clone());
         for request in &action.requests {
             if let Response::Failed(error) = port.send(Request::clone(request)).await {
-                let message = error_text(&error, Resource::PersistentVolumeClaims, &claim.name);
+                let message = server_message_about(&action.object, &error);
                 return retried(error, message);
             }
         }

@@ -19,6 +19,7 @@ use kubegc_core::{
 pub struct Reason {
     code: &'static str,
     message: Cow<'static, str>,
+    object: Option<Box<ObjectId>>,
 }
 
 impl Reason {
@@ -28,7 +29,21 @@ impl Reason {
         Self {
             code,
             message: message.into(),
+            object: None,
         }
+    }
+
+    /// The same reason with the other object that it is about, such as the claim of a released volume.
+    #[must_use]
+    pub fn about(mut self, object: ObjectId) -> Self {
+        self.object = Some(Box::new(object));
+        self
+    }
+
+    /// The other object that the reason is about, where there is one.
+    #[must_use]
+    pub fn object(&self) -> Option<&ObjectId> {
+        self.object.as_deref()
     }
 
     /// The code. It never changes for the same rule.
@@ -115,6 +130,16 @@ impl Missing {
             Self::Object { .. } => "ObjectUnread",
             Self::Read { .. } => "ReadFailed",
             Self::Outside { .. } => "OutsideUnknown",
+        }
+    }
+
+    /// The sentence as it reads in a line that names this object already.
+    #[must_use]
+    pub fn message_about(&self, object: &ObjectId) -> String {
+        let text = self.to_string();
+        match text.strip_prefix(&format!("{object}: ")) {
+            Some(rest) => rest.to_owned(),
+            None => text,
         }
     }
 

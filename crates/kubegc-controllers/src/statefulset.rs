@@ -1,25 +1,28 @@
-//! Sets the owners of the claims of StatefulSets, so that the garbage collector deletes the claims when the retention policy says so.
+//! Sets the owners of the claims of StatefulSets, so that the garbage collector deletes the claims when the
+//! retention policy says so.
 //!
-//! Nothing is deleted here. A claim that is to be deleted with its StatefulSet, or with a pod that is scaled down, gets an owner reference to
-//! it, and loses the reference when that changes.
+//! Nothing is deleted here. A claim that is to be deleted with its StatefulSet, or with a pod that is scaled
+//! down, gets an owner reference to it, and loses the reference when that changes.
 //!
 //! | rule | behaviour |
 //! |---|---|
 //! | L7.1 | a pod is scaled down when its ordinal is not in `[start, start + replicas)` |
-//! | L7.2 | a reference stands for the StatefulSet or the pod by API version, kind and name; with another uid it is stale |
-//! | L7.3 | the owner is the StatefulSet (`whenDeleted: Delete`) or, of a pod that is scaled down, the pod (`whenScaled: Delete`) |
+//! | L7.2 | a reference matches an object by API version, kind and name; with another uid it is stale |
+//! | L7.3 | the owner is the StatefulSet (`whenDeleted: Delete`) or a scaled-down pod (`whenScaled: Delete`) |
 //! | L7.4 | a claim with a stale reference is kept as it is; other claims are compared by uid with L7.3 |
-//! | L7.5 | with a policy, any other controller and any reference to a former StatefulSet or pod of the name is unexpected |
-//! | L7.6 | the references to StatefulSet and pod are replaced; none is added beside an unexpected controller or another reference with the uid |
+//! | L7.5 | unless all is retained, other controllers and stale references are unexpected |
+//! | L7.6 | references to StatefulSet and pod are replaced; none is added beside an unexpected controller |
+//! | L7.6 | nor is one added beside a reference with the same uid under another name |
 //! | L7.7 | an unexpected controller is reported by an Event, whenever a claim of the pod is written |
 //! | L7.8 | claims and pods that do not exist are skipped |
-//! | L7.9 | the claims of pods in range come first, by ordinal; then those of pods that are scaled down, the highest ordinal first |
-//! | L7.10 | a claim with a reference to a former pod keeps the pod from being created, unless `whenScaled` is `Retain` |
-//! | L7.11 | a text that is neither `Retain` nor `Delete`, the empty one included, makes both halves `Retain` |
-//! | L7.12 | up to about 1.30 references are compared by uid only and are no controller references, and there are no Events |
+//! | L7.9 | pods in range come first, by ordinal; then scaled-down pods, the highest ordinal first |
+//! | L7.10 | a claim that references a former pod blocks the next one, unless `whenScaled` is `Retain` |
+//! | L7.11 | a text other than `Retain` and `Delete`, be it empty, makes both halves `Retain` |
+//! | L7.12 | up to about 1.30 references match by uid, are no controller references, and there are no Events |
 //!
-//! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod to become ready before they proceed
-//! to the next one. Beyond upstream: with [`Wire::Strict`] the StatefulSet and the pods are read before the first write.
+//! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod
+//! to become ready before they proceed to the next one. Beyond upstream: with [`Wire::Strict`] the
+//! StatefulSet and the pods are read before the first write.
 //!
 //! # Upstream
 //! [`isClaimOwnerUpToDate` and `updateClaimOwnerRefForSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_utils.go)
@@ -44,7 +47,8 @@ use crate::{
     sequence::Port,
 };
 
-/// The feature gate `StatefulSetAutoDeletePVC`: alpha and off from 1.23, beta and on from 1.27, stable from 1.32.
+/// The feature gate `StatefulSetAutoDeletePVC`: alpha and off from 1.23, beta and on from 1.27, stable from
+/// 1.32.
 const AUTO_DELETE_CLAIMS: Behavior = Behavior::since(27, 0, "feature gate StatefulSetAutoDeletePVC is beta");
 /// The references are controller references, and other controllers are respected.
 const CONTROLLER_REFERENCES: Behavior = Behavior::since_about(31, "kubernetes #122499");
@@ -55,7 +59,8 @@ const CLAIMS: Resource = Resource::PersistentVolumeClaims;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct StatefulSetClaims {
-    /// Whether the retention policy is followed: the feature gate `StatefulSetAutoDeletePVC`. Off, claims are kept as they are.
+    /// Whether the retention policy is followed: the feature gate `StatefulSetAutoDeletePVC`. Off, claims are
+    /// kept as they are.
     pub follows_policy: bool,
     /// Whether the owner references are controller references. Default: since about 1.31. See L7.12.
     pub owners_are_controllers: bool,
@@ -71,7 +76,8 @@ impl StatefulSetClaims {
         }
     }
 
-    /// Whether the owners of all claims of a pod are as the policy wants: upstream's `ClaimsMatchRetentionPolicy`. Other claims may be among `claims`.
+    /// Whether the owners of all claims of a pod are as the policy wants: upstream's
+    /// `ClaimsMatchRetentionPolicy`. Other claims may be among `claims`.
     ///
     /// # Errors
     /// A fact that decides is missing.
@@ -85,8 +91,8 @@ impl StatefulSetClaims {
         Ok(true)
     }
 
-    /// Whether a claim keeps a pod from being created, because it waits for its collection: upstream's `PodClaimIsStale` (L7.10). A pod that does
-    /// not exist has no uid. Other claims may be among `claims`.
+    /// Whether a claim keeps a pod from being created, because it waits for its collection: upstream's
+    /// `PodClaimIsStale` (L7.10). A pod that does not exist has no uid. Other claims may be among `claims`.
     ///
     /// # Errors
     /// A fact that decides is missing.
@@ -109,7 +115,8 @@ impl StatefulSetClaims {
         Ok(false)
     }
 
-    /// Sets the owners of the claims of a pod: upstream's `UpdatePodClaimForRetentionPolicy`. Other claims may be among `claims`.
+    /// Sets the owners of the claims of a pod: upstream's `UpdatePodClaimForRetentionPolicy`. Other claims
+    /// may be among `claims`.
     #[must_use]
     pub fn update_pod_claims(
         &self,
@@ -125,7 +132,8 @@ impl StatefulSetClaims {
         }
     }
 
-    /// Reviews the claims of one pod. `always_warns` says whether an unexpected controller is reported even if no claim is written.
+    /// Reviews the claims of one pod. `always_warns` says whether an unexpected controller is reported even
+    /// if no claim is written.
     fn review(
         self,
         set: &Record,
@@ -400,7 +408,8 @@ impl<'a> Owner<'a> {
         references.iter().any(|reference| reference.uid == self.meta.uid)
     }
 
-    /// Whether the first reference that matches has another uid. The older algorithm looks at the names of all references, whatever their kinds.
+    /// Whether the first reference that matches has another uid. The older algorithm looks at the names of
+    /// all references, whatever their kinds.
     fn is_stale_in(&self, references: &[OwnerReference], by_kind: bool) -> bool {
         let is_other = |reference: &OwnerReference| reference.uid != self.meta.uid;
         let mut all = references.iter();
@@ -601,8 +610,8 @@ async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str
         if *warns {
             // The misspelling is upstream's.
             let message = format!(
-                "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, \
-                 the retention policy is ignored for this claim",
+                "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging \
+                 controller, the retention policy is ignored for this claim",
                 claim.name
             );
             port.event(EventRequest {

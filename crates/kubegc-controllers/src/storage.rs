@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    ObjectMeta, StoreError,
+    ObjectMeta,
     record::{ObjectId, Record, Resource},
 };
 
 use crate::{
     Action, Context, Decision, End, FieldChange, Form, Index, Key, Missing, OnError, Reason, Sent, Step,
-    Steps, action::server_message,
+    Steps,
 };
 
 /// The finalizer that kube-controller-manager keeps on a volume until the storage behind it is deleted.
@@ -36,14 +36,6 @@ pub(crate) static PODS_BY_CLAIM: Index = Index::new("pods by claim", Resource::P
 /// The key of objects that an index finds by their namespace alone.
 pub(crate) fn namespace_key(namespace: &Arc<str>) -> Key {
     Key::new(Arc::clone(namespace), "")
-}
-
-/// The text of an error as client-go prints it.
-pub(crate) fn error_text(error: &StoreError, resource: Resource, name: &str) -> String {
-    match error {
-        StoreError::NotFound => format!("{} {name:?} not found", resource.plural()),
-        other => server_message(other),
-    }
 }
 
 /// The work as a decision. Work that ends before its first request is decided at once.

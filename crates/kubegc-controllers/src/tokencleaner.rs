@@ -2,12 +2,12 @@
 //!
 //! | rule | behaviour |
 //! |---|---|
-//! | L12.1 | Secrets in `kube-system` of type `bootstrap.kubernetes.io/token`, with an RFC 3339 date in `data.expiration` |
-//! | L12.2 | an empty expiration never expires; any other text that is not a date counts as expired; a token has expired when no time remains |
-//! | L12.3 | DELETE with the uid, where there is one, as precondition; NotFound and Conflict are ignored, other errors are only logged |
+//! | L12.1 | Secrets in `kube-system` of type `bootstrap.kubernetes.io/token`; `data.expiration` is in RFC 3339 |
+//! | L12.2 | a token expires when no time remains; without an expiration never; any text but a date has expired |
+//! | L12.3 | DELETE with the uid as precondition; errors are at most logged |
 //! | L12.4 | the name of the Secret does not matter |
 //!
-//! Beyond upstream: a Secret that is being deleted is not deleted again, and with [`Wire::Strict`] a Secret without a uid is kept.
+//! Beyond upstream: a Secret that is being deleted is not deleted again.
 //!
 //! # Upstream
 //! [`evalSecret`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/bootstrap/tokencleaner.go) in `tokencleaner.go` and
@@ -22,7 +22,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject,
-    Wire, controller::read,
+    controller::read,
 };
 
 /// The namespace of bootstrap tokens.
@@ -34,8 +34,9 @@ const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCleaner {
-    /// Whether the controller runs. Default: on, as kubeadm sets it. Upstream runs it only where `--controllers` of kube-controller-manager names
-    /// `tokencleaner` (since 1.28 `token-cleaner-controller`).
+    /// Whether the controller runs. Default: on, as kubeadm sets it. Upstream runs it only where
+    /// `--controllers` of kube-controller-manager names `tokencleaner` (since 1.28
+    /// `token-cleaner-controller`).
     pub is_enabled: bool,
 }
 
@@ -82,8 +83,9 @@ impl TokenCleaner {
     }
 }
 
-/// Nanoseconds since the epoch of a date as Go's `time.Parse(time.RFC3339, text)` reads it: the hour may have one digit, a fraction of any
-/// length may follow the seconds after a point or a comma, and offsets reach to 24:60.
+/// Nanoseconds since the epoch of a date as Go's `time.Parse(time.RFC3339, text)` reads it: the hour may have
+/// one digit, a fraction of any length may follow the seconds after a point or a comma, and offsets reach to
+/// 24:60.
 fn nanos_of(text: &str) -> Option<i128> {
     let (date, rest) = text.split_at_checked(10)?;
     let days = Date::parse(date)?.days_since_epoch();
@@ -164,13 +166,7 @@ impl Controller for TokenCleaner {
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         let (id, record) = match cx.subject(Resource::Secrets, key) {
             Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => match cx.cache.get(Resource::Secrets, key) {
-                // Upstream deletes without a precondition what has no uid.
-                Some(record) if cx.wire == Wire::AsUpstream && record.has_whole_meta => {
-                    (record.id(Resource::Secrets), record)
-                }
-                _ => return decision,
-            },
+            Subject::Settled(decision) => return decision,
         };
         if &*key.namespace != NAMESPACE {
             return Decision::keep(id, Reason::new("OtherNamespace", "it is not in kube-system"));

@@ -3,15 +3,15 @@
 //! | rule | behaviour |
 //! |---|---|
 //! | L2.1 | only Jobs that are not being deleted, have `spec.ttlSecondsAfterFinished`, and have finished |
-//! | L2.2 | the time counts from `lastTransitionTime` of the first true `Complete` or `Failed` condition; without one the Job is kept |
+//! | L2.2 | the time counts from `lastTransitionTime` of the first true `Complete` or `Failed` condition |
 //! | L2.3 | a Job has expired when no time remains; a TTL of 0 expires at once |
 //! | L2.4 | otherwise the key is requeued after exactly the time that remains |
 //! | L2.6 | an expired Job is read again from the API server, and judged anew by what is found |
 //! | L2.7 | DELETE with propagation `Foreground` and the uid as precondition |
 //! | L2.8 | every error of the delete is retried with backoff, NotFound included |
 //!
-//! Without a transition time upstream fails and retries with backoff, although only a change of the Job can help. Here the change alone brings the
-//! Job up again.
+//! Without a transition time upstream fails and retries with backoff, although only a change of the Job can
+//! help. Here the change alone brings the Job up again.
 //!
 //! # Upstream
 //! [`processJob` and `processTTL`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go)
@@ -21,12 +21,11 @@ use std::time::Duration;
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp,
-    record::{ObjectId, Record, Resource},
+    record::{Field, ObjectId, Record, Resource},
 };
 
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
-    controller::read,
 };
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
@@ -58,17 +57,16 @@ impl TtlAfterFinished {
             return keep("Terminating", "it is being deleted");
         }
         let job = cx.body(id, record, Record::job)?;
-        let ttl = read(
-            &job.ttl_seconds_after_finished,
-            id,
-            "spec.ttlSecondsAfterFinished",
-        )?;
-        let Some(ttl_seconds) = *ttl else {
-            return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set");
+        let unread = |field| {
+            let object = id.clone();
+            Err(Missing::Field { object, field })
         };
-        read(&job.conditions, id, "status.conditions")?;
-        let Some(finished) = job.finished().flatten() else {
-            return keep("NotFinished", "it has not finished");
+        let (ttl_seconds, finished) = match (&job.ttl_seconds_after_finished, job.finished()) {
+            (Field::Known(None), _) => return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set"),
+            (_, Some(None)) => return keep("NotFinished", "it has not finished"),
+            (Field::Unread, _) => return unread("spec.ttlSecondsAfterFinished"),
+            (_, None) => return unread("status.conditions"),
+            (Field::Known(Some(ttl_seconds)), Some(Some(finished))) => (*ttl_seconds, finished),
         };
         let Some(finished_at) = finished.last_transition_time else {
             let message = format!(
@@ -101,8 +99,8 @@ impl TtlAfterFinished {
     }
 }
 
-/// When a Job that finished at this time expires; `None` beyond what a [`Timestamp`] can represent. Negative TTLs, which the API server
-/// refuses, count as they are.
+/// When a Job that finished at this time expires; `None` beyond what a [`Timestamp`] can represent. Negative
+/// TTLs, which the API server refuses, count as they are.
 fn expiry(finished_at: Timestamp, ttl_seconds: i32) -> Option<Timestamp> {
     let ttl = Duration::from_secs(u64::from(ttl_seconds.unsigned_abs()));
     if ttl_seconds < 0 {

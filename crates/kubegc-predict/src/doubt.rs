@@ -111,7 +111,7 @@ pub(crate) fn spread(
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // What could not be read is the same in all worlds, of several owners that claim one name only one is in any, and
         // what no lookup follows is in neither.
-        let unless_gone = matches!(missing, Missing::Cleaner { .. });
+        let unless_gone = matches!(missing, Missing::Controller { .. });
         let of_cleanup = unless_gone || matches!(missing, Missing::Ending { .. });
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, Via::Other)).collect();
@@ -217,7 +217,7 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
         // Nobody knows whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
-        Missing::Flawed { .. } | Missing::Cleaner { .. } | Missing::Ending { .. } => None,
+        Missing::Flawed { .. } | Missing::Controller { .. } | Missing::Ending { .. } => None,
     }
 }
 

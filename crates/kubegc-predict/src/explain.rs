@@ -8,8 +8,8 @@ use std::{
     fmt,
 };
 
+use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, Uid};
-use kubegc_lifecycle::object::Operation;
 use kubegc_objects::{
     classify::{Class, Resolved},
     reason::Reason,
@@ -379,7 +379,7 @@ impl fmt::Display for Told<'_> {
                 "finalizer {name} of {} is assumed to be released",
                 object.short()
             ),
-            (Why::Cleaner(reason), act) => {
+            (Why::Controller(reason), act) => {
                 write!(f, "the {actor} {} {}: {reason}", verb(*act), object.short())
             }
             (Why::Intent(_), _) => write!(f, "{actor}: {act} {}", object.short()),

@@ -74,7 +74,7 @@ pub enum Missing {
         object: ObjectRef,
     },
     /// What a cleaner would have to know to decide about the object, or about one that it hangs on.
-    Cleaner {
+    Controller {
         /// The object about which the cleaner cannot decide.
         object: ObjectRef,
         /// What it does not know, in words.
@@ -111,7 +111,7 @@ impl fmt::Display for Missing {
                 "what {} looks like: a part of it could not be read",
                 object.short()
             ),
-            Self::Cleaner { object, reason } => {
+            Self::Controller { object, reason } => {
                 write!(f, "whether {} is cleaned up: {reason}", object.short())
             }
             Self::Ending { pod, reason } => write!(f, "when {} ends: {reason}", pod.short()),

@@ -9,7 +9,6 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
-use kubegc_lifecycle::{controller::Reason, history, pod};
 use kubegc_objects::effect::InvalidNamespace;
 use kubegc_snapshot::SnapshotObject;
 
@@ -350,10 +349,7 @@ fn chosen_by_count<'a>(
         *alike.entry(&object.kind).or_default() += 1;
     }
     let chosen = steps.iter().filter(|step| match &step.why {
-        Why::Cleaner(reason) => matches!(
-            **reason,
-            Reason::Pod(pod::Reason::Terminated { .. }) | Reason::History(history::Reason::OverLimit { .. })
-        ),
+        Why::Controller(reason) => matches!(reason.code(), "Terminated" | "OverHistoryLimit"),
         _ => false,
     });
     let chosen: HashSet<&Uid, FixedState> = chosen.map(|step| &step.object.uid).collect();

@@ -4,9 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{
     ApiResource, KindId, ObjectMeta, OwnerReference, Scope as KindScope, Timestamp,
-    identity::split_api_version, metadata::FINALIZER_FOREGROUND,
+    metadata::FINALIZER_FOREGROUND, record::Body,
 };
-use kubegc_lifecycle::object::Resource;
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::{Details, JsonDocuments, SnapshotObject};
 
@@ -157,24 +156,17 @@ fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerRef
 /// The facts beside the metadata, as an object's body has them.
 fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
     let value = match object.details.as_deref()? {
-        Details::Pod(pod) => {
-            // A pod that was read without its spec has the usual grace.
-            let mut body = JsonDocuments::body(&object.record(), Resource::Pods);
-            if let Some(spec) = body.get_mut("spec") {
-                let grace = pod.termination_grace_period_seconds.unwrap_or(30);
-                spec["terminationGracePeriodSeconds"] = grace.into();
+        Details::Body(kind) => {
+            let mut body = JsonDocuments::body(&object.record());
+            if let Body::Pod(pod) = kind
+                && let Some(spec) = body.get_mut("spec")
+            {
+                // A pod that was read without its spec has the default grace period.
+                let grace = pod.termination_grace_period_seconds.known().copied().flatten();
+                spec["terminationGracePeriodSeconds"] = grace.unwrap_or(30).into();
             }
             serde_json::Value::Object(body)
         }
-        Details::Lifecycle(_) => {
-            let (group, _) = split_api_version(&object.api_version);
-            let resource = Resource::of_kind(group, &object.kind)?;
-            serde_json::Value::Object(JsonDocuments::body(&object.record(), resource))
-        }
-        Details::Namespace(namespace) => serde_json::json!({
-            "spec": { "finalizers": namespace.finalizers },
-            "status": { "phase": namespace.phase.as_deref().unwrap_or("Active") },
-        }),
         Details::CustomResourceDefinition(definition) => {
             let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
             let scope = if definition.scope == KindScope::Cluster {

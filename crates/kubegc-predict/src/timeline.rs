@@ -2,11 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, PropagationPolicy};
-use kubegc_lifecycle::{
-    controller::{self, Mechanism},
-    object::Operation,
-};
 use kubegc_objects::reason::Reason;
 
 /// Who made a write.
@@ -25,8 +22,8 @@ pub enum Actor {
     Kubelet,
     /// Whoever holds a finalizer that is assumed to be released.
     FinalizerHolder,
-    /// One of the other cleaners.
-    Cleaner(Mechanism),
+    /// The controller of this name.
+    Controller(&'static str),
 }
 
 impl fmt::Display for Actor {
@@ -38,7 +35,7 @@ impl fmt::Display for Actor {
             Self::CustomResourceCleaner => "custom resource cleaner",
             Self::Kubelet => "kubelet",
             Self::FinalizerHolder => "finalizer's holder",
-            Self::Cleaner(mechanism) => mechanism.actor(),
+            Self::Controller(name) => name,
         })
     }
 }
@@ -119,8 +116,8 @@ pub enum Why {
     GraceOver,
     /// The finalizer is assumed to be released.
     FinalizerReleased(std::sync::Arc<str>),
-    /// The reason of one of the other cleaners.
-    Cleaner(Box<controller::Reason>),
+    /// The reason of a controller.
+    Controller(Box<kubegc_controllers::Reason>),
 }
 
 /// One write.

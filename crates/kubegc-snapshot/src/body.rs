@@ -1,7 +1,9 @@
-//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have [`Details`](crate::Details).
+//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have
+//! [`Details`](crate::Details).
 //!
-//! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds are read, and whether one of
-//! them is of the wrong type is judged when the kind is known: fields of the same name in other kinds do not matter.
+//! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds
+//! are read, and whether one of them is of the wrong type is judged when the kind is known: fields of the
+//! same name in other kinds do not matter.
 
 use std::borrow::Cow;
 
@@ -20,18 +22,26 @@ pub(crate) type List<T> = Vec<Soft<T>>;
 
 /// Declares a map of which some fields are read, each under its name in the API.
 macro_rules! part {
-    ($(#[$doc:meta])* $name:ident<'a> { $($field:ident: $of:ty = $key:literal,)* }) => {
-        $(#[$doc])*
+    ($(#[$doc:meta])* $name:ident<'a> { $($fields:tt)* }) => {
+        part! { @ [$(#[$doc])*] $name [<'a>] ["'de: 'a"] ['de: 'a, 'a] { $($fields)* } }
+    };
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* }) => {
+        part! { @ [$(#[$doc])*] $name [] [""] ['de] { $($fields)* } }
+    };
+    (@ [$($doc:tt)*] $name:ident [$($of_text:tt)*] [$bound:literal] [$($lifetimes:tt)*] {
+        $($field:ident: $of:ty = $key:literal,)*
+    }) => {
+        $($doc)*
         #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        pub(crate) struct $name<'a> {
+        #[serde(default, bound(deserialize = $bound))]
+        pub(crate) struct $name $($of_text)* {
             $(
                 #[serde(rename = $key, skip_serializing_if = "Soft::is_absent")]
                 pub(crate) $field: Soft<$of>,
             )*
         }
 
-        impl<'de: 'a, 'a> Expected<'de> for $name<'a> {
+        impl<$($lifetimes)*> Expected<'de> for $name $($of_text)* {
             const WORDS: &'static str = "a map";
 
             fn of_map<A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
@@ -319,7 +329,7 @@ impl Serialize for AnySpec<'_> {
 }
 
 part! {
-    /// `status` of a pod of whose conditions none matters.
+    /// `status` of a pod of whose conditions and containers none matters.
     PlainPodStatus<'a> {
         phase: Text<'a> = "phase",
         reason: Text<'a> = "reason",
@@ -345,6 +355,22 @@ part! {
         certificate: Text<'a> = "certificate",
         stored_versions: List<Text<'a>> = "storedVersions",
         conditions: List<Condition<'a>> = "conditions",
+        container_statuses: List<ContainerStatus> = "containerStatuses",
+    }
+}
+
+part! {
+    /// An entry of `status.containerStatuses` of a pod.
+    ContainerStatus {
+        state: ContainerState = "state",
+    }
+}
+
+part! {
+    /// The state of a container.
+    ContainerState {
+        waiting: AnyMap = "waiting",
+        terminated: AnyMap = "terminated",
     }
 }
 
@@ -431,19 +457,10 @@ part! {
     }
 }
 
-/// `spec.ordinals`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct Ordinals {
-    #[serde(skip_serializing_if = "Soft::is_absent")]
-    pub(crate) start: Soft<i64>,
-}
-
-impl<'de> Expected<'de> for Ordinals {
-    const WORDS: &'static str = "a map";
-
-    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
-        Self::deserialize(MapAccessDeserializer::new(map)).map(Some)
+part! {
+    /// `spec.ordinals`.
+    Ordinals {
+        start: i64 = "start",
     }
 }
 

@@ -38,27 +38,30 @@ impl fmt::Display for ObjectName {
 
 /// What kind of oddity a [`Finding`] is.
 ///
-/// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed); the second only informs.
+/// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed);
+/// the second only informs.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Problem {
-    /// A file or the rest of it was not read (only with `lenient`); all kinds that it may hold are incomplete.
+    /// A file or the rest of it was not read (only with `lenient`); all kinds that it may hold are
+    /// incomplete.
     Unread,
     /// An object whose kind or name is missing was left out; its kind is incomplete.
     Unreadable,
     /// An object has no uid, so references by uid cannot be matched with it; its kind is incomplete.
     NoUid,
-    /// A field does not hold what it should: what it says is unknown; the object is flawed. In the metadata it was taken as absent, and
-    /// controllers decide nothing about the object.
+    /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it was
+    /// taken as absent, and controllers decide nothing about the object.
     BadField,
     /// A field that the API server always fills is missing; the object is flawed.
     MissingField,
-    /// An owner reference lacks a part that the API server demands; the object is flawed, and controllers decide
-    /// nothing about it.
+    /// An owner reference lacks a part that the API server demands; the object is flawed, and controllers
+    /// decide nothing about it.
     IncompleteOwner,
     /// A list says that it goes on, and the rest is not there; its kind is incomplete.
     ListContinues,
-    /// A YAML file ends without a line break, so it may be cut off before objects of any kind; all kinds are incomplete.
+    /// A YAML file ends without a line break, so it may be cut off before objects of any kind; all kinds are
+    /// incomplete.
     NoFinalLineBreak,
     /// The same object at the same or an unordered version, with different contents; its kind is incomplete.
     Contradiction,
@@ -75,9 +78,11 @@ pub enum Problem {
     SharedUid,
     /// A CustomResourceDefinition is not established, so its kind is not served.
     NotEstablished,
-    /// A resource is defined twice, differently: the first definition was kept (built in, then discovery, then definitions).
+    /// A resource is defined twice, differently: the first definition was kept (built in, then discovery,
+    /// then definitions).
     ConflictingDefinition,
-    /// A JSON or YAML document without metadata: not of the Kubernetes API, passed over (only with `lenient`).
+    /// A JSON or YAML document without metadata: not of the Kubernetes API, passed over (only with
+    /// `lenient`).
     NotAnObject,
     /// A file in a folder that is no dump by its name or place: passed over.
     PassedOver,
@@ -126,7 +131,8 @@ pub struct Finding {
     pub place: Option<Place>,
     /// The object concerned, as far as it could be read.
     pub object: Option<ObjectName>,
-    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty where it is none in particular.
+    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty where it is none in
+    /// particular.
     pub field: Box<str>,
     /// The particulars, as a phrase.
     pub detail: Box<str>,

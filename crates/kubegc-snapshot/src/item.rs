@@ -302,7 +302,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                     item.body.spec = spec.map(AnySpec::Pod);
                 }
                 (_, Some(Part::Spec)) => item.body.spec = map.next_value()?,
-                (_, Some(Part::Status)) if item.is_pod(hint) && !item.mentions_in(text).disruption => {
+                (_, Some(Part::Status)) if item.is_pod(hint) && item.mentions_in(text).is_plain_status() => {
                     let status: Soft<PlainPodStatus<'_>> = map.next_value()?;
                     item.body.status = status.map(Status::from);
                 }

@@ -1,4 +1,5 @@
-//! Readers that turn cluster dumps into facts: objects' metadata, the kinds of the cluster, what is complete, what is odd.
+//! Readers that turn cluster dumps into facts: objects' metadata, the kinds of the cluster, what is complete,
+//! what is odd.
 //!
 //! | read | as |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
 //!
-//! Of each object the metadata is kept and, where controllers read its kind, the fields that they read ([`SnapshotObject::record`]).
-//! [`JsonDocuments`] reads single objects in the same way, and renders the patches that change them.
+//! Of each object the metadata is kept and, where controllers read its kind, the fields that they read
+//! ([`SnapshotObject::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
+//! patches that change them.
 //!
 //! Archives, Velero backups, Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
@@ -24,8 +26,9 @@
 //! - **Order does not matter.** Files and documents in another order give the same objects and the same completeness.
 //!
 //! # Assumptions
-//! A YAML text that is cut off exactly between two documents or after a complete mapping of a single object is still YAML, and
-//! nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list without kind is refused.
+//! A YAML text that is cut off exactly between two documents or after a complete mapping of a single object
+//! is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
+//! without kind is refused.
 
 mod body;
 mod completeness;

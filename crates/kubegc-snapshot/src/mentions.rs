@@ -13,6 +13,8 @@ pub(crate) struct Mentions {
     pub(crate) secrets: bool,
     /// The condition `DisruptionTarget`.
     pub(crate) disruption: bool,
+    /// A deletion, during which the states of containers matter.
+    pub(crate) deletion: bool,
 }
 
 impl Mentions {
@@ -20,7 +22,13 @@ impl Mentions {
     pub(crate) const ANY: Self = Self {
         secrets: true,
         disruption: true,
+        deletion: true,
     };
+
+    /// Whether phase and reason of a pod are all that matters of its status.
+    pub(crate) const fn is_plain_status(self) -> bool {
+        !self.disruption && !self.deletion
+    }
 
     /// Looks for names in a text. What may be one counts as one.
     ///
@@ -33,6 +41,7 @@ impl Mentions {
         let found = Self {
             secrets: SECRET.find_iter(bytes).any(is_reference),
             disruption: DISRUPTION.find(bytes).is_some(),
+            deletion: DELETION.find(bytes).is_some(),
         };
         // A name may be written with its letters escaped.
         if found != Self::ANY && memchr_iter(b'\\', bytes).any(|at| may_hide(bytes.get(at + 1))) {
@@ -49,6 +58,7 @@ const fn may_hide(follows: Option<&u8>) -> bool {
 
 static SECRET: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ecret"));
 static DISRUPTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"DisruptionTarget"));
+static DELETION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"deletionTimestamp"));
 
 #[cfg(test)]
 mod tests {
@@ -56,7 +66,11 @@ mod tests {
 
     #[test]
     fn names_are_found_wherever_they_stand() {
-        let of = |secrets, disruption| Mentions { secrets, disruption };
+        let of = |secrets, disruption| Mentions {
+            secrets,
+            disruption,
+            deletion: secrets && disruption,
+        };
         for (text, expected) in [
             ("", of(false, false)),
             (r#"{"secretKeyRef":{"name":"a"}}"#, of(true, false)),
@@ -79,5 +93,6 @@ mod tests {
         ] {
             assert_eq!(Mentions::of(text), expected, "{text}");
         }
+        assert!(Mentions::of(r#"{"metadata":{"deletionTimestamp":null}}"#).deletion);
     }
 }

@@ -25,9 +25,11 @@ pub struct SnapshotObject {
     pub meta: ObjectMeta,
     /// Fields outside the metadata; `None` where there are none to read.
     pub details: Option<Arc<Details>>,
-    /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt; the findings say which.
+    /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt;
+    /// the findings say which.
     pub flawed: bool,
-    /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing else then.
+    /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
+    /// else then.
     pub meta_flawed: bool,
     /// Where the object stands.
     pub place: Place,
@@ -46,10 +48,12 @@ impl SnapshotObject {
         }
     }
 
-    /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists of metadata.
+    /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists
+    /// of metadata.
     ///
-    /// Where the metadata [is flawed](Self::meta_flawed), the record is [unreadable](record::Record::unreadable): a Job whose deletion time
-    /// cannot be read must not be taken for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
+    /// Where the metadata [is flawed](Self::meta_flawed), the record is
+    /// [unreadable](record::Record::unreadable): a Job whose deletion time cannot be read must not be taken
+    /// for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     #[must_use]
     pub fn record(&self) -> record::Record {
         record_of(self.meta.clone(), self.details.as_deref(), self.meta_flawed)
@@ -65,8 +69,9 @@ fn record_of(meta: ObjectMeta, details: Option<&Details>, meta_flawed: bool) -> 
 
 /// The objects of a cluster as far as they were dumped.
 ///
-/// Objects are kept compactly, about 150 bytes each with their names, and built when they are asked for: kinds, namespaces,
-/// labels and owners' names are shared texts, so an object that is built costs little beside its map of labels.
+/// Objects are kept compactly, about 150 bytes each with their names, and built when they are asked for:
+/// kinds, namespaces, labels and owners' names are shared texts, so an object that is built costs little
+/// beside its map of labels.
 ///
 /// They are sorted by group, kind, namespace and name; each such name is there once.
 #[non_exhaustive]
@@ -189,7 +194,7 @@ impl Snapshot {
     }
 }
 
-/// One object of a snapshot, looked at in place: what passes over all objects need, at the cost of what they look at.
+/// One object of a snapshot, read in place: a loop over all objects pays only for the fields that it reads.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectView<'a> {
     snapshot: &'a Snapshot,

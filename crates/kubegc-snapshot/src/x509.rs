@@ -17,11 +17,12 @@ const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// Reads the bytes of `status.certificate`: the first certificate in its first PEM block counts, and all of that block must be certificates.
+/// Reads the bytes of `status.certificate`: the first certificate in its first PEM block counts, and all of
+/// that block must be certificates.
 ///
 /// # Upstream
-/// `isExpired` of the cleaner with `x509.ParseCertificates`. Deviation: names, keys, signatures and extensions are not looked at, so a certificate
-/// that is bad there counts for its date.
+/// `isExpired` of the cleaner with `x509.ParseCertificates`. Deviation: names, keys, signatures and
+/// extensions are not looked at, so a certificate that is bad there counts for its date.
 pub(crate) fn read(bytes: &[u8]) -> Certificate {
     let Some(block) = encoding::first_pem_block(bytes) else {
         return Certificate::Malformed(NOT_PEM.into());
@@ -172,7 +173,8 @@ impl Digits<'_> {
 
 /// The bytes that read back as this; `None` where there are none.
 ///
-/// A certificate that could not be parsed stays one that cannot be parsed, with a message of ours. Dates lose what is beyond their seconds.
+/// A certificate that could not be parsed stays one that cannot be parsed, with a message of ours. Dates lose
+/// what is beyond their seconds.
 pub(crate) fn write(certificate: &Certificate) -> Option<Vec<u8>> {
     let pem = |block: &[u8]| encoding::to_pem("CERTIFICATE", block).into_bytes();
     match certificate {

@@ -12,17 +12,6 @@ use serde_json::Value;
 
 use crate::Failure;
 
-#[derive(Debug)]
-pub(super) struct Absent(&'static [kubegc_core::record::Resource]);
-impl kubegc_controllers::Controller for Absent {
-    fn info(&self) -> &'static kubegc_controllers::Info {
-        Box::leak(Box::new(kubegc_controllers::Info { name: "", summary: "", resources: self.0, permissions: &[], upstream: "" }))
-    }
-    fn reconcile(&self, _: &kubegc_controllers::Context<'_>, _: &kubegc_controllers::Key) -> kubegc_controllers::Decision {
-        kubegc_controllers::Decision::default()
-    }
-}
-
 /// Replays one case.
 pub(crate) fn replay(line: &str) -> Result<(), Failure> {
     let case: Value = serde_json::from_str(line).map_err(Failure::unreadable)?;

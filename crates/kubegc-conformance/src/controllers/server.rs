@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{StoreError, Timestamp};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// One request as it is sent. The fields are those of a recorded action.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -153,7 +153,11 @@ impl Server {
 
     /// Answers one request: an object, a list, or null.
     pub(super) fn handle(&mut self, call: &Call) -> Result<Value, Refusal> {
-        if let Some(fault) = self.faults.iter_mut().find(|fault| fault.times > 0 && fault.matches(call)) {
+        if let Some(fault) = self
+            .faults
+            .iter_mut()
+            .find(|fault| fault.times > 0 && fault.matches(call))
+        {
             if fault.skip > 0 {
                 fault.skip -= 1;
             } else {
@@ -191,7 +195,11 @@ impl Server {
             }
             _ => (call.options["preconditions"].clone(), None),
         };
-        let is_same = |key: &str| guard[key].as_str().is_none_or(|text| text.is_empty() || stored["metadata"][key] == *text);
+        let is_same = |key: &str| {
+            guard[key]
+                .as_str()
+                .is_none_or(|text| text.is_empty() || stored["metadata"][key] == *text)
+        };
         if !is_same("uid") || !is_same("resourceVersion") {
             return Err(call.refuse(409));
         }
@@ -238,7 +246,9 @@ impl Server {
 }
 
 fn has_finalizers(object: &Value) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|all| !all.is_empty())
 }
 
 /// A key of stored objects that a delete only marks, as pods in their grace period.
@@ -276,7 +286,9 @@ fn merge(target: &mut Value, patch: &Value, is_strategic: bool) {
                 target.entry(key).or_insert_with(|| json!({}));
             }
         }
-        let below = target.iter_mut().filter_map(|(key, value)| Some((value, patch.get(key).filter(|patch| patch.is_object())?)));
+        let below = target
+            .iter_mut()
+            .filter_map(|(key, value)| Some((value, patch.get(key).filter(|patch| patch.is_object())?)));
         pending.extend(below);
     }
 }
@@ -318,6 +330,7 @@ const DEPTH_MAX: usize = 64;
 fn strip(value: &mut Value, depth: usize) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
+        Value::String(text) => text.is_empty(),
         Value::Array(list) => list.is_empty(),
         Value::Object(fields) => fields.is_empty(),
         _ => false,
@@ -328,8 +341,12 @@ fn strip(value: &mut Value, depth: usize) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(|entry| strip(entry, depth + 1)),
         Value::Object(fields) => {
-            fields.values_mut().for_each(|field| strip(field, depth + 1));
-            let fields: &mut Map<String, Value> = fields;
+            for (key, field) in fields.iter_mut() {
+                // Empty values of these are not the same as none.
+                if !matches!(&**key, "annotations" | "labels" | "data") {
+                    strip(field, depth + 1);
+                }
+            }
             fields.retain(|_, field| !is_empty(field));
         }
         _ => {}

@@ -8,7 +8,6 @@ use kubegc_core::{
     DeleteOptions, KindId, ObjectMeta, PatchType, Preconditions, PropagationPolicy, Timestamp, Uid,
     deletion::Propagation,
 };
-use kubegc_lifecycle::namespace;
 use kubegc_objects::{
     Collector,
     call::{Answer, Ask, Request},
@@ -99,7 +98,7 @@ impl<'a> World<'a> {
             lanes: Vec::new(),
             calls: Vec::new(),
             client: Client::new(now),
-            namespaces: NamespaceController::new(namespace::Settings::new(base.version)),
+            namespaces: NamespaceController::new(base.version),
             now,
             last_call_at: now,
             may_poll: false,

@@ -39,11 +39,14 @@ mod remaining;
 
 use std::{sync::Arc, time::Duration};
 
-use kubegc_core::{Behavior, KubernetesVersion, record::Resource};
+use kubegc_core::{
+    Behavior, KubernetesVersion, Timestamp,
+    record::{ObjectId, Resource},
+};
 
 use self::deleter::Deleter;
 pub use self::remaining::Remaining;
-use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Reason, Steps, Subject, Timing};
+use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Reason, Steps, Subject, Timing, Wire};
 
 /// The finalizer in `spec.finalizers` that the controller removes.
 pub const FINALIZER_KUBERNETES: &str = "kubernetes";
@@ -79,6 +82,26 @@ impl NamespaceController {
             reports_remaining: version.has(REPORTS_REMAINING),
             follows_discovery_order: false,
         }
+    }
+}
+
+impl NamespaceController {
+    /// One pass over a terminating namespace. `now` bounds how long pods are waited for and dates the conditions.
+    #[must_use]
+    pub fn steps(&self, namespace: ObjectId, wire: Wire, now: Timestamp) -> Steps {
+        let settings = *self;
+        let name = Arc::clone(&namespace.name);
+        Steps::new(namespace, move |port| {
+            let name = Arc::clone(&name);
+            Deleter {
+                settings,
+                name,
+                wire,
+                now,
+                port,
+            }
+            .run()
+        })
     }
 }
 
@@ -123,19 +146,7 @@ impl Controller for NamespaceController {
         if !record.meta.is_deleting() {
             return Decision::keep(id, not_deleted());
         }
-        let (settings, wire, now) = (*self, cx.wire, cx.now);
-        let name = Arc::clone(&id.name);
-        Decision::steps(Steps::new(id, move |port| {
-            let name = Arc::clone(&name);
-            Deleter {
-                settings,
-                name,
-                wire,
-                now,
-                port,
-            }
-            .run()
-        }))
+        Decision::steps(self.steps(id, cx.wire, cx.now))
     }
 }
 

@@ -21,7 +21,7 @@ pub struct CronJob {
 pub struct Job {
     /// `spec.ttlSecondsAfterFinished`; `None` where unset.
     pub ttl_seconds_after_finished: Field<Option<i32>>,
-    /// `status.conditions`.
+    /// `status.conditions`. Readers may leave out all but those of type `Complete` or `Failed`.
     pub conditions: Field<Vec<Condition>>,
     /// `status.startTime`; `None` where unset.
     pub start_time: Field<Option<Timestamp>>,

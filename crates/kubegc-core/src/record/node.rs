@@ -8,7 +8,7 @@ use crate::Timestamp;
 /// Fields of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// `status.conditions`.
+    /// `status.conditions`. Readers may leave out all but those of type `Ready`.
     pub conditions: Field<Vec<Condition>>,
     /// `spec.taints`.
     pub taints: Field<Vec<Taint>>,

@@ -13,6 +13,9 @@ pub struct Pod {
     pub phase: Field<Arc<str>>,
     /// `status.reason`, such as `Evicted`; empty where unset.
     pub reason: Field<Arc<str>>,
+    /// Whether every entry of `status.containerStatuses` is waiting or terminated, as where there is none. Readers may give `false`, which the
+    /// default is, for a pod that is not being deleted.
+    pub containers_stopped: Field<bool>,
     /// `status.conditions`. Readers may leave out all but those of type `DisruptionTarget`.
     pub conditions: Field<Vec<Condition>>,
     /// `spec.volumes`. Readers may leave out those that stand for no claim.

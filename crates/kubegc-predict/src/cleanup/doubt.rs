@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kubegc_lifecycle::object::Resource;
+use kubegc_core::record::Resource;
 
 use super::{
     Undecided,
@@ -47,7 +47,7 @@ pub(super) fn of(
     for open in world.open() {
         beginnings.push(open.position);
         let put_in_doubt: Vec<(u32, Actor)> = match open.touches {
-            Touches::Itself => vec![(open.position, Actor::Cleaner(open.mechanism))],
+            Touches::Itself => vec![(open.position, Actor::Controller(open.controller))],
             Touches::Claims => {
                 let goes = |position: u32| hang_on_unknown.contains(&position) || world.is_deleted(position);
                 let set_goes = goes(open.position);
@@ -62,9 +62,9 @@ pub(super) fn of(
         for (position, actor) in put_in_doubt {
             may_go.push((position, (open.since, actor)));
             if is_in_reach(&position) {
-                let missing = Missing::Cleaner {
+                let missing = Missing::Controller {
                     object: cluster.object_ref(open.position),
-                    reason: open.reason.to_string(),
+                    reason: open.missing.to_string(),
                 };
                 sources.entry(missing).or_default().push(position);
             }

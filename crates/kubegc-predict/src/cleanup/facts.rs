@@ -2,41 +2,37 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kubegc_core::{StoreError, Timestamp, identity::split_api_version};
-use kubegc_lifecycle::{
-    controller::{Controller, Input, Task, Work},
-    fields::{Fields, Record},
-    history,
-    object::{Act as _, Call, Change, Object, Resource},
+use kubegc_controllers::{CloudAnswer, FieldChange, Input, Manager, Request, Task, Work, Write};
+use kubegc_core::{
+    StoreError, Timestamp,
+    identity::split_api_version,
+    record::{Body, ObjectId, Record, Resource},
 };
 
 use super::{CleanupFrame, Instance, outside::provisioner};
 use crate::{Cluster, fate::Finding};
 
-/// A controller that knows what was dumped: kinds that are complete as lists, the others object by object.
-pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, controller: &mut Controller, now: Timestamp) {
+/// Feeds the dump to a manager: kinds that are complete as lists, the others object by object.
+pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, manager: &mut Manager, now: Timestamp) {
     for (name, Instance { exists, is_shutdown }) in &frame.cloud {
         let found = by_name(cluster, Resource::Nodes, "", name);
         let view = found.and_then(|position| cluster.snapshot.view(position as usize));
         if let Some(view) = view {
-            let node = Object {
+            let node = ObjectId {
                 resource: Resource::Nodes,
                 namespace: "".into(),
                 name: Arc::clone(name),
                 uid: view.uid().clone(),
             };
-            let (exists, is_shutdown) = (exists.clone(), is_shutdown.clone());
-            controller.handle(
-                now,
-                Input::Cloud {
-                    node,
-                    exists,
-                    is_shutdown,
-                },
-            );
+            let answer = CloudAnswer {
+                node_uid: view.uid().clone(),
+                exists: exists.clone(),
+                is_shut_down: is_shutdown.clone(),
+            };
+            manager.handle(now, Input::Cloud { node, answer });
         }
     }
-    for resource in controller.resources() {
+    for resource in manager.resources() {
         let snapshot = &cluster.snapshot;
         let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
         let mut records = Vec::with_capacity(positions.len());
@@ -44,11 +40,11 @@ pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, controller: &mut C
         let coverage = snapshot.completeness.of(resource.group(), resource.kind());
         if coverage.is_complete() {
             let records = Ok(records);
-            controller.handle(now, Input::Listed { resource, records });
+            manager.handle(now, Input::Listed { resource, records });
             continue;
         }
         let unlisted = Err(StoreError::Unlisted);
-        controller.handle(
+        manager.handle(
             now,
             Input::Listed {
                 resource,
@@ -57,7 +53,7 @@ pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, controller: &mut C
         );
         for record in records {
             let record = Box::new(record);
-            controller.handle(now, Input::Applied { resource, record });
+            manager.handle(now, Input::Applied { resource, record });
         }
     }
 }
@@ -78,7 +74,7 @@ pub(super) fn nodes_not_in_dump<'a>(
 pub(super) fn sets_not_in_dump(cluster: &Cluster, frame: &CleanupFrame) -> Option<Finding> {
     let snapshot = &cluster.snapshot;
     let of = |resource: Resource| snapshot.completeness.of(resource.group(), resource.kind());
-    if frame.settings.stateful_sets.is_none() || of(Resource::StatefulSets).is_complete() {
+    if !frame.runs("statefulset-controller") || of(Resource::StatefulSets).is_complete() {
         return None;
     }
     let claims = Resource::PersistentVolumeClaims;
@@ -114,7 +110,7 @@ pub(super) fn provisioners(cluster: &Cluster) -> BTreeSet<Arc<str>> {
 }
 
 /// Where in the dump an object stands; `None` where it is not there, or not with this uid.
-pub(super) fn position(cluster: &Cluster, object: &Object) -> Option<u32> {
+pub(super) fn position(cluster: &Cluster, object: &ObjectId) -> Option<u32> {
     let resource = object.resource;
     let is_it = |position: &u32| {
         let view = cluster.snapshot.view(*position as usize);
@@ -141,69 +137,48 @@ pub(super) fn by_name(cluster: &Cluster, resource: Resource, namespace: &str, na
     Some(found as u32)
 }
 
-/// The objects of the dump that a task changes or reads.
+/// The objects of the dump that a task is known to touch before it begins.
 pub(super) fn objects(cluster: &Cluster, task: &Task) -> Vec<u32> {
+    let mut found: Vec<u32> = position(cluster, &task.object).into_iter().collect();
+    if let Work::Action(action) = &task.work {
+        for request in &action.requests {
+            found.extend(touched(cluster, request));
+        }
+    }
+    found
+}
+
+/// The objects of the dump that a request touches: its object, those that it reads, and the owners that it sets, which must exist.
+pub(super) fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
-    match &task.work {
-        Work::Act(planned) => {
-            found.extend(position(cluster, &planned.object));
-            // Owners that it is given must be there to be found.
-            let changes = planned.calls.iter().filter_map(|call| match call {
-                Call::Change { changes, .. } => Some(changes),
-                _ => None,
-            });
-            for change in changes.flatten() {
-                if let Change::OwnerReferences(references) = change {
+    match request {
+        Request::Get {
+            resource,
+            namespace,
+            name,
+        } => found.extend(by_name(cluster, *resource, namespace, name)),
+        Request::Write(Write { changes, .. }) => {
+            for change in changes {
+                if let FieldChange::OwnerReferences(references) = change {
                     let owners = references.iter();
                     found.extend(owners.flat_map(|owner| cluster.edges.positions_of(&owner.uid)));
                 }
             }
         }
-        Work::History(pass) => {
-            found.extend(
-                pass.actions()
-                    .filter_map(|action| position(cluster, action.object())),
-            );
-        }
-        Work::Volume(pass) => {
-            let volume = pass.volume();
-            let object = Object::new(Resource::PersistentVolumes, &volume.meta);
-            found.extend(position(cluster, &object));
-            let claim = volume.claim_ref.claim();
-            found.extend(claim.and_then(|claim| {
-                let claims = Resource::PersistentVolumeClaims;
-                by_name(cluster, claims, &claim.namespace, &claim.name)
-            }));
-        }
-        Work::Namespace { name, .. } => found.extend(by_name(cluster, Resource::Namespaces, "", name)),
+        _ => {}
+    }
+    if !matches!(request, Request::Event(_)) {
+        found.extend(request.object().and_then(|object| position(cluster, object)));
     }
     found
 }
 
-/// The objects that a task deletes as far as is known before it is carried out.
-pub(super) fn deleted(task: &Task) -> Vec<Object> {
-    match &task.work {
-        Work::Act(planned) => {
-            let is_deleted = |call: &Call| matches!(call, Call::Delete { .. });
-            let deleted = planned.calls.iter().any(is_deleted);
-            deleted.then(|| planned.object.clone()).into_iter().collect()
-        }
-        Work::History(pass) => {
-            let deletions = pass
-                .actions()
-                .filter(|action| matches!(action, history::Action::Delete { .. }));
-            deletions.map(|action| action.object().clone()).collect()
-        }
-        Work::Volume(_) | Work::Namespace { .. } => Vec::new(),
-    }
-}
-
 /// The newest time of which the record of an object tells.
 pub(super) fn newest(record: &Record) -> Option<Timestamp> {
-    let conditions = match &record.fields {
-        Fields::Job(job) => job.status.as_ref().map(|status| &status.conditions),
-        Fields::CertificateSigningRequest(request) => request.conditions.as_ref(),
-        Fields::Node(node) => node.conditions.as_ref(),
+    let conditions = match &record.body {
+        Body::Job(job) => job.conditions.known(),
+        Body::CertificateSigningRequest(request) => request.conditions.known(),
+        Body::Node(node) => node.conditions.known(),
         _ => None,
     };
     let changed = conditions.into_iter().flatten();

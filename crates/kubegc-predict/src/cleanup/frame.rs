@@ -2,28 +2,17 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use kubegc_controllers::{Cloud, Controller, Storage, default_controllers};
 use kubegc_core::{KubernetesVersion, Timestamp};
-use kubegc_lifecycle::{
-    controller::{self, Mechanism},
-    node::Cloud,
-    pod,
-};
 
-use super::{
-    facts,
-    words::{number, some_of},
-};
+use super::{facts, words::some_of};
 use crate::{Cluster, fate::Finding};
 
-/// From when to when to look, which mechanisms run, and what those outside of the cluster do. Printed with the forecast.
+/// The period of a forecast, the controllers that run, and what is assumed of everything outside of the cluster. Printed with the forecast.
 ///
-/// What the collector, the controller that empties namespaces and the kubelets do is part of every forecast: [`leases`] and [`namespaces`] in the settings
-/// add nothing to it.
-///
-/// [`leases`]: controller::Settings::leases
-/// [`namespaces`]: controller::Settings::namespaces
+/// The garbage collector, the namespace controller and the kubelets are part of every forecast.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CleanupFrame {
     /// When the dump was taken, and every controller started; `None`: when the newest thing in it happened, for dumps do not say.
     ///
@@ -31,9 +20,11 @@ pub struct CleanupFrame {
     pub now: Option<Timestamp>,
     /// How far to look. Default: a day.
     pub horizon: Duration,
-    /// Which mechanisms run, and how. Default: all, with upstream's defaults in the cluster's version. Provisioners that are
-    /// named by volumes of the dump are added to those in it.
-    pub settings: controller::Settings,
+    /// The controllers that run. Default: all, with upstream's defaults in the cluster's version. External provisioners that volumes of the
+    /// dump name are added to them.
+    pub controllers: Vec<Arc<dyn Controller>>,
+    /// What is known of the storage of the cluster. Default: nothing, beside what [`storage_is_deleted`](Self::storage_is_deleted) says.
+    pub storage: Storage,
     /// What the cloud says of nodes, by name. Default: nothing. A node of which it says nothing stays, undecided unless it is ready.
     pub cloud: BTreeMap<Arc<str>, Instance>,
     /// Whether plugins and provisioners delete the storage that they are asked to delete. Default: they do. Otherwise they are not
@@ -43,12 +34,23 @@ pub struct CleanupFrame {
 
 /// What the cloud says of the instance behind a node.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
     /// Whether it exists.
     pub exists: Cloud,
     /// Whether it is shut down.
     pub is_shutdown: Cloud,
+}
+
+impl Default for Instance {
+    /// Nothing is known of it.
+    fn default() -> Self {
+        let unknown = || Cloud::Failed("not asked".into());
+        Self {
+            exists: unknown(),
+            is_shutdown: unknown(),
+        }
+    }
 }
 
 impl CleanupFrame {
@@ -58,7 +60,8 @@ impl CleanupFrame {
         Self {
             now: None,
             horizon: Duration::from_secs(24 * 60 * 60),
-            settings: controller::Settings::new(version),
+            controllers: default_controllers(version),
+            storage: Storage::default(),
             cloud: BTreeMap::new(),
             storage_is_deleted: true,
         }
@@ -89,43 +92,55 @@ impl CleanupFrame {
         nodes.chain(facts::sets_not_in_dump(cluster, self)).collect()
     }
 
-    /// Whether a mechanism takes part in the forecast.
-    pub(super) const fn runs(&self, mechanism: Mechanism) -> bool {
-        match mechanism {
-            // They are part of every forecast.
-            Mechanism::Leases | Mechanism::Namespaces => true,
-            // Those that volumes name come with the controller that releases these.
-            Mechanism::ExternalVolumes => {
-                self.settings.runs(mechanism) || self.settings.runs(Mechanism::Volumes)
-            }
-            _ => self.settings.runs(mechanism),
+    /// The same with a controller in the place of the one of its name, or beside the others.
+    #[must_use]
+    pub fn with(mut self, controller: impl Controller + 'static) -> Self {
+        let name = controller.info().name;
+        let same = |known: &&mut Arc<dyn Controller>| known.info().name == name;
+        match self.controllers.iter_mut().find(same) {
+            Some(known) => *known = Arc::new(controller),
+            None => self.controllers.push(Arc::new(controller)),
         }
+        self
     }
 
-    /// How many pods that have ended may stay; `None`: all.
-    pub(super) fn terminated_pods_max(&self) -> Option<usize> {
-        let threshold = self.settings.pods.as_ref()?.terminated_threshold;
-        usize::try_from(threshold).ok().filter(|&threshold| threshold > 0)
+    /// The same without the controller of a name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.controllers
+            .retain(|controller| controller.info().name != name);
+        self
     }
 
-    /// What is taken for granted, each in a sentence of its own. What runs as it does everywhere is not told.
+    /// The same with only the controllers of these names, such as `pod-garbage-collector-controller`.
+    #[must_use]
+    pub fn only(mut self, names: &[&str]) -> Self {
+        self.controllers
+            .retain(|controller| names.contains(&controller.info().name));
+        self
+    }
+
+    /// Whether a controller of this name runs.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        self.controllers
+            .iter()
+            .any(|controller| controller.info().name == name)
+    }
+
+    /// The names of the default controllers that do not run.
+    fn disabled(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let defaults = default_controllers(KubernetesVersion::LATEST).into_iter();
+        let names = defaults.map(|controller| controller.info().name);
+        // The namespace controller is part of every forecast.
+        names.filter(|name| !self.runs(name) && *name != "namespace-controller")
+    }
+
+    /// What is assumed, one sentence each. Controllers that run are not listed.
     pub(super) fn assumptions(&self) -> Vec<String> {
         let mut told = vec!["all controllers start at the beginning".to_owned()];
-        let off: Vec<&str> = Mechanism::ALL
-            .into_iter()
-            .filter(|&mechanism| !self.runs(mechanism))
-            .map(Mechanism::actor)
-            .collect();
+        let off: Vec<&str> = self.disabled().collect();
         if !off.is_empty() {
             told.push(format!("these do not run: {}", off.join(", ")));
-        }
-        if let Some(pods) = &self.settings.pods
-            && pods.terminated_threshold != pod::Settings::new(KubernetesVersion::LATEST).terminated_threshold
-        {
-            told.push(match self.terminated_pods_max() {
-                Some(max) => format!("no more than {} that have ended may stay", number(max, "pod")),
-                None => "all pods that have ended may stay".to_owned(),
-            });
         }
         told.push(if self.storage_is_deleted {
             "storage is deleted when its volume is to go".to_owned()

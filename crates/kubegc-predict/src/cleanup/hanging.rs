@@ -5,11 +5,10 @@ use std::{cell::OnceCell, collections::VecDeque, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
-use kubegc_core::identity::split_api_version;
-use kubegc_lifecycle::{
-    fields::{Fields, Record},
-    namespace,
-    object::Resource,
+use kubegc_controllers::NamespaceController;
+use kubegc_core::{
+    identity::split_api_version,
+    record::{Record, Resource},
 };
 use kubegc_snapshot::ObjectView;
 
@@ -43,7 +42,7 @@ impl<'c> Hanging<'c> {
             claims_of_namespace: OnceCell::new(),
             volumes_of_claim: OnceCell::new(),
             content_of_namespace: OnceCell::new(),
-            pods_go_first: namespace::Settings::new(cluster.version).pods_go_first,
+            pods_go_first: NamespaceController::new(cluster.version).deletes_pods_first,
         }
     }
 
@@ -60,9 +59,8 @@ impl<'c> Hanging<'c> {
         let mut beside = match resource_of(view) {
             Some(Resource::Nodes) => {
                 let pods = self.pods_of_node.get_or_init(|| {
-                    grouped(cluster, Resource::Pods, |pod| match &pod.fields {
-                        Fields::Pod(fields) => fields.node_name.clone(),
-                        _ => None,
+                    grouped(cluster, Resource::Pods, |pod| {
+                        pod.pod()?.node_name.known().cloned()
                     })
                 });
                 tied(pods.get(view.name()), Tie::Follows)
@@ -71,13 +69,8 @@ impl<'c> Hanging<'c> {
             Some(Resource::PersistentVolumeClaims) => {
                 let volumes = self.volumes_of_claim.get_or_init(|| {
                     grouped(cluster, Resource::PersistentVolumes, |volume| {
-                        match &volume.fields {
-                            Fields::PersistentVolume(fields) => fields
-                                .claim_ref
-                                .claim()
-                                .map(|claim| (Arc::clone(&claim.namespace), Arc::clone(&claim.name))),
-                            _ => None,
-                        }
+                        let claim = volume.persistent_volume()?.claim_ref.known()?.as_ref()?;
+                        Some((Arc::clone(&claim.namespace), Arc::clone(&claim.name)))
                     })
                 });
                 let claim = (Arc::clone(view.namespace()), Arc::clone(view.name()));
@@ -124,11 +117,9 @@ impl<'c> Hanging<'c> {
         let Some(pod) = self.cluster.snapshot.record_at(position as usize) else {
             return Vec::new();
         };
-        let Fields::Pod(fields) = &pod.fields else {
-            return Vec::new();
-        };
-        let volumes = fields.volumes.iter().flatten();
-        let names = volumes.filter_map(|volume| volume.claim(&pod.meta.name));
+        let volumes = pod.pod().and_then(|fields| fields.volumes.known());
+        let volumes = volumes.into_iter().flatten();
+        let names = volumes.filter_map(|volume| volume.claim_name(&pod.meta.name));
         let namespace = &pod.meta.namespace;
         let claims = names
             .filter_map(|name| by_name(self.cluster, Resource::PersistentVolumeClaims, namespace, &name));

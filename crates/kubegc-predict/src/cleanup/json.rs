@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kubegc_controllers::Cloud;
 use kubegc_core::ObjectRef;
-use kubegc_lifecycle::{controller::Mechanism, node::Cloud};
 use serde_json::{Value, json};
 
 use super::{
@@ -18,16 +18,15 @@ impl CleanupForecast {
     ///
     /// - `began`, `until`, `nextAt` (null where nothing is due by itself any more);
     /// - `summary`: how many objects of each kind go for certain, by `apiVersion/kind`;
-    /// - `events`: what happens, in order of time, each with `at`, `actor`, `mechanism` (null for those that are none), `message`, its `object`, what
+    /// - `events`: what happens, in order of time, each with `at`, `actor`, `controller` (null for other actors), `message`, its `object`, what
     ///   becomes of it (`end`: `gone`, `held` or `changed`), `goneAt`, `goneBetween` (the first and the last time, where that hangs on what was not
     ///   dumped or read; null otherwise), and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
     ///   `certain` is false, the fates of its objects are undecided, and this happens to them if all owners that are not known exist and nothing that was
     ///   not read matters;
-    /// - `undecided`: by mechanism and object, with a `message`; what hangs on such objects, on unknown owners or on pods of which nobody knows when they end is
+    /// - `undecided`: by controller and object, with a `message`; what hangs on such objects, on unknown owners or on pods of which nobody knows when they end is
     ///   undecided in `forecast.fates`;
     /// - `forecast`: all fates, every write, warnings and findings, as of any [`Forecast`](crate::Forecast);
-    /// - `frame`: what is taken for granted: `horizonSeconds`; `mechanisms`, those that run; `terminatedPodsMax`, how many pods that have ended may stay
-    ///   (null: all); `storageIsDeleted`; and `cloud`, by node.
+    /// - `frame`: what is taken for granted: `horizonSeconds`; `controllers`, those that run; `storageIsDeleted`; and `cloud`, by node.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut summary: BTreeMap<String, usize> = BTreeMap::new();
@@ -41,18 +40,16 @@ impl CleanupForecast {
             let mut value = subject_json(&event.subject);
             value["at"] = event.at.to_string().into();
             value["actor"] = event.step.actor.to_string().into();
-            value["mechanism"] = match event.step.actor {
-                Actor::Cleaner(mechanism) => mechanism.name().into(),
+            value["controller"] = match event.step.actor {
+                Actor::Controller(name) => name.into(),
                 _ => Value::Null,
             };
-            value["message"] = because(&event.step.why, event.subject.object, event.at).into();
+            value["message"] = because(&event.step.why, event.subject.object).into();
             value["certain"] = event.is_certain.into();
             value["with"] = event.followers.iter().map(subject_json).collect();
             value
         });
-        let running = Mechanism::ALL
-            .into_iter()
-            .filter(|&mechanism| self.frame.runs(mechanism));
+        let running = self.frame.controllers.iter();
         json!({
             "began": self.began.to_string(),
             "until": self.until.to_string(),
@@ -60,18 +57,17 @@ impl CleanupForecast {
             "summary": summary,
             "events": events.collect::<Vec<_>>(),
             "undecided": self.undecided.iter().map(|one| json!({
-                "mechanism": one.mechanism.name(),
+                "controller": one.controller,
                 "kind": one.object.resource.kind(),
                 "namespace": one.object.namespace,
                 "name": one.object.name,
                 "uid": one.object.uid,
-                "message": one.reason.to_string(),
+                "message": one.missing.to_string(),
             })).collect::<Vec<_>>(),
             "forecast": self.forecast.to_json(),
             "frame": {
                 "horizonSeconds": self.frame.horizon.as_secs_f64(),
-                "mechanisms": running.map(Mechanism::name).collect::<Vec<_>>(),
-                "terminatedPodsMax": self.frame.terminated_pods_max(),
+                "controllers": running.map(|controller| controller.info().name).collect::<Vec<_>>(),
                 "storageIsDeleted": self.frame.storage_is_deleted,
                 "cloud": self.frame.cloud.iter().map(|(node, instance)| json!({
                     "node": node,
@@ -99,6 +95,6 @@ fn cloud_json(answer: &Cloud) -> Value {
     match answer {
         Cloud::Yes => true.into(),
         Cloud::No => false.into(),
-        Cloud::NotAsked | Cloud::NotImplemented | Cloud::Failed(_) => Value::Null,
+        Cloud::NotImplemented | Cloud::Failed(_) => Value::Null,
     }
 }

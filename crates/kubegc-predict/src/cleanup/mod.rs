@@ -17,14 +17,16 @@ mod times;
 mod words;
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use kubegc_core::{ObjectRef, Timestamp};
-use kubegc_lifecycle::{
-    controller::{Controller, Ended, Input, Mechanism, Output, Reason, Settings},
-    object::{Object, Wire},
-    volume::{external, reclaim::Plugin},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
+
+use kubegc_controllers::{
+    Controller, End, ExternalProvisioner, Input, Key, Manager, Missing, Output, PersistentVolumeBinder,
+    Plugin, Wire, Work,
+};
+use kubegc_core::{ObjectRef, Timestamp, record::ObjectId};
 use kubegc_snapshot::SnapshotObject;
 
 pub use self::{
@@ -66,12 +68,12 @@ pub struct CleanupForecast {
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undecided {
-    /// The mechanism.
-    pub mechanism: Mechanism,
+    /// Name of the controller.
+    pub controller: &'static str,
     /// The object.
-    pub object: Object,
-    /// What it does not know.
-    pub reason: Reason,
+    pub object: ObjectId,
+    /// The fact that is missing.
+    pub missing: Missing,
 }
 
 /// An object that goes.
@@ -145,12 +147,12 @@ impl CleanupForecast {
 pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForecast {
     let began = frame.now.unwrap_or_else(|| newest_time(cluster));
     let until = began.saturating_add(frame.horizon);
-    let mut controller = Controller::new(settings(cluster, frame), Wire::AsUpstream, began).still();
-    facts::inform(cluster, frame, &mut controller, began);
-    controller.look_ahead(began);
+    let mut manager = Manager::new(controllers(cluster, frame), Wire::AsUpstream, began).into_simulation();
+    facts::inform(cluster, frame, &mut manager, began);
+    manager.reconcile_due(began);
     let hanging = Hanging::new(cluster);
     let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).into_iter().collect();
-    seeds.extend(first_seeds(cluster, &hanging, controller.clone(), began, until));
+    seeds.extend(first_seeds(cluster, &hanging, manager.clone(), began, until));
     let before = Pending::default();
     let kubelets = Kubelets::of(cluster);
     loop {
@@ -168,7 +170,7 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
                 frame,
                 &scope,
                 server,
-                controller.clone(),
+                manager.clone(),
                 kubelets.clone(),
                 began,
             );
@@ -217,67 +219,71 @@ pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForec
     }
 }
 
-/// What runs, with the provisioners that the dump names; without what the simulated control plane does already.
-fn settings(cluster: &Cluster, frame: &CleanupFrame) -> Settings {
-    let mut settings = frame.settings.clone();
-    settings.leases = None;
-    settings.namespaces = None;
-    if settings.volumes.is_some() {
-        for name in facts::provisioners(cluster) {
-            let mut known = settings.external_volumes.iter();
-            if is_in_tree(&name) {
-                if frame.storage_is_deleted {
-                    settings.storage.plugins.entry(name).or_insert(Plugin::Known);
-                }
-            } else if !known.any(|known| known.provisioner == name) {
-                settings.external_volumes.push(external::Settings::new(&name));
+/// The controllers that run, with the external provisioners that volumes of the dump name. The namespace controller is left out: the simulated
+/// control plane runs it.
+fn controllers(cluster: &Cluster, frame: &CleanupFrame) -> Vec<Arc<dyn Controller>> {
+    let mut controllers = frame.controllers.clone();
+    controllers.retain(|controller| controller.info().name != "namespace-controller");
+    let binder = controllers
+        .iter()
+        .position(|controller| controller.info().name == "persistentvolume-binder-controller");
+    let Some(at) = binder else {
+        return controllers;
+    };
+    let mut binder = PersistentVolumeBinder::new(cluster.version);
+    binder.storage = frame.storage.clone();
+    for name in facts::provisioners(cluster) {
+        if is_in_tree(&name) {
+            if frame.storage_is_deleted {
+                binder.storage.plugins.entry(name).or_insert(Plugin::InTree);
             }
+        } else {
+            controllers.push(Arc::new(ExternalProvisioner::new(&name)));
         }
     }
-    settings
+
+    controllers[at] = Arc::new(binder);
+    controllers
 }
 
 /// The objects on which something will be done if nothing else happens, and those that hang on what cannot be decided.
 fn first_seeds(
     cluster: &Cluster,
     hanging: &Hanging<'_>,
-    mut controller: Controller,
+    mut manager: Manager,
     began: Timestamp,
     until: Timestamp,
 ) -> BTreeSet<u32> {
     let mut seeds = BTreeSet::new();
     let mut now = began;
     loop {
-        match controller.poll_output(now) {
+        match manager.poll_output(now) {
             Output::Perform(task) => {
                 seeds.extend(facts::objects(cluster, &task));
-                let gone = facts::deleted(&task);
-                controller.handle(
-                    now,
-                    Input::Ended {
-                        task: task.id,
-                        ended: Ended::Done,
-                    },
-                );
-                for object in gone {
-                    controller.handle(
-                        now,
-                        Input::Gone {
-                            resource: object.resource,
-                            namespace: object.namespace,
-                            name: object.name,
-                            uid: object.uid,
-                        },
-                    );
+                let deleted = match &task.work {
+                    Work::Action(action) => action.is_deletion().then(|| action.object.clone()),
+                    Work::Steps(_) => None,
+                };
+                let end = End::Done;
+                manager.handle(now, Input::Ended { task: task.id, end });
+                if let Some(ObjectId {
+                    resource,
+                    namespace,
+                    name,
+                    uid,
+                }) = deleted
+                {
+                    let key = Key::new(namespace, name);
+                    manager.handle(now, Input::Deleted { resource, key, uid });
                 }
             }
             Output::Wait { until: Some(at) } if at > now && at <= until => now = at,
             _ => break,
         }
     }
-    let undecided = controller.undecided();
-    let undecided = undecided.filter_map(|(_, object, _)| facts::position(cluster, object));
-    seeds.extend(hanging.all(undecided));
+    let unknown = manager.unknown();
+    let unknown = unknown.filter_map(|(_, object, ..)| facts::position(cluster, object));
+    seeds.extend(hanging.all(unknown));
     seeds
 }
 

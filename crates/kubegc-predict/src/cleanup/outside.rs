@@ -3,12 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use kubegc_lifecycle::{
-    driver::{Documents as _, Operated, Outside},
-    fields::{Fields, Record},
-    object::{Object, Operation, Resource},
-    volume::{IN_TREE_PREFIX, external::Guard, reclaim::Plugin},
-};
+use kubegc_controllers::{Documents as _, Guard, Operated, Operation, Plugin, driver::Outside};
+use kubegc_core::record::{ObjectId, Record, Resource};
 use kubegc_snapshot::JsonDocuments;
 
 /// Whoever deletes storage, or nobody.
@@ -19,20 +15,20 @@ pub(super) struct Storage {
 
 #[async_trait]
 impl Outside for Storage {
-    async fn find_plugin(&self, _volume: &Object, document: &[u8], operation: Operation) -> Plugin {
+    async fn find_plugin(&self, _volume: &ObjectId, document: &[u8], operation: Operation) -> Plugin {
         let read = JsonDocuments::default().read(Resource::PersistentVolumes, document);
         match read.ok().as_ref().and_then(provisioner) {
             Some(name) if !is_in_tree(name) && operation == Operation::DeleteVolume => Plugin::External,
-            Some(name) if is_in_tree(name) && self.is_deleted => Plugin::Known,
+            Some(name) if is_in_tree(name) && self.is_deleted => Plugin::InTree,
             _ => Plugin::Unknown,
         }
     }
 
-    async fn operate(&self, _volume: &Object, _document: &[u8], _operation: Operation) -> Operated {
+    async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
         Operated::Done
     }
 
-    async fn may_delete(&self, _volume: &Object, _document: &[u8]) -> Guard {
+    async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
         if self.is_deleted {
             Guard::Allows
         } else {
@@ -43,14 +39,12 @@ impl Outside for Storage {
 
 /// Who provisioned a volume, as far as that was read.
 pub(super) fn provisioner(volume: &Record) -> Option<&Arc<str>> {
-    let Fields::PersistentVolume(volume) = &volume.fields else {
-        return None;
-    };
-    let name = volume.annotations.as_ref()?.provisioned_by.as_ref()?;
+    let annotations = volume.persistent_volume()?.annotations.known()?;
+    let name = annotations.provisioned_by.as_ref()?;
     (!name.is_empty()).then_some(name)
 }
 
 /// Whether a provisioner is one within Kubernetes.
 pub(super) fn is_in_tree(provisioner: &str) -> bool {
-    provisioner.starts_with(IN_TREE_PREFIX)
+    provisioner.starts_with("kubernetes.io/")
 }

@@ -5,11 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubegc_core::{ObjectRef, Timestamp, Uid};
-use kubegc_lifecycle::{
-    controller, history,
-    volume::{ClaimRef, reclaim},
-};
+use kubegc_core::{ObjectRef, Timestamp, Uid, record::ObjectId};
 
 use super::CleanupForecast;
 use crate::{
@@ -154,7 +150,7 @@ struct Life<'a> {
     /// It was changed for its own sake.
     changed: Option<usize>,
     /// The claim whose end a volume met.
-    claim: Option<&'a ClaimRef>,
+    claim: Option<&'a ObjectId>,
 }
 
 impl Life<'_> {
@@ -277,7 +273,7 @@ impl<'a> Lives<'a> {
                 })
             }),
             Why::NamespaceTerminating => by_name.get(&("Namespace", "", &life.object.namespace)).copied(),
-            Why::Cleaner(_) => life.claim.and_then(|claim| {
+            Why::Controller(_) => life.claim.and_then(|claim| {
                 let key = ("PersistentVolumeClaim", &*claim.namespace, &*claim.name);
                 by_name.get(&key).copied()
             }),
@@ -294,20 +290,14 @@ impl<'a> Lives<'a> {
 fn is_worth_telling(step: &Step) -> bool {
     match &step.why {
         Why::Collector(_) => matches!(step.act, Act::Patch { .. }),
-        Why::Cleaner(reason) => !matches!(
-            **reason,
-            controller::Reason::History(history::Reason::JobsDeleted | history::Reason::AlwaysWritten)
-        ),
+        Why::Controller(reason) => reason.code() != "StatusUpdate",
         _ => false,
     }
 }
 
-fn claim_gone(step: &Step) -> Option<&ClaimRef> {
-    let Why::Cleaner(reason) = &step.why else {
-        return None;
-    };
-    match &**reason {
-        controller::Reason::Volume(reclaim::Reason::ClaimGone { claim }) => Some(claim),
+fn claim_gone(step: &Step) -> Option<&ObjectId> {
+    match &step.why {
+        Why::Controller(reason) => reason.object(),
         _ => None,
     }
 }

@@ -42,15 +42,6 @@ pub(super) fn time_of_day(at: Timestamp) -> String {
     )
 }
 
-/// A time in UTC as a text about another one needs it: without the day where both have the same.
-pub(super) fn clock(at: Timestamp, seen_from: Timestamp) -> String {
-    if at.utc_date() == seen_from.utc_date() {
-        time_of_day(at)
-    } else {
-        moment(at)
-    }
-}
-
 /// Day and time in UTC: `2026-10-20 10:30:00`.
 pub(super) fn moment(at: Timestamp) -> String {
     format!("{} {}", at.utc_date(), time_of_day(at))
@@ -151,11 +142,6 @@ mod tests {
     fn times_leave_out_a_day_that_is_known() {
         let at = Timestamp::from_secs(1_792_492_200);
         assert_eq!(day(at), "Tuesday, 2026-10-20");
-        assert_eq!(clock(at, at), "10:30:00");
-        assert_eq!(
-            clock(at, at.saturating_add(Duration::from_secs(86_400))),
-            "2026-10-20 10:30:00"
-        );
         assert_eq!(time_of_day(Timestamp::from_secs(-1)), "23:59:59");
         assert_eq!(day(Timestamp::from_secs(-1)), "Wednesday, 1969-12-31");
     }

@@ -1,4 +1,4 @@
-//! The simulated cluster of a cleanup forecast: the server, its control plane, and the controller of all other mechanisms.
+//! The simulated cluster of a cleanup forecast: the server, its control plane, and the manager of all other controllers.
 //!
 //! Whoever has something to do does it at once; when nobody has, time goes on to the next instant at which something is due.
 
@@ -9,14 +9,15 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use kubegc_core::{
-    KindId, ObjectMeta, PatchType, StoreError, Timestamp, deletion::Propagation, store::Discovered,
+use kubegc_controllers::{
+    Documents as _, End, Form, Input, Key, Manager, Missing, Output, Reason, Request, Response, Step, Task,
+    driver::{Performer, Resources},
 };
-use kubegc_lifecycle::{
-    controller::{Controller, Ended, Input, Mechanism, Output, Reason, Task},
-    driver::{Documents as _, Execution, Hands, Made, Request, Resources},
-    fields::{Fields, Record},
-    object::{Call, Form, Object, Resource, Wire},
+use kubegc_core::{
+    KindId, ObjectMeta, PatchType, StoreError, Timestamp,
+    deletion::Propagation,
+    record::{ObjectId, Record, Resource},
+    store::Discovered,
 };
 use kubegc_sim::{ApiServer, Event, EventType, SharedApiServer};
 use kubegc_snapshot::JsonDocuments;
@@ -39,9 +40,9 @@ pub(super) struct CleanupWorld<'a> {
     scope: &'a Scope,
     shared: SharedApiServer,
     plane: ControlPlane,
-    controller: Controller,
+    manager: Manager,
     resources: Resources,
-    discovered: Discovered,
+    discovered: Arc<Discovered>,
     documents: JsonDocuments,
     /// The resource of each kind that the mechanisms look at.
     kinds: BTreeMap<KindId, Resource>,
@@ -60,7 +61,7 @@ impl<'a> CleanupWorld<'a> {
         frame: &'a CleanupFrame,
         scope: &'a Scope,
         mut server: ApiServer,
-        controller: Controller,
+        manager: Manager,
         kubelets: Kubelets,
         now: Timestamp,
     ) -> Self {
@@ -68,7 +69,7 @@ impl<'a> CleanupWorld<'a> {
         let catalog = server.catalog();
         let discovered = Discovered::from(catalog.clone());
         let mut kinds = BTreeMap::new();
-        for resource in controller.resources() {
+        for resource in manager.resources() {
             let of_resource = catalog
                 .iter()
                 .filter(|(_, kind)| *kind.group == *resource.group() && *kind.resource == *resource.plural());
@@ -82,9 +83,9 @@ impl<'a> CleanupWorld<'a> {
             seen: server.revision(),
             shared: SharedApiServer::new(server),
             plane,
-            controller,
+            manager,
             resources: Resources::new(&discovered),
-            discovered,
+            discovered: Arc::new(discovered),
             documents: JsonDocuments::default(),
             kinds,
             began: now,
@@ -104,13 +105,13 @@ impl<'a> CleanupWorld<'a> {
             let Turn::Idle { certain_at, retry_at } = turn else {
                 continue;
             };
-            let due_at = match self.controller.poll_output(self.now) {
+            let due_at = match self.manager.poll_output(self.now) {
                 Output::Perform(task) => {
                     self.perform(*task);
                     continue;
                 }
-                // A controller that is still asks nothing.
-                Output::AskCloud(..) => continue,
+                // A simulation asks the cloud provider nothing.
+                Output::QueryCloud(_) => continue,
                 Output::Wait { until } => until,
             };
             let retry_at = retry_at.filter(|&at| self.plane.has_hope(at));
@@ -124,54 +125,89 @@ impl<'a> CleanupWorld<'a> {
         self.gave_up = true;
     }
 
-    /// Carries out a task call by call, unless it is about something that is not here.
+    /// Performs a task, up to the first request about an object of the dump that is not in the simulation.
     fn perform(&mut self, task: Task) {
-        let out_of_reach = facts::objects(self.cluster, &task)
+        let id = task.id;
+        let end = if self.are_missing(facts::objects(self.cluster, &task)) {
+            End::Done
+        } else {
+            self.play(task)
+        };
+        self.follow();
+        self.manager.handle(self.now, Input::Ended { task: id, end });
+    }
+
+    /// Notes which of these objects are not in the simulation. Gives whether any is not.
+    fn are_missing(&mut self, positions: Vec<u32>) -> bool {
+        let missing = positions
             .into_iter()
             .filter(|position| self.scope.members.get(position) != Some(&Member::Affected));
-        let before = self.missing.len();
-        self.missing.extend(out_of_reach);
-        let id = task.id;
-        if self.missing.len() > before {
-            let ended = Ended::Done;
-            self.controller.handle(self.now, Input::Ended { task: id, ended });
-            return;
+        let missing: Vec<u32> = missing.collect();
+        let is_any = !missing.is_empty();
+        self.missing.extend(missing);
+        is_any
+    }
+
+    fn play(&mut self, task: Task) -> End {
+        let controller = task.controller.info().name;
+        let object = task.object.clone();
+        let mut sequence = task.work.into_steps(false).begin();
+        let mut response = None;
+        loop {
+            let (request, reason) = match sequence.next(response.take()) {
+                Step::Perform { request, reason } => (request, reason),
+                Step::End(end) => return end,
+            };
+            if self.are_missing(facts::touched(self.cluster, &request)) {
+                return End::Done;
+            }
+            let answer = self.respond(&request);
+            if let (Some(act), Some(reason)) = (act(&request), reason) {
+                self.note(
+                    controller,
+                    act,
+                    request.object().unwrap_or(&object),
+                    reason,
+                    &answer,
+                );
+            }
+            self.follow();
+            response = Some(answer);
         }
-        let actor = Actor::Cleaner(task.mechanism);
+    }
+
+    fn respond(&self, request: &Request) -> Response {
         let outside = Storage {
             is_deleted: self.frame.storage_is_deleted,
         };
-        let mut execution = Execution::new(task, self.now);
-        let ended = loop {
-            let hands = Hands {
-                store: &self.shared,
-                documents: &self.documents,
-                outside: &outside,
-                resources: &self.resources,
-                discovered: &self.discovered,
-                wire: Wire::AsUpstream,
-                verifies: false,
-            };
-            // Neither the simulated server nor the answers from outside ever keep anybody waiting.
-            match execution.step(&hands, self.now).now_or_never() {
-                Some(Some(made)) => self.note(actor, &made),
-                Some(None) => break execution.ended().cloned().unwrap_or(Ended::Stale),
-                None => break Ended::Stale,
-            }
-            self.follow();
+        let performer = Performer {
+            store: &self.shared,
+            documents: &self.documents,
+            outside: &outside,
+            resources: &self.resources,
+            discovered: Some(&self.discovered),
         };
-        self.follow();
-        self.controller.handle(self.now, Input::Ended { task: id, ended });
+        // Neither the simulated server nor what is outside of it ever waits.
+        let response = performer.perform(request).now_or_never();
+        response.unwrap_or_else(|| Response::Failed(StoreError::Unlisted))
     }
 
-    /// Notes a call in the timeline.
-    fn note(&mut self, actor: Actor, made: &Made) {
-        let Some(act) = act(&made.request) else { return };
-        let code = code(&made.result);
-        let why = Why::Cleaner(Box::new(made.reason.clone()));
+    /// Notes a request in the timeline.
+    fn note(
+        &mut self,
+        controller: &'static str,
+        act: Act,
+        object: &ObjectId,
+        reason: Reason,
+        response: &Response,
+    ) {
+        let code = match response {
+            Response::Failed(error) => code(error),
+            _ => 200,
+        };
+        let why = Why::Controller(Box::new(reason));
         let plane = &mut self.plane;
         self.shared.with(|server| {
-            let object = &made.object;
             let found = self.resources.find(object.resource).ok().and_then(|resource| {
                 server
                     .resolve(&resource.group, &resource.version, &resource.resource)
@@ -181,11 +217,11 @@ impl<'a> CleanupWorld<'a> {
             let mut meta = ObjectMeta::new(&object.namespace, &object.name, "");
             meta.uid = object.uid.clone();
             let object = object_ref(server, kind, &meta);
-            plane.note(server, actor, act, object, code, why);
+            plane.note(server, Actor::Controller(controller), act, object, code, why);
         });
     }
 
-    /// Tells the controller what has changed.
+    /// Feeds the manager what has changed.
     fn follow(&mut self) {
         let (inputs, seen) = self.shared.with(|server| {
             let mut inputs = Vec::new();
@@ -204,10 +240,9 @@ impl<'a> CleanupWorld<'a> {
         for (resource, kind, event) in inputs {
             let object = &event.object;
             let input = match event.event_type {
-                EventType::Deleted => Input::Gone {
+                EventType::Deleted => Input::Deleted {
                     resource,
-                    namespace: Arc::clone(&object.meta.namespace),
-                    name: Arc::clone(&object.meta.name),
+                    key: Key::from(&object.meta),
                     uid: object.meta.uid.clone(),
                 },
                 EventType::Added | EventType::Modified => {
@@ -215,57 +250,59 @@ impl<'a> CleanupWorld<'a> {
                     Input::Applied { resource, record }
                 }
             };
-            self.controller.handle(self.now, input);
+            self.manager.handle(self.now, input);
         }
     }
 
-    /// An object as the mechanisms read it. Its fields are read anew only where its body is another.
+    /// The record of an object. Its body is read again only where it has changed.
     fn record(&self, resource: Resource, kind: KindId, event: &Event) -> Record {
         let object = &event.object;
         let meta = object.meta.clone();
         let Some(body) = &object.body else {
-            return Record::unread(meta);
+            return Record::metadata_only(meta);
         };
         let before = event
             .previous
             .as_ref()
             .and_then(|previous| previous.body.as_ref());
         if before.is_some_and(|before| Arc::ptr_eq(before, body))
-            && let Some(known) = self.controller.record(&Object::new(resource, &meta))
+            && let Some(known) = self.manager.record(&ObjectId::new(resource, &meta))
         {
-            let fields = known.fields.clone();
-            return Record { meta, fields };
+            return Record::new(meta, known.body.clone());
         }
         let api_resource = self.shared.with(|server| server.catalog()[kind].clone());
         let document = object.to_json(&api_resource).to_string();
-        let read = self.documents.read(resource, document.as_bytes());
-        let fields = read.map_or(Fields::Unread, |record| record.fields);
-        Record { meta, fields }
+        match self.documents.read(resource, document.as_bytes()) {
+            Ok(record) => Record::new(meta, record.body),
+            Err(_) => Record::metadata_only(meta),
+        }
     }
 
     pub(super) fn undecided(&self) -> Vec<Undecided> {
-        let all = self.controller.undecided();
-        all.map(|(mechanism, object, reason)| Undecided {
-            mechanism,
+        let all = self.manager.unknown();
+        let all = all.filter(|(_, object, ..)| self.manager.record(object).is_some());
+        all.map(|(controller, object, missing, _)| Undecided {
+            controller: controller.info().name,
             object: object.clone(),
-            reason: reason.clone(),
+            missing: missing.clone(),
         })
         .collect()
     }
 
-    /// The objects of the dump about which a mechanism could not decide at some time.
+    /// The objects of the dump about which a controller could not decide at some time.
     pub(super) fn open(&self) -> impl Iterator<Item = Open<'_>> {
-        let all = self.controller.undecided_since();
-        all.filter_map(|(mechanism, object, reason, since)| {
+        let all = self.manager.unknown();
+        all.filter_map(|(controller, object, missing, since)| {
+            let controller = controller.info().name;
             Some(Open {
                 position: facts::position(self.cluster, object)?,
-                mechanism,
-                touches: match (mechanism, object.resource) {
-                    (Mechanism::StatefulSets, Resource::StatefulSets) => Touches::Claims,
-                    (Mechanism::Histories, Resource::CronJobs) => Touches::Nothing,
+                controller,
+                touches: match (controller, object.resource) {
+                    ("statefulset-controller", Resource::StatefulSets) => Touches::Claims,
+                    ("cronjob-controller", Resource::CronJobs) => Touches::Nothing,
                     _ => Touches::Itself,
                 },
-                reason,
+                missing,
                 since: since.since(self.began),
             })
         })
@@ -285,7 +322,7 @@ impl<'a> CleanupWorld<'a> {
     }
 
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        self.controller.next_at()
+        self.manager.next_at()
     }
 
     /// What is left of it for the comparison of worlds.
@@ -304,10 +341,10 @@ impl<'a> CleanupWorld<'a> {
 pub(super) struct Open<'a> {
     /// Where it stands in the dump.
     pub(super) position: u32,
-    pub(super) mechanism: Mechanism,
+    pub(super) controller: &'static str,
     pub(super) touches: Touches,
-    /// What was not known.
-    pub(super) reason: &'a Reason,
+    /// The fact that was missing.
+    pub(super) missing: &'a Missing,
     /// When that was so first.
     pub(super) since: Duration,
 }
@@ -322,38 +359,34 @@ pub(super) enum Touches {
     Nothing,
 }
 
-/// A call as a step of the timeline; `None` where it is not worth one.
+/// A request as a step of the timeline; `None` for reads and Events.
 fn act(request: &Request) -> Option<Act> {
-    let Request::Call(call) = request else {
-        return None;
-    };
-    match call {
-        Call::Delete { options, .. } => Some(Act::Delete {
+    match request {
+        Request::Delete { options, .. } => Some(Act::Delete {
             propagation: match options.propagation {
                 Some(Propagation::Policy(policy)) => Some(policy),
                 _ => None,
             },
         }),
-        Call::Change { form, .. } => Some(match form {
+        Request::Write(write) => Some(match write.form {
             Form::Patch(PatchType::Strategic) => Act::Patch { merge: false },
             Form::Patch(_) => Act::Patch { merge: true },
-            Form::Replace => Act::Update,
+            Form::Update => Act::Update,
         }),
-        Call::Outside { operation, .. } => Some(Act::Storage(*operation)),
-        Call::Event { .. } => None,
+        Request::Operate { operation, .. } => Some(Act::Storage(*operation)),
+        _ => None,
     }
 }
 
-/// The HTTP status that such a result stands for.
-const fn code(result: &Result<(), StoreError>) -> u16 {
-    match result {
-        Ok(()) => 200,
-        Err(StoreError::NotFound) => 404,
-        Err(StoreError::Conflict { .. }) => 409,
-        Err(StoreError::Expired) => 410,
-        Err(StoreError::UnsupportedMediaType) => 415,
-        Err(StoreError::Invalid { .. }) => 422,
-        Err(StoreError::Refused { code, .. }) => *code,
-        Err(_) => 500,
+/// The HTTP status of an error.
+const fn code(error: &StoreError) -> u16 {
+    match error {
+        StoreError::NotFound => 404,
+        StoreError::Conflict { .. } => 409,
+        StoreError::Expired => 410,
+        StoreError::UnsupportedMediaType => 415,
+        StoreError::Invalid { .. } => 422,
+        StoreError::Refused { code, .. } => *code,
+        _ => 500,
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use kubegc_controllers::Operation;
 use kubegc_core::ObjectRef;
-use kubegc_lifecycle::object::Operation;
 use kubegc_objects::classify::Resolved;
 
 use crate::{
@@ -96,7 +96,7 @@ fn step_json(step: &Step) -> Value {
         Why::DefinitionTerminating => ("DefinitionTerminating", &[]),
         Why::GraceOver => ("GraceOver", &[]),
         Why::FinalizerReleased(_) => ("FinalizerReleased", &[]),
-        Why::Cleaner(_) => ("Cleaner", &[]),
+        Why::Controller(reason) => (reason.code(), &[]),
     };
     json!({
         "atSeconds": step.at.as_secs_f64(),

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::KindId;
-use kubegc_lifecycle::{
-    driver::Documents as _,
-    fields::{self, Fields, Record},
-    object::Resource,
-    pod::{Status, TAINT_OUT_OF_SERVICE},
+use kubegc_controllers::{Documents as _, podgc::OUT_OF_SERVICE_TAINT};
+use kubegc_core::{
+    KindId,
+    record::{Record, Resource},
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
 use kubegc_snapshot::JsonDocuments;
@@ -100,28 +98,26 @@ impl Kubelets {
     /// A pod that has run to its end and one without a node go at once when they are deleted. Others have their grace period, and their kubelet ends them; so
     /// it does with those that were given one before they ran to their end.
     pub(crate) fn unknown_end(&self, pod: &Record, pods_end: bool) -> Option<String> {
-        let Fields::Pod(fields::Pod {
-            node_name, status, ..
-        }) = &pod.fields
-        else {
-            return Some("neither its spec nor its status was read".to_owned());
+        let Some(fields) = pod.pod() else {
+            return Some("its node is not known".to_owned());
         };
         let is_deleting = pod.meta.is_deleting();
         if is_deleting && pod.meta.deletion_grace_period_seconds == Some(0) {
             // Only finalizers hold it.
             return None;
         }
-        if status.as_ref().is_some_and(Status::is_final) && !is_deleting {
+        let has_final_phase = fields.has_final_phase();
+        if has_final_phase == Some(true) && !is_deleting {
             return None;
         }
-        match node_name {
+        match fields.node_name.known() {
             None => Some("its node is not known".to_owned()),
             Some(node) if node.is_empty() => None,
             Some(node) if pods_end && self.of_node(node).is_none() => {
                 Some(format!("whether the kubelet of node {node} works is not known"))
             }
-            Some(_) if status.is_none() && !is_deleting => {
-                Some("whether it has run to its end is not known".to_owned())
+            Some(_) if has_final_phase.is_none() && !is_deleting => {
+                Some("whether it has finished is not known".to_owned())
             }
             Some(_) => None,
         }
@@ -130,20 +126,12 @@ impl Kubelets {
 
 /// Whether the kubelet of a node does anything: it reports, and nobody said that the node is out of service. `None` where too little of the node was read.
 fn answers(node: &Record) -> Option<bool> {
-    let Fields::Node(fields::Node {
-        conditions, taints, ..
-    }) = &node.fields
-    else {
-        return None;
-    };
-    let mut conditions = conditions.as_ref()?.iter();
-    let ready = conditions.find(|condition| *condition.kind == *"Ready");
+    let node = node.node()?;
+    let mut conditions = node.conditions.known()?.iter();
+    let ready = conditions.find(|condition| *condition.condition_type == *"Ready");
     match ready.map(|ready| &*ready.status) {
         Some("Unknown") => Some(false),
         Some("True") => Some(true),
-        Some(_) | None => {
-            let mut taints = taints.as_ref()?.iter();
-            Some(!taints.any(|taint| *taint.key == *TAINT_OUT_OF_SERVICE))
-        }
+        Some(_) | None => node.has_taint(OUT_OF_SERVICE_TAINT).map(|is_tainted| !is_tainted),
     }
 }

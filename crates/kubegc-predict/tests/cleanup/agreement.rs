@@ -9,23 +9,19 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_core::Timestamp;
-use kubegc_lifecycle::{
-    controller::Settings,
-    driver::{Driver, Operated, Outside},
-    object::{Object, Operation},
-    volume::{
-        external::{self, Guard},
-        reclaim::Plugin,
-    },
+use kubegc_controllers::{
+    Controller, ExternalProvisioner, Guard, Operated, Operation, Plugin,
+    driver::{Driver, Outside},
 };
+use kubegc_core::Timestamp;
+use kubegc_core::record::ObjectId;
 use kubegc_predict::{Assumptions, CleanupFrame, ControlPlane, Turn, cleanup_forecast};
 use kubegc_sim::{EventType, SharedApiServer, SimClock};
 use kubegc_snapshot::JsonDocuments;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{Town, VERSION, at, condition, noon, owner};
+use crate::town::{NODES, Town, VERSION, at, at_most, condition, noon, owner};
 
 const PROVISIONER: &str = "disk.csi.example.com";
 pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
@@ -35,33 +31,28 @@ struct Plugins;
 
 #[async_trait]
 impl Outside for Plugins {
-    async fn find_plugin(&self, _volume: &Object, _document: &[u8], _operation: Operation) -> Plugin {
+    async fn find_plugin(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Plugin {
         Plugin::External
     }
 
-    async fn operate(&self, _volume: &Object, _document: &[u8], _operation: Operation) -> Operated {
+    async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
         Operated::Done
     }
 
-    async fn may_delete(&self, _volume: &Object, _document: &[u8]) -> Guard {
+    async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
         Guard::Allows
     }
 }
 
-pub(crate) fn settings() -> Settings {
-    let mut settings = Settings::new(VERSION);
-    // The control plane does both.
-    settings.leases = None;
-    settings.namespaces = None;
-    // Nobody asks a cloud.
-    settings.nodes = None;
-    if let Some(pods) = &mut settings.pods {
-        pods.terminated_threshold = 3;
-    }
-    settings
-        .external_volumes
-        .push(external::Settings::new(PROVISIONER));
-    settings
+pub(crate) fn controllers() -> Vec<Arc<dyn Controller>> {
+    let frame = CleanupFrame::new(VERSION)
+        // The control plane runs it.
+        .without("namespace-controller")
+        // There is no cloud.
+        .without(NODES)
+        .with(at_most(3))
+        .with(ExternalProvisioner::new(PROVISIONER));
+    frame.controllers
 }
 
 pub(crate) type Removal = (Timestamp, String);
@@ -69,7 +60,7 @@ pub(crate) type Removal = (Timestamp, String);
 /// What the forecast says.
 pub(crate) fn foreseen(town: &Town) -> Vec<Removal> {
     let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
-    frame.settings = settings();
+    frame.controllers = controllers();
     let forecast = cleanup_forecast(&town.cluster(), &frame);
     let mut removals: Vec<Removal> = forecast
         .collected()
@@ -88,7 +79,7 @@ fn simulated(town: &Town) -> Vec<Removal> {
         shared.with(|server| ControlPlane::new(server, Assumptions::default()).with_kubelets(server));
     let store = Arc::new(shared.clone());
     let driver = Driver::builder(store, Arc::new(clock.clone()), Arc::new(JsonDocuments::default()))
-        .settings(settings())
+        .controllers(controllers())
         .outside(Arc::new(Plugins))
         .build();
     let mut running = pin!(driver.run(std::future::pending::<()>()));

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use kubegc_lifecycle::controller::Mechanism;
 use kubegc_predict::{Actor, CleanupForecast, CleanupFrame, Fate, Finding, Missing, cleanup_forecast};
 use serde_json::{Value, json};
 
-use crate::town::{Town, VERSION, at, condition, noon, owner};
+use crate::town::{JOBS, NODES, PODS, Town, VERSION, at, at_most, condition, noon, owner};
 
 fn frame() -> CleanupFrame {
     CleanupFrame::new(VERSION).from(noon())
@@ -114,9 +113,7 @@ fn three_pods(others: usize) -> CleanupForecast {
         ended_pod(&mut town, name, -8_000 + at as i64, rest);
     }
     let mut frame = frame();
-    if let Some(pods) = &mut frame.settings.pods {
-        pods.terminated_threshold = 2;
-    }
+    frame = frame.with(at_most(2));
     cleanup_forecast(&town.cluster_with_all(&["pods", "nodes"]), &frame)
 }
 
@@ -149,9 +146,7 @@ fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
         ended_pod(&mut town, name, -9_000 + at as i64, owner);
     }
     let mut frame = frame();
-    if let Some(pods) = &mut frame.settings.pods {
-        pods.terminated_threshold = 1;
-    }
+    frame = frame.with(at_most(1));
     let forecast = cleanup_forecast(
         &town.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
         &frame,
@@ -205,7 +200,7 @@ fn what_goes_in_any_case_but_not_at_one_time_is_told() {
             _ => None,
         });
     let collector = Actor::GarbageCollector;
-    let by_age = Actor::Cleaner(Mechanism::Jobs);
+    let by_age = Actor::Controller(JOBS);
     let (earliest, latest) = times.expect("its owner decides when");
     assert_eq!(earliest, (Duration::ZERO, collector));
     assert_eq!(latest.0, Duration::from_secs(35_700));
@@ -230,7 +225,7 @@ fn what_hangs_on_an_object_that_a_cleaner_cannot_decide_about_is_in_doubt() {
         let Some(Fate::Undecided { missing }) = fate else {
             panic!("{name}: {fate:?}");
         };
-        let is_it = |missing: &Missing| matches!(missing, Missing::Cleaner { object, .. } if *object.name == *"report");
+        let is_it = |missing: &Missing| matches!(missing, Missing::Controller { object, .. } if *object.name == *"report");
         assert!(missing.iter().any(is_it), "{missing:?}");
     }
     assert_eq!(forecast.collected().count(), 0);
@@ -307,16 +302,14 @@ fn set_with_claims(spec: &Value) -> Town {
 }
 
 #[test]
-fn what_becomes_of_the_claims_of_a_set_that_was_not_read_is_in_doubt_while_it_goes() {
+fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
     let mut town = set_with_claims(&Value::Null);
     let forecast = cleanup_forecast(&town.cluster(), &frame());
     let words = |forecast: &CleanupForecast| {
         ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
     };
-    assert_eq!(
-        words(&forecast),
-        [Some("undecided"), Some("undecided"), Some("kept")]
-    );
+    assert_eq!(words(&forecast), [Some("kept"); 3]);
+    assert!(forecast.undecided.is_empty(), "{:?}", forecast.undecided);
     // Nothing goes with a set that stays.
     town.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
@@ -421,7 +414,7 @@ fn a_namespace_that_goes_waits_for_pods_of_which_nobody_knows_when_they_end() {
         town.add("v1", "ConfigMap", "shop", "settings", json!({}));
         let version = version.parse().unwrap();
         let mut frame = CleanupFrame::new(version).from(noon());
-        frame.settings.nodes = None;
+        frame = frame.without(NODES);
         let forecast = cleanup_forecast(&town.cluster_of(version, &["all"]), &frame);
         let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
         assert_eq!(
@@ -461,16 +454,14 @@ fn what_a_mechanism_could_not_decide_about_for_a_time_may_go_sooner() {
     let on = |node: &str| json!({ "spec": { "nodeName": node, "containers": [] } });
     ended_pod(&mut town, "a-lost", -9_000, on("lost"));
     ended_pod(&mut town, "unread", -8_000, on("here"));
-    town.objects[2].as_object_mut().unwrap().remove("status");
+    town.objects[2]["status"] = "not readable".into();
     ended_pod(&mut town, "z-stays", -7_000, on("here"));
     let mut frame = frame();
-    if let Some(pods) = &mut frame.settings.pods {
-        pods.terminated_threshold = 2;
-    }
+    frame = frame.with(at_most(2));
     let forecast = cleanup_forecast(&town.cluster(), &frame);
     // Its node is gone; it may be the third of two that may stay before that counts.
     assert!(matches!(fate(&forecast, "a-lost"), Some(Fate::Deleted { .. })));
-    let by_pods = Actor::Cleaner(Mechanism::Pods);
+    let by_pods = Actor::Controller(PODS);
     let times: Vec<_> = forecast
         .forecast
         .findings

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use kubegc_core::Timestamp;
-use kubegc_lifecycle::controller::{Mechanism, Settings};
 use kubegc_predict::{Actor, CleanupForecast, CleanupFrame, Fate, cleanup_forecast};
 use serde_json::json;
 
-use crate::town::{Town, VERSION, at, condition, noon, owner};
+use crate::town::{JOBS, PODS, Town, VERSION, at, condition, noon, owner};
 
 fn forecast(town: &Town) -> CleanupForecast {
     cleanup_forecast(&town.cluster(), &CleanupFrame::new(VERSION).from(noon()))
@@ -62,7 +61,7 @@ fn a_job_goes_for_its_age_and_takes_its_pods_with_it() {
         ]
     );
     let first = &forecast.forecast.timeline[0];
-    assert_eq!(first.actor, Actor::Cleaner(Mechanism::Jobs));
+    assert_eq!(first.actor, Actor::Controller(JOBS));
     assert_eq!(
         format!("{}", first.at.as_secs()),
         "500",
@@ -154,10 +153,7 @@ fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
     node(&mut town, "a");
     pod(&mut town, "on-a", "a", "Running", json!({}));
     pod(&mut town, "on-b", "b", "Running", json!({}));
-    assert_eq!(
-        gone(&forecast(&town)),
-        [row("shop/Pod/on-b", 40, "pod garbage collector")]
-    );
+    assert_eq!(gone(&forecast(&town)), [row("shop/Pod/on-b", 40, PODS)]);
 }
 
 #[test]
@@ -174,7 +170,7 @@ fn histories_are_pruned_at_once() {
         job["status"]["startTime"] = at(started).into();
         town.add("batch/v1", "Job", "shop", name, job);
     }
-    let rows = ["shop/Job/n1", "shop/Job/n2"].map(|name| row(name, 0, "cron job controller"));
+    let rows = ["shop/Job/n1", "shop/Job/n2"].map(|name| row(name, 0, "cronjob-controller"));
     assert_eq!(gone(&forecast(&town)), rows);
 }
 
@@ -192,7 +188,11 @@ fn certificates_wait_for_the_hourly_look() {
     // Denied a minute ago: its hour is over 59 minutes from now, and the look of the first hour finds it.
     assert_eq!(
         gone(&forecast(&town)),
-        [row("CertificateSigningRequest/denied", 3_600, "CSR cleaner")]
+        [row(
+            "CertificateSigningRequest/denied",
+            3_600,
+            "certificatesigningrequest-cleaner-controller"
+        )]
     );
 }
 
@@ -248,14 +248,14 @@ fn what_was_not_read_is_undecided_and_stays() {
     let undecided: Vec<_> = forecast
         .undecided
         .iter()
-        .map(|undecided| (undecided.mechanism, undecided.object.to_string()))
+        .map(|undecided| (undecided.controller, undecided.object.to_string()))
         .collect();
     assert!(
-        undecided.contains(&(Mechanism::Jobs, "Job shop/bare".to_owned())),
+        undecided.contains(&(JOBS, "job.batch/bare -n shop".to_owned())),
         "{undecided:?}"
     );
     assert!(
-        undecided.contains(&(Mechanism::Pods, "Pod shop/lost".to_owned())),
+        undecided.contains(&(PODS, "pod/lost -n shop".to_owned())),
         "{undecided:?}"
     );
 }
@@ -287,10 +287,9 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
 fn only_what_is_asked_for_runs() {
     let mut town = Town::default();
     finished_job(&mut town, "report", -100, 0);
-    let mut frame = CleanupFrame::new(VERSION).from(noon());
-    frame.settings = Settings::only(VERSION, [Mechanism::Pods]);
+    let frame = CleanupFrame::new(VERSION).from(noon()).only(&[PODS]);
     assert_eq!(cleanup_forecast(&town.cluster(), &frame).collected().count(), 0);
-    frame.settings = Settings::only(VERSION, [Mechanism::Jobs]);
+    let frame = CleanupFrame::new(VERSION).from(noon()).only(&[JOBS]);
     assert_eq!(cleanup_forecast(&town.cluster(), &frame).collected().count(), 1);
 }
 
@@ -309,7 +308,7 @@ fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
         .forecast
         .timeline
         .iter()
-        .filter(|step| step.actor == Actor::Cleaner(Mechanism::Pods));
+        .filter(|step| step.actor == Actor::Controller(PODS));
     // The mark, and the deletion.
     assert_eq!(asked.count(), 2, "{:#?}", forecast.forecast.timeline);
     let fate = &forecast.forecast.fates[0].fate;
@@ -342,7 +341,7 @@ fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
     let forecast = forecast(&town);
     assert_eq!(gone(&forecast), []);
     let steps: Vec<_> = forecast.forecast.timeline.iter().map(|step| step.actor).collect();
-    assert_eq!(steps, [Actor::Cleaner(Mechanism::StatefulSets)]);
+    assert_eq!(steps, [Actor::Controller("statefulset-controller")]);
     let stuck = forecast
         .forecast
         .fates

@@ -3,7 +3,7 @@
 use kubegc_predict::{CleanupFrame, Fate, cleanup_forecast};
 use serde_json::{Value, json};
 
-use crate::town::{Town, VERSION, at, condition, noon, owner};
+use crate::town::{NODES, Town, VERSION, at, condition, noon, owner};
 
 /// A pod whose grace period ended half an hour ago.
 fn overdue(town: &mut Town, name: &str, node: Option<&str>) {
@@ -43,7 +43,7 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     let cluster = town().cluster();
     let mut frame = CleanupFrame::new(VERSION).from(noon());
     // Nobody deletes nodes.
-    frame.settings.nodes = None;
+    frame = frame.without(NODES);
     let forecast = cleanup_forecast(&cluster, &frame);
     let mut gone: Vec<_> = forecast
         .collected()
@@ -57,9 +57,9 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     assert_eq!(
         gone,
         [
-            row("lost", 40, "pod garbage collector"),
-            row("nowhere", 0, "pod garbage collector"),
-            row("off", 0, "pod garbage collector"),
+            row("lost", 40, "pod-garbage-collector-controller"),
+            row("nowhere", 0, "pod-garbage-collector-controller"),
+            row("off", 0, "pod-garbage-collector-controller"),
             row("ready", 0, "kubelet"),
             row("unready", 0, "kubelet"),
         ]
@@ -95,7 +95,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         (
             "Pod web",
             |pod| pod["status"] = Value::Null,
-            Some("whether it has run to its end is not known"),
+            Some("whether it has finished is not known"),
         ),
         (
             "Pod web",
@@ -136,7 +136,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
             }
         }
         let mut frame = CleanupFrame::new(VERSION).from(noon());
-        frame.settings.nodes = None;
+        frame = frame.without(NODES);
         let forecast = cleanup_forecast(&town.cluster(), &frame);
         let mut gone: Vec<&str> = forecast.collected().map(|gone| &*gone.object.name).collect();
         gone.sort_unstable();

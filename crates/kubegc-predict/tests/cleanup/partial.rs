@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
-    agreement::{HORIZON, Thing, foreseen, settings, thing, town},
+    agreement::{HORIZON, Thing, controllers, foreseen, thing, town},
     town::{Town, VERSION, noon},
 };
 
@@ -129,7 +129,7 @@ proptest! {
     #[test]
     fn nothing_is_in_doubt_of_the_whole(things in prop::collection::vec(thing(), 0..7)) {
         let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
-        frame.settings = settings();
+        frame.controllers = controllers();
         // Which plugin a volume has that names no provisioner is known nowhere.
         let is_known = |thing: &Thing| !matches!(thing, Thing::Volume { provisioned: false, .. });
         let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
@@ -149,7 +149,7 @@ proptest! {
         let happens: BTreeMap<String, Timestamp> =
             foreseen(&town).into_iter().map(|(at, object)| (object, at)).collect();
         let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
-        frame.settings = settings();
+        frame.controllers = controllers();
         let (left, complete) = dumped(&town, &losses);
         let forecast = cleanup_forecast(&left.cluster_with_all(&complete), &frame);
         let open = open(&forecast);

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use kubegc_controllers::Cloud;
 use kubegc_core::Timestamp;
-use kubegc_lifecycle::node::Cloud;
 use kubegc_predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Instance, cleanup_forecast};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{Town, VERSION, at, condition, noon, owner};
+use crate::town::{JOBS, Town, VERSION, at, condition, noon, owner};
 
 /// A forecast of six hours; the node `c` is no longer in the cloud.
 pub(crate) fn forecast(cluster: &Cluster) -> CleanupForecast {
@@ -165,7 +165,7 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
     let text = forecast.to_text(CleanupDetail::default());
     for expected in [
         "Undecided: 3",
-        "2 Jobs (shop/bare-1, shop/bare-2): TTL controller: ",
+        "2 Jobs (shop/bare-1, shop/bare-2): ttl-after-finished-controller: ",
         "Secret shop/tls: ",
     ] {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
@@ -175,7 +175,7 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| one["mechanism"] == "jobs");
+        .filter(|one| one["controller"] == JOBS);
     assert_eq!(
         jobs.map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>(),
         ["bare-1", "bare-2"]
@@ -207,7 +207,7 @@ fn names_and_instants_are_cut_with_counts() {
     };
     let text = forecast(&town.cluster()).to_text(detail);
     for expected in [
-        "5 Jobs: finished 10m ago",
+        "5 Jobs: it finished 600s ago",
         "shop/same-0, shop/same-1 and 3 more\n",
         "and from 2026-05-01 12:11:40 to 2026-05-01 12:13:20: 2 Jobs\n",
     ] {
@@ -252,14 +252,14 @@ fn json_has_stable_names() {
             &job["goneAt"],
             &job["end"],
             &job["actor"],
-            &job["mechanism"]
+            &job["controller"]
         ),
         (
             &json!("2026-05-01T12:08:20Z"),
             &json!("2026-05-01T12:08:20Z"),
             &json!("gone"),
-            &json!("TTL controller"),
-            &json!("jobs"),
+            &json!(JOBS),
+            &json!(JOBS),
         )
     );
     let with: Vec<&Value> = job["with"]

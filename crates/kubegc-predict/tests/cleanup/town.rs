@@ -129,3 +129,15 @@ fn merge(into: &mut Value, from: Value) {
         (into, from) => *into = from,
     }
 }
+
+/// Names of controllers.
+pub(crate) const JOBS: &str = "ttl-after-finished-controller";
+pub(crate) const NODES: &str = "cloud-node-lifecycle-controller";
+pub(crate) const PODS: &str = "pod-garbage-collector-controller";
+
+/// podgc with this threshold.
+pub(crate) fn at_most(threshold: i32) -> kubegc_controllers::PodGc {
+    let mut controller = kubegc_controllers::PodGc::new(VERSION);
+    controller.terminated_pod_threshold = threshold;
+    controller
+}

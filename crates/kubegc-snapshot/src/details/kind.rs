@@ -87,7 +87,8 @@ impl Kind {
     }
 }
 
-/// Whether a part holds facts that are kept, as far as the object has said what it is by now: what is empty may still be anything.
+/// Whether a part holds facts that are kept, as far as the object has said what it is by now: what is empty
+/// may still be anything.
 pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
     let group = split_api_version(api_version).0;
     match Kind::named(kind) {

@@ -92,9 +92,10 @@ static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
 /// Reads the details of a kind; `None` where there are none to read.
 ///
-/// A field that cannot be read is unread, and a flaw. `is_whole` says that nothing was stripped from the object, so that whatever is absent
-/// has Go's zero value. In dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always fills.
-/// Fields of pods that the text does not mention are not searched for.
+/// A field that cannot be read is unread, and a flaw. `is_whole` says that nothing was stripped from the
+/// object, so that whatever is absent has Go's zero value. In dumps an absent `spec` or `status` was
+/// stripped, and so was an absent field that the API server always fills. Fields of pods that the text does
+/// not mention are not searched for.
 pub(crate) fn read(
     kind: Kind,
     body: &Body<'_>,
@@ -112,10 +113,11 @@ pub(crate) fn read(
     if kind == Kind::CustomResourceDefinition {
         return definition::read(reading, body).map(Details::CustomResourceDefinition);
     }
-    let has_parts = kind.has(Part::Spec) || kind.has(Part::Status);
     let fields = record_body(reading, kind, body, mentions);
-    // Reported as flaws all the same.
-    if has_parts && !is_whole && body.spec.is_absent() && body.status.is_absent() {
+    // Whether a part that the kind does not use was read depends on the order of the document.
+    let [has_spec, has_status] = [Part::Spec, Part::Status].map(|part| kind.has(part));
+    let is_stripped = (!has_spec || body.spec.is_absent()) && (!has_status || body.status.is_absent());
+    if !is_whole && is_stripped && (has_spec || has_status) {
         return None;
     }
     Some(Details::Body(fields))

@@ -1,4 +1,5 @@
-//! Fields of pods: where they run, their phase, the volumes that stand for claims, and the name of every secret that they reference.
+//! Fields of pods: where they run, their phase, the volumes that stand for claims, and the name of every
+//! secret that they reference.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,7 +13,7 @@ use super::{
     status_of,
 };
 use crate::{
-    body::{Body, Container, List, Named, PodSpec, Volume},
+    body::{Body, Container, List, Named, PodSpec, Status, Volume},
     item::Text,
     mentions::Mentions,
     soft::{Expected, Soft},
@@ -41,6 +42,13 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
         phase: phase_of(reading, body, status),
         reason: reading.field(status, |reading, status| {
             reading.text_or_empty(&status.reason, STATUS.field("reason"))
+        }),
+        containers_stopped: reading.field(status, |reading, status| {
+            if mentions.deletion {
+                containers_stopped(reading, status)
+            } else {
+                Ok(false)
+            }
         }),
         conditions: reading.field(status, |reading, status| {
             if mentions.disruption {
@@ -81,6 +89,21 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
         restart_count: Field::Unread,
         pod_group: Field::Unread,
     }
+}
+
+/// Whether every container waits or has terminated.
+fn containers_stopped(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<bool, Unreadable> {
+    let path = STATUS.field("containerStatuses");
+    let stopped = reading.list(&status.container_statuses, path, |reading, entry, path| {
+        let path = path.field("state");
+        let Some(state) = reading.value(&entry.state, path)? else {
+            return Ok(false);
+        };
+        let waiting = reading.value(&state.waiting, path.field("waiting"))?;
+        let terminated = reading.value(&state.terminated, path.field("terminated"))?;
+        Ok(waiting.is_some() || terminated.is_some())
+    })?;
+    Ok(stopped.into_iter().all(|is_stopped| is_stopped))
 }
 
 type Contents = (Field<Vec<PodVolume>>, Field<Vec<Arc<str>>>);
@@ -137,7 +160,8 @@ fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -
     (volumes, names)
 }
 
-/// A volume that stands for a claim. Others are not kept: no controller reads them, and many of their names are random.
+/// A volume that stands for a claim. Others are not kept: no controller reads them, and many of their names
+/// are random.
 fn claim(reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) -> Found<PodVolume> {
     let claim_path = path.field("persistentVolumeClaim");
     let claim = reading.value(&volume.persistent_volume_claim, claim_path);

@@ -147,23 +147,30 @@ impl Reading<'_> {
         }
     }
 
-    /// A field that the API server always fills: where it is absent, it was stripped.
+    /// A field that the API server always fills: where it is absent from an object that may not be whole, it
+    /// was stripped.
+    pub(crate) fn unless_stripped<T: Default>(&self, found: Found<T>) -> Result<T, Unreadable> {
+        match found? {
+            Some(value) => Ok(value),
+            None if self.is_whole => Ok(T::default()),
+            None => Err(Unreadable),
+        }
+    }
+
+    /// The same, and a stripped field is a flaw.
     pub(crate) fn always_filled<T: Default>(
         &mut self,
         found: Found<T>,
         path: Path<'_>,
     ) -> Result<T, Unreadable> {
-        match found? {
-            Some(value) => Ok(value),
-            None if self.is_whole => Ok(T::default()),
-            None => {
-                self.missing(path);
-                Err(Unreadable)
-            }
+        if !self.is_whole && matches!(found, Ok(None)) {
+            self.missing(path);
         }
+        self.unless_stripped(found)
     }
 
-    /// The entries of a list that can be read; one that is absent has none. The second is whether all could be.
+    /// The entries of a list that can be read; one that is absent has none. The second is whether all could
+    /// be.
     pub(crate) fn entries<'v, 'de, T: Expected<'de>, R>(
         &mut self,
         list: &'v Soft<List<T>>,

@@ -26,7 +26,7 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
         reclaim_policy: reading.field(spec, |reading, spec| {
             let path = SPEC.field("persistentVolumeReclaimPolicy");
             let policy = reading.text(&spec.persistent_volume_reclaim_policy, path);
-            reading.always_filled(policy, path)
+            reading.unless_stripped(policy)
         }),
         volume_mode: reading.field(spec, |reading, spec| {
             reading.text(&spec.volume_mode, SPEC.field("volumeMode"))

@@ -1,4 +1,5 @@
-//! Fields of secrets, service accounts and config maps. Of the data of a secret only the expiry of a bootstrap token is decoded or kept.
+//! Fields of secrets, service accounts and config maps. Of the data of a secret only the expiry of a
+//! bootstrap token is decoded or kept.
 
 use std::sync::Arc;
 
@@ -19,12 +20,8 @@ static STRING_DATA: Path<'static> = Path::of("stringData");
 
 pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
     let secret_type = reading.field(Some(body), |reading, body| {
-        let path = Path::of("type");
-        // Without a type an object in a dump is not known to be whole, but it is no flaw either.
-        match reading.text(&body.object_type, path)? {
-            None if !reading.is_whole => Err(Unreadable),
-            found => Ok(found.unwrap_or_default()),
-        }
+        let secret_type = reading.text(&body.object_type, Path::of("type"));
+        reading.unless_stripped(secret_type)
     });
     let is_bootstrap_token = secret_type
         .known()
@@ -45,7 +42,8 @@ pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
     }
 }
 
-/// The expiry of a bootstrap token. An entry of `stringData` takes precedence over one of `data`, as in the API server.
+/// The expiry of a bootstrap token. An entry of `stringData` takes precedence over one of `data`, as in the
+/// API server.
 fn expiration(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<Arc<str>, Unreadable> {
     let plain = reading.value(&body.string_data, STRING_DATA)?;
     if let Some(plain) = plain {

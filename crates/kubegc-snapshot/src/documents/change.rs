@@ -13,23 +13,23 @@ use crate::loose::name_of;
 pub(super) type Object = Map<String, Value>;
 
 /// The path of a field.
-pub(super) type Place = Vec<&'static str>;
+pub(super) type FieldPath = Vec<&'static str>;
 
 /// Applies one change, and gives the path of the field.
 ///
 /// Lists keep their order, and entries that the change is not about stay as they are, whatever they hold.
-pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<Place, DocumentError> {
-    let place = place_of(change);
+pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<FieldPath, DocumentError> {
+    let path = path_of(change);
     match change {
-        FieldChange::Phase(text) | FieldChange::Message(text) => put(object, &place, (&**text).into())?,
+        FieldChange::Phase(text) | FieldChange::Message(text) => put(object, &path, (&**text).into())?,
         FieldChange::Label { value, .. } | FieldChange::Annotation { value, .. } => {
-            put(object, &place, value.as_str().into())?;
+            put(object, &path, value.as_str().into())?;
         }
         FieldChange::RemoveAnnotation(_) | FieldChange::RemoveClaimRef | FieldChange::RemoveClaimRefUid => {
-            remove(object, &place)?;
+            remove(object, &path)?;
         }
         FieldChange::Condition(condition) => {
-            let conditions = list(object, &place)?;
+            let conditions = list(object, &path)?;
             let is_it = |other: &Value| text_at(other, "type") == &*condition.condition_type;
             match conditions.iter_mut().find(|other| is_it(other)) {
                 Some(known) => *known = with_condition(known, condition),
@@ -37,46 +37,46 @@ pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<Place, 
             }
         }
         FieldChange::Conditions(conditions) => {
-            let before = std::mem::take(list(object, &place)?);
+            let before = std::mem::take(list(object, &path)?);
             let entries = conditions.iter().map(|condition| {
                 let is_it = |other: &&Value| text_at(other, "type") == &*condition.condition_type;
                 with_condition(before.iter().find(is_it).unwrap_or(&Value::Null), condition)
             });
-            put(object, &place, entries.collect())?;
+            put(object, &path, entries.collect())?;
         }
         FieldChange::AddFinalizer(name) => {
-            let finalizers = list(object, &place)?;
+            let finalizers = list(object, &path)?;
             if !finalizers.iter().any(|other| other == name) {
                 finalizers.push((*name).into());
             }
         }
-        FieldChange::RemoveFinalizer(name) => retain(object, &place, |other| other != name)?,
+        FieldChange::RemoveFinalizer(name) => retain(object, &path, |other| other != name)?,
         FieldChange::SpecFinalizers(names) => {
             let names = names.iter().map(|name| Value::from(&**name));
-            *list(object, &place)? = names.collect();
+            *list(object, &path)? = names.collect();
         }
-        FieldChange::OwnerReferences(references) => put_owner_references(list(object, &place)?, references),
+        FieldChange::OwnerReferences(references) => put_owner_references(list(object, &path)?, references),
         FieldChange::AddTaint(taint) => {
-            let taints = list(object, &place)?;
+            let taints = list(object, &path)?;
             match taints.iter_mut().find(|other| is_taint(other, taint)) {
                 Some(known) => *known = with_taint(known, taint),
                 None => taints.push(with_taint(&Value::Null, taint)),
             }
         }
-        FieldChange::RemoveTaint(taint) => retain(object, &place, |other| !is_taint(other, taint))?,
-        FieldChange::RemoveActive(uid) => retain(object, &place, |other| !has_uid(other, uid))?,
+        FieldChange::RemoveTaint(taint) => retain(object, &path, |other| !is_taint(other, taint))?,
+        FieldChange::RemoveActive(uid) => retain(object, &path, |other| !has_uid(other, uid))?,
         FieldChange::JobCounts(counts) => put_job_counts(object, counts)?,
         FieldChange::RemoveSecretReference(name) => {
-            retain(object, &place, |other| text_at(other, "name") != &**name)?;
+            retain(object, &path, |other| text_at(other, "name") != &**name)?;
         }
-        FieldChange::ReservedFor(consumers) => put_consumers(list(object, &place)?, consumers),
-        FieldChange::RemoveAllocation => remove(object, &place)?,
-        FieldChange::RequestDeallocation => put(object, &place, true.into())?,
+        FieldChange::ReservedFor(consumers) => put_consumers(list(object, &path)?, consumers),
+        FieldChange::RemoveAllocation => remove(object, &path)?,
+        FieldChange::RequestDeallocation => put(object, &path, true.into())?,
     }
-    Ok(place)
+    Ok(path)
 }
 
-fn place_of(change: &FieldChange) -> Place {
+fn path_of(change: &FieldChange) -> FieldPath {
     match change {
         FieldChange::Phase(_) => vec!["status", "phase"],
         FieldChange::Message(_) => vec!["status", "message"],
@@ -101,8 +101,8 @@ fn place_of(change: &FieldChange) -> Place {
 }
 
 /// The value at a path; null counts as absent.
-pub(super) fn at<'o>(object: &'o Object, place: &[&str]) -> Option<&'o Value> {
-    let (first, rest) = place.split_first()?;
+pub(super) fn at<'o>(object: &'o Object, path: &[&str]) -> Option<&'o Value> {
+    let (first, rest) = path.split_first()?;
     let found = rest
         .iter()
         .try_fold(object.get(*first)?, |value, key| value.get(key))?;
@@ -112,71 +112,71 @@ pub(super) fn at<'o>(object: &'o Object, place: &[&str]) -> Option<&'o Value> {
 /// The map that holds the field, made where it is missing, and the field's key.
 fn within<'o>(
     object: &'o mut Object,
-    place: &[&'static str],
+    path: &[&'static str],
 ) -> Result<(&'o mut Object, &'static str), DocumentError> {
-    let (last, path) = place.split_last().ok_or_else(|| DocumentError::new("no place"))?;
+    let (last, parents) = path.split_last().ok_or_else(|| DocumentError::new("no path"))?;
     let mut map = object;
-    for (depth, key) in path.iter().enumerate() {
+    for (depth, key) in parents.iter().enumerate() {
         let value = map.entry(*key).or_insert(Value::Null);
         if value.is_null() {
             *value = Object::new().into();
         }
         map = match value {
             Value::Object(map) => map,
-            other => return Err(wrong(&place[..=depth], "a map", other)),
+            other => return Err(wrong(&path[..=depth], "a map", other)),
         };
     }
     Ok((map, last))
 }
 
-fn wrong(place: &[&str], expected: &str, found: &Value) -> DocumentError {
-    let (place, found) = (place.join("."), name_of(found));
-    DocumentError::new(format!("{place}: expected {expected}, found {found}"))
+fn wrong(path: &[&str], expected: &str, found: &Value) -> DocumentError {
+    let (path, found) = (path.join("."), name_of(found));
+    DocumentError::new(format!("{path}: expected {expected}, found {found}"))
 }
 
 /// Sets a value; maps on the path are made.
-pub(super) fn put(object: &mut Object, place: &[&'static str], value: Value) -> Result<(), DocumentError> {
-    let (map, key) = within(object, place)?;
+pub(super) fn put(object: &mut Object, path: &[&'static str], value: Value) -> Result<(), DocumentError> {
+    let (map, key) = within(object, path)?;
     map.insert(key.to_owned(), value);
     Ok(())
 }
 
 /// Removes a value, where there is one.
-fn remove(object: &mut Object, place: &[&'static str]) -> Result<(), DocumentError> {
-    if at(object, place).is_some() || is_blocked(object, place) {
-        let (map, key) = within(object, place)?;
+fn remove(object: &mut Object, path: &[&'static str]) -> Result<(), DocumentError> {
+    if at(object, path).is_some() || is_blocked(object, path) {
+        let (map, key) = within(object, path)?;
         map.remove(key);
     }
     Ok(())
 }
 
 /// Whether a value on the path is no map.
-fn is_blocked(object: &Object, place: &[&str]) -> bool {
-    let ways = (1..place.len()).filter_map(|depth| at(object, &place[..depth]));
+fn is_blocked(object: &Object, path: &[&str]) -> bool {
+    let ways = (1..path.len()).filter_map(|depth| at(object, &path[..depth]));
     ways.into_iter().any(|way| !way.is_object())
 }
 
 /// The list at a path, made where there is none.
-fn list<'o>(object: &'o mut Object, place: &[&'static str]) -> Result<&'o mut Vec<Value>, DocumentError> {
-    let (map, key) = within(object, place)?;
+fn list<'o>(object: &'o mut Object, path: &[&'static str]) -> Result<&'o mut Vec<Value>, DocumentError> {
+    let (map, key) = within(object, path)?;
     let value = map.entry(key).or_insert(Value::Null);
     if value.is_null() {
         *value = Value::Array(Vec::new());
     }
     match value {
         Value::Array(list) => Ok(list),
-        other => Err(wrong(place, "a list", other)),
+        other => Err(wrong(path, "a list", other)),
     }
 }
 
 /// Removes entries of a list, where there is one.
 fn retain(
     object: &mut Object,
-    place: &[&'static str],
+    path: &[&'static str],
     stays: impl Fn(&Value) -> bool,
 ) -> Result<(), DocumentError> {
-    if at(object, place).is_some() || is_blocked(object, place) {
-        list(object, place)?.retain(stays);
+    if at(object, path).is_some() || is_blocked(object, path) {
+        list(object, path)?.retain(stays);
     }
     Ok(())
 }
@@ -274,6 +274,8 @@ pub(super) fn with_condition(entry: &Value, condition: &Condition) -> Value {
             ("message", (&*condition.message).into()),
             ("lastTransitionTime", time(condition.last_transition_time)),
             ("lastUpdateTime", time(condition.last_update_time)),
+            // Upstream writes a whole new condition, and never sets it.
+            ("lastProbeTime", "".into()),
             ("observedGeneration", condition.observed_generation.into()),
         ],
     )

@@ -29,9 +29,10 @@ use crate::{
 
 /// Reads whole objects in their JSON form, and renders the writes that change them.
 ///
-/// A document is taken to be whole, as an API server serves it: an absent field has Go's zero value. Metadata without name or uid, with an
-/// incomplete owner reference, or that cannot be read is an error: an object whose deletion time cannot be read must not be taken for one
-/// that is not being deleted. Any other field that cannot be read is [unread](kubegc_core::record::Field::Unread).
+/// A document is taken to be whole, as an API server serves it: an absent field has Go's zero value. Metadata
+/// without name or uid, with an incomplete owner reference, or that cannot be read is an error: an object
+/// whose deletion time cannot be read must not be taken for one that is not being deleted. Any other field
+/// that cannot be read is [unread](kubegc_core::record::Field::Unread).
 ///
 /// All clones share texts that many objects repeat, up to a bound.
 ///
@@ -41,7 +42,8 @@ use crate::{
 /// use kubegc_core::{PatchType, Preconditions, record::{Field, Resource}};
 /// use kubegc_snapshot::JsonDocuments;
 /// let document = br#"{"apiVersion": "batch/v1", "kind": "Job",
-///     "metadata": {"name": "report", "namespace": "shop", "uid": "u-1", "resourceVersion": "7", "finalizers": ["example.com/a", "example.com/b"]},
+///     "metadata": {"name": "report", "namespace": "shop", "uid": "u-1", "resourceVersion": "7",
+///         "finalizers": ["example.com/a", "example.com/b"]},
 ///     "spec": {"ttlSecondsAfterFinished": 60}, "status": {"startTime": 5}}"#;
 /// let documents = JsonDocuments::default();
 /// let record = documents.read(Resource::Jobs, document)?;
@@ -79,10 +81,11 @@ impl Default for JsonDocuments {
 }
 
 impl JsonDocuments {
-    /// The JSON of a record beside its typed metadata: `spec`, `status`, `data`, and annotations under `metadata`.
+    /// The JSON of a record beside its typed metadata: `spec`, `status`, `data`, and annotations under
+    /// `metadata`.
     ///
-    /// [`read`](Documents::read) gives the same record again. Unread fields become `false`, which none of the fields can hold. A certificate
-    /// becomes a stand-in of the same expiry, to the second.
+    /// [`read`](Documents::read) gives the same record again. Unread fields become `false`, which none of the
+    /// fields can hold. A certificate becomes a stand-in of the same expiry, to the second.
     #[must_use]
     pub fn body(record: &Record) -> Map<String, Value> {
         write::body(&record.body)

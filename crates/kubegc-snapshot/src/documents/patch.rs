@@ -1,8 +1,10 @@
-//! Renders changes of an object as a patch: the changes are made to the object as it was read, and what differs then stands in the patch, with a guard.
+//! Renders a write as a patch: the changes are applied to the object as it was read, and the patch holds what
+//! differs, with preconditions.
 //!
-//! The guard is uid and version in the patched metadata: the API server answers with a conflict where they differ. Merge patches and JSON patches hold lists as
-//! wholes, and strategic patches those lists that have no merge key; what was computed from the document holds for no other version of the object, so such a
-//! patch carries the version that was read, whatever is expected.
+//! The preconditions are uid and resourceVersion in the patched metadata: the API server answers with a
+//! conflict where they differ. Merge patches and JSON patches replace whole lists, and so do strategic
+//! patches of lists without a merge key. A list computed from the document is right for no other version of
+//! the object, so such a patch carries the version that was read, whatever the write expects.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +13,7 @@ use kubegc_core::{PatchType, Preconditions, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    change::{self, Object, Place, put},
+    change::{self, FieldPath, Object, put},
     object_of,
 };
 
@@ -28,18 +30,18 @@ pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType,
     let before = object_of(document)?;
     let read = Read::of(&before, expect)?;
     let mut after = before.clone();
-    let mut places = BTreeSet::new();
+    let mut paths = BTreeSet::new();
     for change in &write.changes {
-        places.insert(change::apply(&mut after, change)?);
+        paths.insert(change::apply(&mut after, change)?);
     }
-    let differences: Vec<Difference<'_>> = places
+    let differences: Vec<Difference<'_>> = paths
         .into_iter()
-        .map(|place| Difference {
-            old: change::at(&before, &place),
-            new: change::at(&after, &place),
-            place,
+        .map(|path| Difference {
+            old: change::at(&before, &path),
+            new: change::at(&after, &path),
+            path,
         })
-        .filter(Difference::is_one)
+        .filter(Difference::is_change)
         .collect();
     let differences = without_parts(differences);
     let patch_type = match form {
@@ -64,11 +66,11 @@ pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType,
             (expect.uid.as_ref().map(Uid::to_string), version)
         }
     };
-    let guard = [("uid", uid), ("resourceVersion", version.map(str::to_owned))];
+    let sent = [("uid", uid), ("resourceVersion", version.map(str::to_owned))];
     let body = match patch_type {
-        PatchType::Merge => merge(&differences, guard)?,
-        PatchType::Strategic => strategic(&differences, guard)?,
-        PatchType::Json => operations(&before, &differences, guard),
+        PatchType::Merge => merge(&differences, sent)?,
+        PatchType::Strategic => strategic(&differences, sent)?,
+        PatchType::Json => operations(&before, &differences, sent),
     };
     Ok(Some((patch_type, body.to_string().into_bytes())))
 }
@@ -100,14 +102,14 @@ pub(super) fn replace(write: &Write, document: &[u8]) -> Result<Vec<u8>, Documen
     Ok(Value::Object(object).to_string().into_bytes())
 }
 
-/// What the document says of the object's identity.
+/// Uid and resourceVersion of the document.
 struct Read<'d> {
     uid: Option<&'d str>,
     version: Option<&'d str>,
 }
 
 impl<'d> Read<'d> {
-    /// Makes sure that the document is of the object, in the version, that the changes are for.
+    /// Checks that the document is the object, at the version, that the changes are for.
     fn of(document: &'d Object, expect: &Preconditions) -> Result<Self, DocumentError> {
         let text = |key| change::at(document, &["metadata", key]).and_then(Value::as_str);
         let read = Self {
@@ -134,37 +136,38 @@ impl<'d> Read<'d> {
     }
 
     fn uid(&self) -> Result<Option<String>, DocumentError> {
-        let missing = || DocumentError::new("metadata.uid: not there, so nothing guards the patch");
+        let missing = || DocumentError::new("metadata.uid: not there, so the patch has no precondition");
         self.uid.map(|uid| Some(uid.to_owned())).ok_or_else(missing)
     }
 
     fn version(&self) -> Result<&'d str, DocumentError> {
         let missing =
-            || DocumentError::new("metadata.resourceVersion: not there, so nothing guards the patch");
+            || DocumentError::new("metadata.resourceVersion: not there, so the patch has no precondition");
         self.version.ok_or_else(missing)
     }
 }
 
-type Guard = [(&'static str, Option<String>); 2];
+/// The preconditions that a patch carries, by key of the metadata.
+type Sent = [(&'static str, Option<String>); 2];
 
-/// What stood somewhere, and what shall stand there.
+/// A field, and its values before and after.
 struct Difference<'d> {
-    place: Place,
+    path: FieldPath,
     old: Option<&'d Value>,
     new: Option<&'d Value>,
 }
 
-/// How the entries of a list are told apart by a strategic patch.
+/// How a strategic patch identifies the entries of a list.
 enum MergeKey {
-    /// They are texts.
+    /// By themselves: they are texts.
     Itself,
     /// By this field.
     Field(&'static str),
 }
 
 impl Difference<'_> {
-    /// Whether anything differs. An empty list is none: the API server does not keep it.
-    fn is_one(&self) -> bool {
+    /// Whether the values differ. An empty list counts as absent: the API server does not store it.
+    fn is_change(&self) -> bool {
         let is_nothing =
             |value: Option<&Value>| value.is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
         self.old != self.new && !(is_nothing(self.old) && is_nothing(self.new))
@@ -175,7 +178,7 @@ impl Difference<'_> {
     }
 
     fn merge_key(&self) -> Option<MergeKey> {
-        match *self.place {
+        match *self.path {
             ["metadata", "finalizers"] => Some(MergeKey::Itself),
             ["metadata", "ownerReferences"] => Some(MergeKey::Field("uid")),
             ["status", "conditions"] => Some(MergeKey::Field("type")),
@@ -183,13 +186,14 @@ impl Difference<'_> {
         }
     }
 
-    /// Whether the patch says all that shall be in a list.
+    /// Whether the patch replaces a whole list.
     fn is_whole_list(&self, patch_type: PatchType) -> bool {
         let is_list = self.new.or(self.old).is_some_and(Value::is_array);
         is_list && !(patch_type == PatchType::Strategic && self.entries().is_some())
     }
 
-    /// The list as a strategic patch: only the entries that change. `None` where that cannot be said, as entries share a key or have none.
+    /// The entries of a list that change, for a strategic patch. `None` where it cannot express the change:
+    /// entries share a key or have none.
     fn entries(&self) -> Option<Entries> {
         let (old, new) = (list_of(self.old), list_of(self.new));
         let key = self.merge_key()?;
@@ -207,7 +211,7 @@ impl Difference<'_> {
         let mut entries = Entries::default();
         for (name, entry) in old_keys.iter().zip(old) {
             if !new_keys.contains(name) {
-                entries.gone.push(match key {
+                entries.deleted.push(match key {
                     MergeKey::Itself => entry.clone(),
                     MergeKey::Field(field) => json!({ "$patch": "delete", field: name }),
                 });
@@ -223,7 +227,7 @@ impl Difference<'_> {
                 (None, _) | (Some(_), MergeKey::Itself) => entries.changed.push(entry.clone()),
             }
         }
-        // What is new comes last, and the others keep their order; anything else takes the whole list.
+        // The server appends new entries; any other order needs the whole list.
         let stays = |name: &&String| new_keys.contains(name);
         let left = old_keys.iter().filter(stays);
         let added = new_keys.iter().filter(|name| !old_keys.contains(name));
@@ -231,13 +235,13 @@ impl Difference<'_> {
     }
 }
 
-/// Leaves out what lies within something else that differs. They are sorted, so that a whole comes before its parts.
+/// Removes differences within another difference. They are sorted, so that a map comes before its fields.
 fn without_parts(differences: Vec<Difference<'_>>) -> Vec<Difference<'_>> {
     let mut wholes: Vec<Difference<'_>> = Vec::with_capacity(differences.len());
     for difference in differences {
         let is_part = wholes
             .last()
-            .is_some_and(|whole| difference.place.starts_with(&whole.place));
+            .is_some_and(|whole| difference.path.starts_with(&whole.path));
         if !is_part {
             wholes.push(difference);
         }
@@ -245,18 +249,18 @@ fn without_parts(differences: Vec<Difference<'_>>) -> Vec<Difference<'_>> {
     wholes
 }
 
-/// The entries of a list that a strategic patch speaks of.
+/// The entries of a list that a strategic patch changes or deletes.
 #[derive(Default)]
 struct Entries {
     changed: Vec<Value>,
-    gone: Vec<Value>,
+    deleted: Vec<Value>,
 }
 
 fn list_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// An entry of which only what differs is said.
+/// The fields of an entry that differ, and its key.
 fn changed_fields(old: &Value, new: &Value, key: &str) -> Value {
     let empty = Object::new();
     let of = |value: &'_ Value| value.as_object().cloned().unwrap_or_default();
@@ -273,18 +277,18 @@ fn changed_fields(old: &Value, new: &Value, key: &str) -> Value {
     entry.into()
 }
 
-/// RFC 7396: null takes a field away.
-fn merge(differences: &[Difference<'_>], guard: Guard) -> Result<Value, DocumentError> {
+/// RFC 7396: null removes a field.
+fn merge(differences: &[Difference<'_>], sent: Sent) -> Result<Value, DocumentError> {
     let mut patch = Object::new();
     for difference in differences {
-        put(&mut patch, &difference.place, difference.new_value())?;
+        put(&mut patch, &difference.path, difference.new_value())?;
     }
-    put_guard(&mut patch, guard)?;
+    put_preconditions(&mut patch, sent)?;
     Ok(patch.into())
 }
 
-fn put_guard(patch: &mut Object, guard: Guard) -> Result<(), DocumentError> {
-    for (key, value) in guard {
+fn put_preconditions(patch: &mut Object, sent: Sent) -> Result<(), DocumentError> {
+    for (key, value) in sent {
         if let Some(value) = value {
             put(patch, &["metadata", key], value.into())?;
         }
@@ -292,75 +296,78 @@ fn put_guard(patch: &mut Object, guard: Guard) -> Result<(), DocumentError> {
     Ok(())
 }
 
-/// As a merge patch, but that lists with a merge key say what changes in them.
+/// As a merge patch, but of lists with a merge key it holds only the entries that change.
 ///
 /// # Upstream
-/// Merge keys and directives of `metav1.ObjectMeta` and of the conditions of pods, nodes, jobs and claims. Taints and active jobs have none.
-fn strategic(differences: &[Difference<'_>], guard: Guard) -> Result<Value, DocumentError> {
+/// Merge keys and directives of `metav1.ObjectMeta` and of the conditions of pods, nodes, Jobs and claims.
+/// Lists without `patchStrategy` have none, such as `Taints` of
+/// [`NodeSpec`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/api/core/v1/types.go).
+fn strategic(differences: &[Difference<'_>], sent: Sent) -> Result<Value, DocumentError> {
     let mut patch = Object::new();
     for difference in differences {
-        let place = &difference.place;
+        let path = &difference.path;
         match (difference.merge_key(), difference.entries()) {
-            (Some(MergeKey::Itself), Some(Entries { changed, gone })) => {
+            (Some(MergeKey::Itself), Some(Entries { changed, deleted })) => {
                 if !changed.is_empty() {
-                    put(&mut patch, place, changed.into())?;
+                    put(&mut patch, path, changed.into())?;
                 }
-                if !gone.is_empty() {
+                if !deleted.is_empty() {
                     put(
                         &mut patch,
                         &["metadata", "$deleteFromPrimitiveList/finalizers"],
-                        gone.into(),
+                        deleted.into(),
                     )?;
                 }
             }
-            (Some(MergeKey::Field(_)), Some(Entries { mut changed, gone })) => {
-                changed.extend(gone);
-                put(&mut patch, place, changed.into())?;
+            (Some(MergeKey::Field(_)), Some(Entries { mut changed, deleted })) => {
+                changed.extend(deleted);
+                put(&mut patch, path, changed.into())?;
             }
             (Some(MergeKey::Field(_)), None) => {
                 let replaced = std::iter::once(json!({ "$patch": "replace" }));
                 let whole = replaced.chain(list_of(difference.new).iter().cloned());
-                put(&mut patch, place, whole.collect())?;
+                put(&mut patch, path, whole.collect())?;
             }
             (Some(MergeKey::Itself), None) => {
-                let problem = "a strategic patch cannot say this change of the list";
-                return Err(DocumentError::new(format!("{}: {problem}", place.join("."))));
+                let problem = "a strategic patch cannot express this change of the list";
+                return Err(DocumentError::new(format!("{}: {problem}", path.join("."))));
             }
-            (None, _) => put(&mut patch, place, difference.new_value())?,
+            (None, _) => put(&mut patch, path, difference.new_value())?,
         }
     }
-    put_guard(&mut patch, guard)?;
+    put_preconditions(&mut patch, sent)?;
     Ok(patch.into())
 }
 
-/// RFC 6902. The guard is put into the metadata, as the other forms do, so that it fails in the same way.
-fn operations(before: &Object, differences: &[Difference<'_>], guard: Guard) -> Value {
+/// RFC 6902. The preconditions are put into the metadata, as in the other forms, so that they fail in the
+/// same way.
+fn operations(before: &Object, differences: &[Difference<'_>], sent: Sent) -> Value {
     let add = |path: String, value: Value| json!({ "op": "add", "path": path, "value": value });
-    let mut operations: Vec<Value> = guard
+    let mut operations: Vec<Value> = sent
         .into_iter()
         .filter_map(|(key, value)| Some(add(pointer(&["metadata", key]), value?.into())))
         .collect();
     let mut made = BTreeSet::new();
     for difference in differences {
-        let place = &difference.place;
+        let path = &difference.path;
         let Some(new) = difference.new else {
-            operations.push(json!({ "op": "remove", "path": pointer(place) }));
+            operations.push(json!({ "op": "remove", "path": pointer(path) }));
             continue;
         };
-        for depth in 1..place.len() {
-            let way = &place[..depth];
+        for depth in 1..path.len() {
+            let way = &path[..depth];
             if change::at(before, way).is_none() && made.insert(way.to_vec()) {
                 operations.push(add(pointer(way), json!({})));
             }
         }
-        operations.push(add(pointer(place), new.clone()));
+        operations.push(add(pointer(path), new.clone()));
     }
     operations.into()
 }
 
-/// A place as RFC 6901 writes it.
-fn pointer(place: &[&str]) -> String {
-    let escaped = place
+/// A path as RFC 6901 writes it.
+fn pointer(path: &[&str]) -> String {
+    let escaped = path
         .iter()
         .map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")));
     escaped.collect()

@@ -168,7 +168,10 @@ fn of_node(node: &Node) -> Object {
 }
 
 fn of_volume(volume: &PersistentVolume) -> Object {
-    let claim_ref = |claim: &ClaimRef| json!({ "namespace": claim.namespace, "name": claim.name, "uid": claim.uid.to_string() });
+    let claim_ref = |claim: &ClaimRef| {
+        let uid = claim.uid.to_string();
+        json!({ "namespace": claim.namespace, "name": claim.name, "uid": uid })
+    };
     let spec = object([
         (
             "claimRef",
@@ -227,10 +230,21 @@ fn of_pod(pod: &Pod) -> Object {
             known(&pod.tolerations, |all| all.iter().map(toleration).collect()),
         ),
     ]);
+    // Readers skip the conditions and the containers of a pod whose text mentions neither of these.
+    let conditions = match conditions(&pod.conditions) {
+        Value::Bool(_) => "DisruptionTarget".into(),
+        known => known,
+    };
+    let container_statuses = match pod.containers_stopped.known() {
+        Some(true) => json!([{ "state": { "terminated": {} } }]),
+        Some(false) => json!([{ "state": { "running": {} } }]),
+        None => "deletionTimestamp".into(),
+    };
     let status = object([
         ("phase", text(&pod.phase)),
         ("reason", text(&pod.reason)),
-        ("conditions", conditions(&pod.conditions)),
+        ("conditions", conditions),
+        ("containerStatuses", container_statuses),
     ]);
     object([("spec", spec.into()), ("status", status.into())])
 }
@@ -243,7 +257,10 @@ fn toleration(toleration: &Toleration) -> Value {
         effect,
         toleration_seconds,
     } = toleration;
-    json!({ "key": key, "operator": operator, "value": value, "effect": effect, "tolerationSeconds": toleration_seconds })
+    json!({
+        "key": key, "operator": operator, "value": value, "effect": effect,
+        "tolerationSeconds": toleration_seconds,
+    })
 }
 
 fn pod_volume(volume: &PodVolume) -> Value {

@@ -1,9 +1,9 @@
-//! Patches: what each change looks like in each form, what guards it, and what is refused.
+//! Patches: what each change looks like in each form, its preconditions, and what is refused.
 
-use kubegc_core::{OwnerReference, PatchType, Preconditions};
-use kubegc_lifecycle::{
-    driver::Documents,
-    object::{Change, Condition, Form, Resource, Taint},
+use kubegc_controllers::{Documents, FieldChange, Form, Write};
+use kubegc_core::{
+    OwnerReference, PatchType, Preconditions,
+    record::{Body, Condition, ObjectId, Resource, Taint},
 };
 use kubegc_snapshot::JsonDocuments;
 use serde_json::{Value, json};
@@ -14,20 +14,39 @@ const MERGE: Form = Form::Patch(PatchType::Merge);
 const STRATEGIC: Form = Form::Patch(PatchType::Strategic);
 const JSON: Form = Form::Patch(PatchType::Json);
 
-/// The body of the patch; null where it is empty.
-fn patch(form: Form, expect: &Preconditions, changes: &[Change], document: &Value) -> Result<Value, String> {
-    let documents = JsonDocuments::default();
-    let (patch_type, body) = documents
-        .patch(form, expect, changes, document.to_string().as_bytes())
-        .map_err(|error| error.to_string())?;
+/// A write of the object of [`document`].
+fn write(form: Form, precondition: &Preconditions, changes: &[FieldChange]) -> Write {
+    Write {
+        object: ObjectId {
+            resource: Resource::Jobs,
+            namespace: "shop".into(),
+            name: "a".into(),
+            uid: "u-a".into(),
+        },
+        subresource: "",
+        form,
+        precondition: precondition.clone(),
+        changes: changes.to_vec(),
+    }
+}
+
+/// The patch; null where nothing changes.
+fn patch(
+    form: Form,
+    precondition: &Preconditions,
+    changes: &[FieldChange],
+    document: &Value,
+) -> Result<Value, String> {
+    let write = write(form, precondition, changes);
+    let patch = JsonDocuments::default().write(&write, document.to_string().as_bytes());
+    let Some((patch_type, body)) = patch.map_err(|error| error.to_string())? else {
+        return Ok(Value::Null);
+    };
     let expected = match form {
         Form::Patch(patch_type) => patch_type,
-        Form::Replace => PatchType::Merge,
+        Form::Update => PatchType::Merge,
     };
     assert_eq!(patch_type, expected);
-    if body.is_empty() {
-        return Ok(Value::Null);
-    }
     Ok(serde_json::from_slice(&body).expect("JSON"))
 }
 
@@ -47,10 +66,7 @@ fn reference(name: &str) -> OwnerReference {
 }
 
 fn taint(key: &str) -> Taint {
-    Taint {
-        key: key.into(),
-        effect: "NoSchedule".into(),
-    }
+    Taint::new(key, "NoSchedule")
 }
 
 fn disruption() -> Condition {
@@ -62,14 +78,14 @@ fn disruption() -> Condition {
     }
 }
 
-/// A change, the object before, and the part of a merge, a strategic and a JSON patch that says it, guards aside.
-fn cases() -> Vec<(Change, Value, [Value; 3])> {
+/// A change, the object before, and the part of a merge, a strategic and a JSON patch that makes it, preconditions aside.
+fn cases() -> Vec<(FieldChange, Value, [Value; 3])> {
     let entry = |name: &str| json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": format!("u-{name}"), "blockOwnerDeletion": true });
     let add = |path: &str, value: Value| json!([{ "op": "add", "path": path, "value": value }]);
     let at_status = |key: &str, value: Value| json!({ "status": { (key): value } });
     vec![
         (
-            Change::Phase("Failed".into()),
+            FieldChange::Phase("Failed".into()),
             json!({ "status": { "phase": "Running" } }),
             [
                 at_status("phase", "Failed".into()),
@@ -78,7 +94,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::Message("m".into()),
+            FieldChange::Message("m".into()),
             json!({}),
             [
                 at_status("message", "m".into()),
@@ -87,7 +103,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::Condition(disruption()),
+            FieldChange::Condition(disruption()),
             json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }, 7] } }),
             [
                 at_status(
@@ -105,28 +121,32 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::Condition(disruption()),
+            FieldChange::Condition(disruption()),
             json!({ "status": { "conditions": [
-                { "type": "DisruptionTarget", "status": "False", "lastProbeTime": null, "lastUpdateTime": "x", "message": "old" },
+                { "type": "DisruptionTarget", "status": "False", "lastProbeTime": "x", "observedGeneration": 3, "message": "old", "extra": 1 },
                 { "type": "Ready", "status": "True" },
             ] } }),
             [
                 at_status(
                     "conditions",
-                    json!([with(condition_json(), "lastProbeTime", Value::Null), { "type": "Ready", "status": "True" }]),
+                    json!([with(condition_json(), "extra", json!(1)), { "type": "Ready", "status": "True" }]),
                 ),
                 at_status(
                     "conditions",
-                    json!([with(condition_json(), "lastUpdateTime", Value::Null)]),
+                    json!([with(
+                        with(condition_json(), "lastProbeTime", Value::Null),
+                        "observedGeneration",
+                        Value::Null
+                    )]),
                 ),
                 add(
                     "/status/conditions",
-                    json!([with(condition_json(), "lastProbeTime", Value::Null), { "type": "Ready", "status": "True" }]),
+                    json!([with(condition_json(), "extra", json!(1)), { "type": "Ready", "status": "True" }]),
                 ),
             ],
         ),
         (
-            Change::AddFinalizer("c"),
+            FieldChange::AddFinalizer("c"),
             json!({ "metadata": { "finalizers": ["a", "b"] } }),
             [
                 json!({ "metadata": { "finalizers": ["a", "b", "c"] } }),
@@ -135,7 +155,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::AddFinalizer("c"),
+            FieldChange::AddFinalizer("c"),
             json!({}),
             [
                 json!({ "metadata": { "finalizers": ["c"] } }),
@@ -144,7 +164,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::RemoveFinalizer("b"),
+            FieldChange::RemoveFinalizer("b"),
             json!({ "metadata": { "finalizers": ["a", "b", "c"] } }),
             [
                 json!({ "metadata": { "finalizers": ["a", "c"] } }),
@@ -153,7 +173,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::OwnerReferences(vec![reference("b"), reference("c")]),
+            FieldChange::OwnerReferences(vec![reference("b"), reference("c")]),
             json!({ "metadata": { "ownerReferences": [entry("a"), with(entry("b"), "future", json!(1))] } }),
             [
                 json!({ "metadata": { "ownerReferences": [with(entry("b"), "future", json!(1)), entry("c")] } }),
@@ -165,7 +185,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::OwnerReferences(vec![reference("b"), reference("a")]),
+            FieldChange::OwnerReferences(vec![reference("b"), reference("a")]),
             json!({ "metadata": { "ownerReferences": [entry("a"), entry("b")] } }),
             [
                 json!({ "metadata": { "ownerReferences": [entry("b"), entry("a")] } }),
@@ -174,16 +194,40 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::RemoveOwnerReferences(vec!["u-a".into(), "u-x".into()]),
-            json!({ "metadata": { "ownerReferences": [entry("a"), entry("b")] } }),
+            FieldChange::SpecFinalizers(vec!["b".into()]),
+            json!({ "spec": { "finalizers": ["kubernetes", "b"] } }),
             [
-                json!({ "metadata": { "ownerReferences": [entry("b")] } }),
-                json!({ "metadata": { "ownerReferences": [{ "$patch": "delete", "uid": "u-a" }] } }),
-                add("/metadata/ownerReferences", json!([entry("b")])),
+                json!({ "spec": { "finalizers": ["b"] } }),
+                json!({ "spec": { "finalizers": ["b"] } }),
+                add("/spec/finalizers", json!(["b"])),
             ],
         ),
         (
-            Change::Label {
+            FieldChange::Conditions(vec![
+                Condition {
+                    observed_generation: 2,
+                    ..Condition::new("B", "True")
+                },
+                Condition::new("C", ""),
+            ]),
+            json!({ "status": { "conditions": [{ "type": "A" }, { "type": "B", "status": "False", "extra": 1 }] } }),
+            [
+                at_status(
+                    "conditions",
+                    json!([{ "type": "B", "status": "True", "observedGeneration": 2, "extra": 1 }, { "type": "C" }]),
+                ),
+                at_status(
+                    "conditions",
+                    json!([{ "type": "B", "status": "True", "observedGeneration": 2 }, { "type": "C" }, { "$patch": "delete", "type": "A" }]),
+                ),
+                add(
+                    "/status/conditions",
+                    json!([{ "type": "B", "status": "True", "observedGeneration": 2, "extra": 1 }, { "type": "C" }]),
+                ),
+            ],
+        ),
+        (
+            FieldChange::Label {
                 key: "a.io/b",
                 value: "2026-03-01".into(),
             },
@@ -195,7 +239,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::Annotation {
+            FieldChange::Annotation {
                 key: "a~b",
                 value: "x".into(),
             },
@@ -207,7 +251,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::RemoveAnnotation("a"),
+            FieldChange::RemoveAnnotation("a"),
             json!({ "metadata": { "annotations": { "a": "x", "b": "y" } } }),
             [
                 json!({ "metadata": { "annotations": { "a": null } } }),
@@ -216,7 +260,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::RemoveClaimRef,
+            FieldChange::RemoveClaimRef,
             json!({ "spec": { "claimRef": { "name": "a" } } }),
             [
                 json!({ "spec": { "claimRef": null } }),
@@ -225,7 +269,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::ReleaseClaimRef,
+            FieldChange::RemoveClaimRefUid,
             json!({ "spec": { "claimRef": { "name": "a", "uid": "u" } } }),
             [
                 json!({ "spec": { "claimRef": { "uid": null } } }),
@@ -234,7 +278,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::AddTaint(taint("b")),
+            FieldChange::AddTaint(taint("b")),
             json!({ "spec": { "taints": [{ "key": "b", "effect": "NoExecute" }, "odd"] } }),
             [
                 json!({ "spec": { "taints": [{ "key": "b", "effect": "NoExecute" }, "odd", { "key": "b", "effect": "NoSchedule" }] } }),
@@ -246,7 +290,24 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::RemoveTaint(taint("b")),
+            FieldChange::AddTaint(Taint {
+                value: "y".into(),
+                time_added: Some(at(0)),
+                ..taint("b")
+            }),
+            json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule", "value": "x" }, { "key": "a" }] } }),
+            {
+                let added = json!({ "key": "b", "effect": "NoSchedule", "value": "y", "timeAdded": "2026-03-01T12:00:00Z" });
+                let taints = json!([added, { "key": "a" }]);
+                [
+                    json!({ "spec": { "taints": taints } }),
+                    json!({ "spec": { "taints": taints } }),
+                    add("/spec/taints", taints),
+                ]
+            },
+        ),
+        (
+            FieldChange::RemoveTaint(taint("b")),
             json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule", "value": "x" }, { "key": "b", "effect": "NoExecute" }] } }),
             [
                 json!({ "spec": { "taints": [{ "key": "b", "effect": "NoExecute" }] } }),
@@ -255,7 +316,7 @@ fn cases() -> Vec<(Change, Value, [Value; 3])> {
             ],
         ),
         (
-            Change::RemoveActive("U-1".into()),
+            FieldChange::RemoveActive("U-1".into()),
             json!({ "status": { "active": [{ "uid": "U-1" }, { "uid": "U-2", "name": "b" }] } }),
             [
                 at_status("active", json!([{ "uid": "U-2", "name": "b" }])),
@@ -278,22 +339,22 @@ fn with(mut object: Value, key: &str, value: Value) -> Value {
     object
 }
 
-/// A patch without its guard, and the guard.
+/// A patch without its preconditions, and the preconditions.
 fn apart(mut patch: Value) -> (Value, Vec<(String, Value)>) {
-    let mut guard = Vec::new();
+    let mut sent = Vec::new();
     match &mut patch {
         Value::Array(operations) => operations.retain(|operation| {
             let path = operation["path"].as_str().unwrap_or_default();
             let key = path.strip_prefix("/metadata/").unwrap_or_default();
-            let is_guard = matches!(key, "uid" | "resourceVersion");
-            guard.extend(is_guard.then(|| (key.to_owned(), operation["value"].clone())));
-            !is_guard
+            let is_precondition = matches!(key, "uid" | "resourceVersion");
+            sent.extend(is_precondition.then(|| (key.to_owned(), operation["value"].clone())));
+            !is_precondition
         }),
         Value::Object(patch) => {
             let meta = patch.get_mut("metadata").and_then(Value::as_object_mut);
             let is_bare = meta.is_some_and(|meta| {
                 for key in ["resourceVersion", "uid"] {
-                    guard.extend(meta.remove(key).map(|value| (key.to_owned(), value)));
+                    sent.extend(meta.remove(key).map(|value| (key.to_owned(), value)));
                 }
                 meta.is_empty()
             });
@@ -303,12 +364,12 @@ fn apart(mut patch: Value) -> (Value, Vec<(String, Value)>) {
         }
         _ => {}
     }
-    guard.sort_by(|a, b| a.0.cmp(&b.0));
-    (patch, guard)
+    sent.sort_by(|a, b| a.0.cmp(&b.0));
+    (patch, sent)
 }
 
 #[test]
-fn each_change_is_said_in_each_form() {
+fn each_change_in_each_form() {
     let nothing = Preconditions::default();
     let version = ("resourceVersion".to_owned(), json!("7"));
     let both = vec![version.clone(), ("uid".to_owned(), json!("u-a"))];
@@ -319,20 +380,21 @@ fn each_change_is_said_in_each_form() {
             (MERGE, &merge),
             (STRATEGIC, &strategic),
             (JSON, &json),
-            (Form::Replace, &merge),
+            (Form::Update, &merge),
         ] {
-            let (said, guard) = apart(patch(form, &nothing, &changes, &document).expect("a patch"));
-            assert_eq!(said, *expected, "{form:?} {changes:?}");
-            // A list that is written whole rests on the version that was read.
+            let (changed, sent) = apart(patch(form, &nothing, &changes, &document).expect("a patch"));
+            assert_eq!(changed, *expected, "{form:?} {changes:?}");
+            // A list that is written as a whole needs the version that was read.
             let list_is_whole = match form {
-                Form::Replace => {
-                    assert_eq!(guard, both, "{changes:?}");
+                Form::Update => {
+                    assert_eq!(sent, both, "{changes:?}");
                     continue;
                 }
                 STRATEGIC => {
-                    said.to_string().contains("replace")
-                        || said.pointer("/spec/taints").is_some()
-                        || said.pointer("/status/active").is_some()
+                    changed.to_string().contains("replace")
+                        || changed.pointer("/spec/taints").is_some()
+                        || changed.pointer("/spec/finalizers").is_some()
+                        || changed.pointer("/status/active").is_some()
                 }
                 _ => merge.to_string().contains('['),
             };
@@ -341,57 +403,60 @@ fn each_change_is_said_in_each_form() {
             } else {
                 vec![]
             };
-            assert_eq!(guard, expected, "{form:?} {changes:?}");
+            assert_eq!(sent, expected, "{form:?} {changes:?}");
         }
     }
 }
 
 #[test]
-fn what_is_so_already_makes_an_empty_patch() {
+fn changes_without_effect_make_no_patch() {
     let expect = Preconditions::uid("u-a".into());
     let entry = json!({ "apiVersion": "v1", "kind": "Node", "name": "a", "uid": "u-a", "blockOwnerDeletion": true, "future": 1 });
     let whole = document(json!({
         "metadata": { "finalizers": ["a"], "ownerReferences": [entry], "labels": { "l": "1" }, "annotations": { "n": "1" } },
-        "spec": { "taints": [{ "key": "b", "effect": "NoSchedule", "value": "x" }], "claimRef": { "uid": null } },
+        "spec": { "taints": [{ "key": "b", "effect": "NoSchedule", "extra": "x" }], "claimRef": { "uid": null }, "finalizers": ["kubernetes"] },
         "status": { "phase": "Failed", "message": "m", "conditions": [condition_json()], "active": [{ "uid": "1" }] },
     }));
     let bare = document(json!({}));
     for (document, change) in [
-        (&whole, Change::Phase("Failed".into())),
-        (&whole, Change::Message("m".into())),
-        (&whole, Change::Condition(disruption())),
-        (&whole, Change::AddFinalizer("a")),
-        (&whole, Change::RemoveFinalizer("b")),
-        (&whole, Change::OwnerReferences(vec![reference("a")])),
-        (&whole, Change::RemoveOwnerReferences(vec!["u-b".into()])),
+        (&whole, FieldChange::Phase("Failed".into())),
+        (&whole, FieldChange::Message("m".into())),
+        (&whole, FieldChange::Condition(disruption())),
+        (&whole, FieldChange::AddFinalizer("a")),
+        (&whole, FieldChange::RemoveFinalizer("b")),
+        (&whole, FieldChange::OwnerReferences(vec![reference("a")])),
+        (&whole, FieldChange::Conditions(vec![disruption()])),
+        (&whole, FieldChange::SpecFinalizers(vec!["kubernetes".into()])),
         (
             &whole,
-            Change::Label {
+            FieldChange::Label {
                 key: "l",
                 value: "1".into(),
             },
         ),
         (
             &whole,
-            Change::Annotation {
+            FieldChange::Annotation {
                 key: "n",
                 value: "1".into(),
             },
         ),
-        (&whole, Change::RemoveAnnotation("o")),
-        (&whole, Change::ReleaseClaimRef),
-        (&whole, Change::AddTaint(taint("b"))),
-        (&whole, Change::RemoveTaint(taint("c"))),
-        (&whole, Change::RemoveActive("2".into())),
-        (&bare, Change::RemoveFinalizer("b")),
-        (&bare, Change::RemoveOwnerReferences(vec!["u-b".into()])),
-        (&bare, Change::RemoveAnnotation("o")),
-        (&bare, Change::RemoveClaimRef),
-        (&bare, Change::ReleaseClaimRef),
-        (&bare, Change::RemoveTaint(taint("c"))),
-        (&bare, Change::RemoveActive("2".into())),
+        (&whole, FieldChange::RemoveAnnotation("o")),
+        (&whole, FieldChange::RemoveClaimRefUid),
+        (&whole, FieldChange::AddTaint(taint("b"))),
+        (&whole, FieldChange::RemoveTaint(taint("c"))),
+        (&whole, FieldChange::RemoveActive("2".into())),
+        (&bare, FieldChange::RemoveFinalizer("b")),
+        (&bare, FieldChange::OwnerReferences(vec![])),
+        (&bare, FieldChange::Conditions(vec![])),
+        (&bare, FieldChange::SpecFinalizers(vec![])),
+        (&bare, FieldChange::RemoveAnnotation("o")),
+        (&bare, FieldChange::RemoveClaimRef),
+        (&bare, FieldChange::RemoveClaimRefUid),
+        (&bare, FieldChange::RemoveTaint(taint("c"))),
+        (&bare, FieldChange::RemoveActive("2".into())),
     ] {
-        for form in [MERGE, STRATEGIC, JSON, Form::Replace] {
+        for form in [MERGE, STRATEGIC, JSON, Form::Update] {
             let changes = [change.clone()];
             assert_eq!(
                 patch(form, &expect, &changes, document),
@@ -400,24 +465,19 @@ fn what_is_so_already_makes_an_empty_patch() {
             );
         }
     }
-    // The API server keeps no empty list.
-    for form in [MERGE, STRATEGIC, JSON, Form::Replace] {
-        let changes = [Change::OwnerReferences(vec![])];
-        assert_eq!(patch(form, &expect, &changes, &bare), Ok(Value::Null), "{form:?}");
-    }
-    // What one change does and the next undoes is no change.
-    let changes = [Change::AddFinalizer("x"), Change::RemoveFinalizer("x")];
+    // Two changes that cancel out.
+    let changes = [FieldChange::AddFinalizer("x"), FieldChange::RemoveFinalizer("x")];
     assert_eq!(patch(MERGE, &expect, &changes, &whole), Ok(Value::Null));
     assert_eq!(patch(MERGE, &expect, &[], &whole), Ok(Value::Null));
 }
 
 #[test]
-fn what_is_expected_goes_along() {
+fn preconditions_are_in_the_metadata_of_the_patch() {
     let expect = |uid: Option<&str>, version: Option<&str>| Preconditions {
         uid: uid.map(Into::into),
         resource_version: version.map(Into::into),
     };
-    let change = [Change::Phase("Failed".into())];
+    let change = [FieldChange::Phase("Failed".into())];
     let document = document(json!({}));
     let uid = ("uid".to_owned(), json!("u-a"));
     let version = ("resourceVersion".to_owned(), json!("7"));
@@ -428,8 +488,8 @@ fn what_is_expected_goes_along() {
             (expect(None, Some("7")), vec![version.clone()]),
             (expect(Some("u-a"), Some("7")), vec![version.clone(), uid.clone()]),
         ] {
-            let (_, guard) = apart(patch(form, &expect, &change, &document).expect("a patch"));
-            assert_eq!(guard, expected, "{form:?}");
+            let (_, sent) = apart(patch(form, &expect, &change, &document).expect("a patch"));
+            assert_eq!(sent, expected, "{form:?}");
         }
     }
 }
@@ -437,10 +497,10 @@ fn what_is_expected_goes_along() {
 #[test]
 fn several_changes_make_one_patch() {
     let changes = [
-        Change::RemoveClaimRef,
-        Change::RemoveAnnotation("pv.kubernetes.io/bound-by-controller"),
-        Change::AddFinalizer("b"),
-        Change::RemoveFinalizer("a"),
+        FieldChange::RemoveClaimRef,
+        FieldChange::RemoveAnnotation("pv.kubernetes.io/bound-by-controller"),
+        FieldChange::AddFinalizer("b"),
+        FieldChange::RemoveFinalizer("a"),
     ];
     let document = document(json!({
         "metadata": { "finalizers": ["a", "x"], "annotations": { "pv.kubernetes.io/bound-by-controller": "yes" } },
@@ -454,15 +514,15 @@ fn several_changes_make_one_patch() {
         "spec": { "claimRef": null },
     });
     assert_eq!(
-        patch(Form::Replace, &Preconditions::default(), &changes, &document),
+        patch(Form::Update, &Preconditions::default(), &changes, &document),
         Ok(expected)
     );
 }
 
 #[test]
-fn a_part_of_what_goes_is_not_said_by_itself() {
+fn a_removed_map_covers_its_fields() {
     let document = document(json!({ "spec": { "claimRef": { "name": "a", "uid": "u" } } }));
-    let changes = [Change::ReleaseClaimRef, Change::RemoveClaimRef];
+    let changes = [FieldChange::RemoveClaimRefUid, FieldChange::RemoveClaimRef];
     let gone = json!({ "spec": { "claimRef": null } });
     let nothing = Preconditions::default();
     assert_eq!(patch(MERGE, &nothing, &changes, &document), Ok(gone.clone()));
@@ -472,9 +532,9 @@ fn a_part_of_what_goes_is_not_said_by_itself() {
 }
 
 #[test]
-fn what_the_changes_are_not_meant_for_is_refused() {
+fn other_objects_and_odd_fields_are_refused() {
     let nothing = Preconditions::default();
-    let phase = || vec![Change::Phase("Failed".into())];
+    let phase = || vec![FieldChange::Phase("Failed".into())];
     let without = |key: &str| {
         let mut document = document(json!({}));
         document["metadata"].as_object_mut().expect("a map").remove(key);
@@ -484,7 +544,7 @@ fn what_the_changes_are_not_meant_for_is_refused() {
         resource_version: Some("6".into()),
         ..Preconditions::default()
     };
-    let finalizer = || vec![Change::AddFinalizer("a")];
+    let finalizer = || vec![FieldChange::AddFinalizer("a")];
     for (form, expect, changes, document, expected) in [
         (
             MERGE,
@@ -515,25 +575,25 @@ fn what_the_changes_are_not_meant_for_is_refused() {
             "metadata.resourceVersion: expected 6, found none",
         ),
         (
-            Form::Replace,
+            Form::Update,
             nothing.clone(),
             phase(),
             without("resourceVersion"),
-            "metadata.resourceVersion: not there, so nothing guards the patch",
+            "metadata.resourceVersion: not there, so the patch has no precondition",
         ),
         (
-            Form::Replace,
+            Form::Update,
             nothing.clone(),
             phase(),
             without("uid"),
-            "metadata.uid: not there, so nothing guards the patch",
+            "metadata.uid: not there, so the patch has no precondition",
         ),
         (
             MERGE,
             nothing.clone(),
             finalizer(),
             without("resourceVersion"),
-            "metadata.resourceVersion: not there, so nothing guards the patch",
+            "metadata.resourceVersion: not there, so the patch has no precondition",
         ),
         (
             MERGE,
@@ -552,21 +612,21 @@ fn what_the_changes_are_not_meant_for_is_refused() {
         (
             MERGE,
             nothing.clone(),
-            vec![Change::RemoveFinalizer("a")],
+            vec![FieldChange::RemoveFinalizer("a")],
             document(json!({ "metadata": { "finalizers": "a" } })),
             "metadata.finalizers: expected a list, found a string",
         ),
         (
             MERGE,
             nothing.clone(),
-            vec![Change::ReleaseClaimRef],
+            vec![FieldChange::RemoveClaimRefUid],
             document(json!({ "spec": { "claimRef": "a" } })),
             "spec.claimRef: expected a map, found a string",
         ),
         (
             MERGE,
             nothing.clone(),
-            vec![Change::RemoveTaint(taint("a"))],
+            vec![FieldChange::RemoveTaint(taint("a"))],
             document(json!({ "spec": [] })),
             "spec: expected a map, found a list",
         ),
@@ -575,7 +635,7 @@ fn what_the_changes_are_not_meant_for_is_refused() {
             nothing.clone(),
             finalizer(),
             document(json!({ "metadata": { "finalizers": ["b", "b"] } })),
-            "metadata.finalizers: a strategic patch cannot say this change of the list",
+            "metadata.finalizers: a strategic patch cannot express this change of the list",
         ),
         (
             MERGE,
@@ -591,9 +651,8 @@ fn what_the_changes_are_not_meant_for_is_refused() {
         );
     }
     let documents = JsonDocuments::default();
-    let error = documents
-        .patch(MERGE, &nothing, &phase(), b"{")
-        .expect_err("no JSON");
+    let write = write(MERGE, &nothing, &phase());
+    let error = documents.write(&write, b"{").expect_err("no JSON");
     assert!(error.to_string().starts_with("not valid JSON: EOF"), "{error}");
 }
 
@@ -651,12 +710,79 @@ fn documents_that_cannot_be_read_are_refused() {
     }
     let error = documents.read(Resource::Jobs, b"\xff").expect_err("no text");
     assert_eq!(error.to_string(), "not UTF-8");
-    // Items of a list do not say their kind, and metadata alone says nothing else.
+    // Items of a list have no kind, and metadata has no body.
     let record = read(r#"{"metadata":{"name":"a","uid":"1"},"spec":{}}"#).expect("a job");
-    assert_ne!(record.fields, kubegc_lifecycle::fields::Fields::Unread);
+    assert!(record.job().is_some());
     let partial = r#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a","uid":"1"},"spec":{}}"#;
+    assert_eq!(read(partial).expect("metadata").body, Body::Unread);
+}
+
+/// The whole object with the changes of a write.
+fn replace(precondition: &Preconditions, change: FieldChange, document: &Value) -> Result<Value, String> {
+    let write = write(Form::Update, precondition, &[change]);
+    let body = JsonDocuments::default().replace(&write, document.to_string().as_bytes());
+    let body = body.map_err(|error| error.to_string())?;
+    Ok(serde_json::from_slice(&body).expect("JSON"))
+}
+
+#[test]
+fn objects_are_replaced_whole() {
+    let namespace = document(json!({
+        "spec": { "finalizers": ["kubernetes", "example.com/hold"], "future": 1 },
+        "status": { "phase": "Active", "conditions": [{ "type": "Odd", "status": "Perhaps", "extra": 1 }] },
+    }));
+    let expect = Preconditions {
+        uid: Some("u-a".into()),
+        resource_version: Some("5".into()),
+    };
+    for (change, path, expected) in [
+        (
+            FieldChange::Phase("Terminating".into()),
+            "/status/phase",
+            json!("Terminating"),
+        ),
+        (
+            FieldChange::SpecFinalizers(vec!["example.com/hold".into()]),
+            "/spec/finalizers",
+            json!(["example.com/hold"]),
+        ),
+        (
+            FieldChange::Conditions(vec![
+                Condition::new("Odd", "False"),
+                Condition {
+                    last_transition_time: Some(at(9)),
+                    ..Condition::new("New", "Unknown")
+                },
+            ]),
+            "/status/conditions",
+            json!([
+                { "type": "Odd", "status": "False", "extra": 1 },
+                { "type": "New", "status": "Unknown", "lastTransitionTime": "2026-03-01T12:00:09Z" },
+            ]),
+        ),
+    ] {
+        // A version that is not the one of the document goes to the server, which answers with a conflict.
+        let mut replaced = replace(&expect, change, &namespace).expect("it is the object");
+        assert_eq!(replaced.pointer(path), Some(&expected));
+        let mut before = namespace.clone();
+        before["metadata"]["resourceVersion"] = "5".into();
+        for object in [&mut replaced, &mut before] {
+            *object.pointer_mut(path).expect("it was there") = Value::Null;
+        }
+        assert_eq!(replaced, before, "nothing else changes at {path}");
+    }
+    let phase = || FieldChange::Phase("Terminating".into());
+    let replaced = replace(&Preconditions::default(), phase(), &document(json!({}))).expect("an object");
     assert_eq!(
-        read(partial).expect("metadata").fields,
-        kubegc_lifecycle::fields::Fields::Unread
+        (
+            &replaced["status"]["phase"],
+            &replaced["metadata"]["resourceVersion"]
+        ),
+        (&json!("Terminating"), &json!("7"))
+    );
+    let other = Preconditions::uid("u-b".into());
+    assert_eq!(
+        replace(&other, phase(), &namespace),
+        Err("metadata.uid: expected u-b, found u-a".to_owned())
     );
 }

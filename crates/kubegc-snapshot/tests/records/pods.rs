@@ -1,34 +1,31 @@
-//! Pods: where they run, how they stand, their claims, and every secret that they mention.
+//! Pods: where they run, their phase, their claims, and every secret that they reference.
 
-use kubegc_lifecycle::{
-    fields::{Fields, Pod},
-    object::{Condition, Resource},
-    pod::Status,
-    volume::{PodVolume, Source},
-};
+use std::sync::Arc;
+
+use kubegc_core::record::{Body, Condition, Field, Pod, PodVolume, Resource, Toleration, VolumeSource};
 use serde_json::{Value, json};
 
-use crate::common::{at, condition, object, read, snapshot};
+use crate::common::{at, check, condition, live, object, read, snapshot};
 
 fn pod(body: Value) -> (Pod, Vec<String>) {
     match read(Resource::Pods, body) {
-        (Fields::Pod(pod), flaws) => (pod, flaws),
+        (Body::Pod(pod), flaws) => (pod, flaws),
         (other, _) => panic!("a pod is read as {other:?}"),
     }
 }
 
-/// A pod on a node that runs, with this spec beside.
+/// A running pod with this spec.
 fn running(mut spec: Value) -> (Pod, Vec<String>) {
     spec["nodeName"] = "node-1".into();
     pod(json!({ "spec": spec, "status": { "phase": "Running" } }))
 }
 
-fn names(names: &[&str]) -> Option<Vec<std::sync::Arc<str>>> {
-    Some(names.iter().map(|name| (*name).into()).collect())
+fn names(names: &[&str]) -> Field<Vec<Arc<str>>> {
+    Field::Known(names.iter().map(|name| (*name).into()).collect())
 }
 
 #[test]
-fn whole_pods_tell_all() {
+fn every_field_of_a_pod_is_read() {
     let (read, flaws) = pod(json!({
         "spec": {
             "nodeName": "node-1", "terminationGracePeriodSeconds": 30, "containers": [{ "name": "web", "image": "web:1" }],
@@ -37,13 +34,17 @@ fn whole_pods_tell_all() {
                 { "name": "scratch", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } },
                 { "name": "tmp", "emptyDir": {} },
             ],
+            "tolerations": [
+                { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+                { "key": "dedicated", "value": "db" },
+            ],
         },
         "status": {
             "phase": "Failed", "reason": "Evicted", "startTime": "2026-03-01T12:00:00Z",
             "conditions": [
                 { "type": "Ready", "status": "False", "lastTransitionTime": "2026-03-01T12:00:01Z" },
                 { "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": "low on memory",
-                  "lastTransitionTime": "2026-03-01T12:00:02Z", "lastProbeTime": null },
+                  "lastTransitionTime": "2026-03-01T12:00:02Z", "lastProbeTime": null, "observedGeneration": 4 },
             ],
         },
     }));
@@ -51,104 +52,164 @@ fn whole_pods_tell_all() {
         reason: "TerminationByKubelet".into(),
         message: "low on memory".into(),
         last_transition_time: Some(at(2)),
+        observed_generation: 4,
         ..condition("DisruptionTarget", "True")
     };
     let expected = Pod {
-        node_name: Some("node-1".into()),
-        status: Some(Status {
-            phase: "Failed".into(),
-            reason: "Evicted".into(),
-            conditions: vec![disruption],
-        }),
-        volumes: Some(vec![
+        node_name: Field::Known("node-1".into()),
+        phase: Field::Known("Failed".into()),
+        reason: Field::Known("Evicted".into()),
+        containers_stopped: false.into(),
+        conditions: vec![disruption].into(),
+        volumes: Field::Known(vec![
             PodVolume {
                 name: "data".into(),
-                source: Source::Claim("data-web-0".into()),
+                source: VolumeSource::Claim("data-web-0".into()),
             },
             PodVolume {
                 name: "scratch".into(),
-                source: Source::Ephemeral,
+                source: VolumeSource::Ephemeral,
             },
         ]),
         secrets: names(&[]),
+        termination_grace_period_seconds: Some(30).into(),
+        tolerations: Field::Known(vec![
+            Toleration {
+                key: "node.kubernetes.io/not-ready".into(),
+                operator: "Exists".into(),
+                effect: "NoExecute".into(),
+                toleration_seconds: Some(300),
+                ..Toleration::default()
+            },
+            Toleration {
+                key: "dedicated".into(),
+                value: "db".into(),
+                ..Toleration::default()
+            },
+        ]),
+        containers_stopped: false.into(),
     };
     assert_eq!((read, flaws), (expected, vec![]));
 }
 
 #[test]
-fn what_was_not_read_is_unknown_and_what_is_absent_is_unset() {
-    let bare = Pod {
-        node_name: Some("".into()),
-        status: Some(Status::new("Pending")),
-        volumes: Some(vec![]),
-        secrets: names(&[]),
+fn absent_fields_are_unset_and_stripped_ones_are_unread() {
+    let phase = |phase: Field<&str>| Pod {
+        phase: phase.map(Into::into),
+        ..Pod::default()
     };
-    let no_phase = "status.phase: not there".to_owned();
-    for (body, expected, flaws) in [
+    let without_spec = Pod {
+        node_name: Field::Unread,
+        volumes: Field::Unread,
+        secrets: Field::Unread,
+        termination_grace_period_seconds: Field::Unread,
+        tolerations: Field::Unread,
+        ..phase("Pending".into())
+    };
+    let without_status = Pod {
+        reason: Field::Unread,
+        containers_stopped: Field::Unread,
+        conditions: Field::Unread,
+        ..phase(Field::Unread)
+    };
+    const NO_PHASE: &[&str] = &["status.phase: not there"];
+    let cases: [(Value, Pod, &[&str]); 8] = [
         (
             json!({ "spec": {}, "status": { "phase": "Pending" } }),
-            bare.clone(),
-            vec![],
+            phase("Pending".into()),
+            &[],
         ),
         (
             json!({ "spec": { "nodeName": null, "volumes": null, "imagePullSecrets": null }, "status": { "phase": "Pending", "conditions": null, "reason": null } }),
-            bare.clone(),
-            vec![],
+            phase("Pending".into()),
+            &[],
         ),
-        (json!({}), Pod::default(), vec![no_phase.clone()]),
-        (
-            json!({ "spec": null, "status": null }),
-            Pod::default(),
-            vec![no_phase.clone()],
-        ),
-        (
-            json!({ "status": { "phase": "Pending" } }),
-            Pod {
-                status: bare.status.clone(),
-                ..Pod::default()
-            },
-            vec![],
-        ),
+        (json!({ "status": { "phase": "Pending" } }), without_spec, &[]),
+        (json!({ "spec": {} }), without_status, NO_PHASE),
         (
             json!({ "spec": {}, "status": { "reason": "Evicted" } }),
             Pod {
-                status: None,
-                ..bare.clone()
+                reason: Field::Known("Evicted".into()),
+                ..phase(Field::Unread)
             },
-            vec![no_phase.clone()],
+            NO_PHASE,
         ),
         (
             json!({ "spec": {}, "status": { "phase": null } }),
-            Pod {
-                status: None,
-                ..bare.clone()
-            },
-            vec![no_phase],
+            phase(Field::Unread),
+            NO_PHASE,
         ),
         (
             json!({ "spec": {}, "status": { "phase": 7 } }),
-            Pod {
-                status: None,
-                ..bare.clone()
-            },
-            vec!["status.phase: expected a string, found a number".to_owned()],
+            phase(Field::Unread),
+            &["status.phase: expected a string, found a number"],
         ),
-        // Upstream takes an empty phase for that of a pod that has ended.
+        // podgc takes an empty phase for that of a pod that has ended.
         (
             json!({ "spec": {}, "status": { "phase": "" } }),
-            Pod {
-                status: Some(Status::new("")),
-                ..bare.clone()
-            },
-            vec![],
+            phase("".into()),
+            &[],
         ),
-    ] {
-        assert_eq!(pod(body), (expected, flaws));
+    ];
+    check(
+        Resource::Pods,
+        cases.map(|(body, pod, flaws)| (body, Body::Pod(pod), flaws)),
+    );
+    for body in [json!({}), json!({ "spec": null, "status": null })] {
+        check(Resource::Pods, [(body.clone(), Body::Unread, NO_PHASE)]);
+        assert_eq!(live(Resource::Pods, body), Body::Pod(Pod::default()));
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_unknown_and_named() {
+fn the_containers_of_a_pod_that_is_being_deleted_are_read() {
+    let terminated = json!({ "state": { "terminated": { "exitCode": 0 } } });
+    let waiting = json!({ "state": { "waiting": {} } });
+    let running = json!({ "state": { "running": {} } });
+    for (statuses, is_deleting, expected, flaw) in [
+        (json!(null), true, Field::Known(true), None),
+        (json!([]), true, Field::Known(true), None),
+        (json!([terminated, waiting]), true, Field::Known(true), None),
+        (json!([terminated, running]), true, Field::Known(false), None),
+        (json!([{}]), true, Field::Known(false), None),
+        (
+            json!([{ "state": { "terminated": null } }]),
+            true,
+            Field::Known(false),
+            None,
+        ),
+        (
+            json!([{ "state": 7 }]),
+            true,
+            Field::Unread,
+            Some("[0].state: expected a map, found a number"),
+        ),
+        (
+            json!({}),
+            true,
+            Field::Unread,
+            Some(": expected a list, found a map"),
+        ),
+        (json!([terminated]), false, Field::Known(false), None),
+    ] {
+        let mut body = json!({
+            "spec": { "nodeName": "node-1" },
+            "status": { "phase": "Running", "containerStatuses": statuses },
+        });
+        if is_deleting {
+            body["metadata"] = json!({ "deletionTimestamp": "2026-03-01T12:00:00Z" });
+        }
+        let (read, flaws) = pod(body);
+        let flaw: Vec<String> = flaw
+            .map(|flaw| format!("status.containerStatuses{flaw}"))
+            .into_iter()
+            .collect();
+        assert_eq!((read.containers_stopped, flaws), (expected, flaw));
+    }
+}
+
+#[test]
+fn fields_of_the_wrong_type_are_unread_and_reported() {
     let expected = |text: &str| format!("spec.{text}");
     for (spec, node, volumes, secrets, flaws) in [
         (
@@ -265,53 +326,108 @@ fn what_cannot_be_read_is_unknown_and_named() {
     ] {
         let (read, found) = pod(json!({ "spec": spec, "status": { "phase": "Running" } }));
         let known = (
-            read.node_name.is_some(),
-            read.volumes.is_some(),
-            read.secrets.is_some(),
+            !read.node_name.is_unread(),
+            !read.volumes.is_unread(),
+            !read.secrets.is_unread(),
         );
         assert_eq!(known, (node, volumes, secrets), "{spec}");
         let flaws: Vec<String> = flaws.into_iter().map(expected).collect();
         assert_eq!(found, flaws, "{spec}");
     }
     let (read, found) = pod(json!({ "spec": [], "status": { "phase": "Running" } }));
-    assert_eq!(read.node_name, None);
+    assert_eq!(read.node_name, Field::Unread);
     assert_eq!(found, ["spec: expected a map, found a list"]);
+    let (read, found) =
+        running(json!({ "terminationGracePeriodSeconds": "30", "tolerations": [{ "key": 7 }] }));
+    assert_eq!(
+        (read.termination_grace_period_seconds, read.tolerations),
+        (Field::Unread, Field::Unread)
+    );
+    assert_eq!(
+        found,
+        [
+            "spec.terminationGracePeriodSeconds: expected a whole number, found a string",
+            "spec.tolerations[0].key: expected a string, found a number",
+        ]
+    );
 }
 
 #[test]
-fn a_status_of_which_a_part_cannot_be_read_is_unknown() {
-    for (status, flaws) in [
-        (json!(7), vec!["status: expected a map, found a number"]),
+fn each_field_of_a_status_is_read_alone() {
+    let cases: [(Value, [bool; 3], &[&str]); 5] = [
+        (
+            json!(7),
+            [false, false, false],
+            &["status: expected a map, found a number"],
+        ),
         (
             json!({ "phase": 7 }),
-            vec!["status.phase: expected a string, found a number"],
+            [false, true, true],
+            &["status.phase: expected a string, found a number"],
         ),
         (
             json!({ "phase": "Failed", "reason": ["Evicted"] }),
-            vec!["status.reason: expected a string, found a list"],
+            [true, false, true],
+            &["status.reason: expected a string, found a list"],
         ),
         (
             json!({ "phase": "Failed", "conditions": [{ "type": "DisruptionTarget", "lastTransitionTime": "soon", "status": true }] }),
-            vec![
+            [true, true, false],
+            &[
                 "status.conditions[0].lastTransitionTime: \"soon\" is no date",
                 "status.conditions[0].status: expected a string, found a boolean",
             ],
         ),
         (
             json!({ "phase": "Failed", "conditions": [{ "type": 7 }, { "type": "DisruptionTarget" }] }),
-            vec!["status.conditions[0].type: expected a string, found a number"],
+            [true, true, false],
+            &["status.conditions[0].type: expected a string, found a number"],
         ),
-    ] {
+    ];
+    for (status, known, flaws) in cases {
         let (read, found) = pod(json!({ "spec": {}, "status": status }));
-        assert_eq!(
-            (read.status, found),
-            (None, flaws.iter().map(|flaw| (*flaw).to_owned()).collect())
-        );
+        let unread = [
+            read.phase.is_unread(),
+            read.reason.is_unread(),
+            read.conditions.is_unread(),
+        ];
+        assert_eq!(unread.map(|unread| !unread), known, "{status}");
+        assert_eq!(found, flaws, "{status}");
     }
 }
 
 #[test]
-fn every_way_to_mention_a_secret_is_known() {
+fn the_containers_of_a_terminating_pod_are_read() {
+    let (waiting, terminated) = (
+        json!({ "waiting": {} }),
+        json!({ "terminated": { "exitCode": 1 } }),
+    );
+    let running = json!({ "running": {} });
+    for (states, expected) in [
+        (vec![], true),
+        (vec![&waiting, &terminated], true),
+        (vec![&terminated, &running], false),
+        (vec![&json!({})], false),
+    ] {
+        let statuses: Vec<Value> = states
+            .into_iter()
+            .map(|state| json!({ "state": state }))
+            .collect();
+        let status = json!({ "phase": "Running", "containerStatuses": statuses });
+        let terminating = json!({ "deletionTimestamp": "2026-03-01T12:00:00Z" });
+        let (read, flaws) = pod(json!({ "metadata": terminating, "spec": {}, "status": status }));
+        assert_eq!(
+            (read.containers_stopped, flaws),
+            (expected.into(), vec![]),
+            "{statuses:?}"
+        );
+        let (read, _) = pod(json!({ "spec": {}, "status": status }));
+        assert_eq!(read.containers_stopped, false.into(), "it is not being deleted");
+    }
+}
+
+#[test]
+fn every_reference_to_a_secret_is_found() {
     let env = json!([{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "x", "key": "k" } } }, { "name": "B", "value": "b" }]);
     let env_from = json!([{ "secretRef": { "name": "x" } }, { "configMapRef": { "name": "no" } }]);
     for spec in [
@@ -336,7 +452,7 @@ fn every_way_to_mention_a_secret_is_known() {
     ] {
         let (pod, flaws) = running(spec.clone());
         assert_eq!((pod.secrets, flaws), (names(&["x"]), vec![]), "{spec}");
-        assert_eq!(pod.volumes, Some(vec![]), "{spec}");
+        assert_eq!(pod.volumes, Field::default(), "{spec}");
     }
     let (pod, _) = running(json!({
         "imagePullSecrets": [{ "name": "z" }, { "name": "" }, {}],
@@ -356,11 +472,9 @@ fn names_with_escaped_letters_are_names() {
         "spec":{"containers":[{"env":[{"valueFrom":{"s\u0065cretKeyRef":{"name":"x"}}}]}]},
         "status":{"phase":"Failed","conditions":[{"type":"\u0044isruptionTarget","status":"True"}]}}"#;
     let record = snapshot(text).record_at(0).expect("a pod");
-    let Fields::Pod(pod) = record.fields else {
-        panic!("it is a pod");
-    };
+    let pod = record.pod().expect("it is a pod");
     assert_eq!(pod.secrets, names(&["x"]));
-    assert_eq!(pod.status.map(|status| status.conditions.len()), Some(1));
+    assert_eq!(pod.conditions.known().map(Vec::len), Some(1));
     // In YAML in more ways, and a line may end within a name.
     for key in [
         r"s\x65cretKeyRef",
@@ -373,9 +487,7 @@ fn names_with_escaped_letters_are_names() {
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: shop, uid: '1'}}\nspec:\n  containers:\n  - env:\n    - valueFrom: {{\"{key}\": {{name: x}}}}\n"
         );
         let record = snapshot(&text).record_at(0).expect("a pod");
-        let Fields::Pod(pod) = record.fields else {
-            panic!("it is a pod");
-        };
+        let pod = record.pod().expect("it is a pod");
         assert_eq!(pod.secrets, names(&["x"]), "{text}");
     }
 }
@@ -398,15 +510,11 @@ fn pods_that_are_alike_share_their_details() {
     let snapshot = snapshot(&json!({ "apiVersion": "v1", "kind": "List", "items": pods }).to_string());
     let details: Vec<_> = snapshot.objects().filter_map(|object| object.details).collect();
     assert_eq!(details.len(), 3);
-    assert!(
-        details
-            .iter()
-            .all(|other| std::sync::Arc::ptr_eq(other, &details[0]))
-    );
+    assert!(details.iter().all(|other| Arc::ptr_eq(other, &details[0])));
 }
 
 #[test]
-fn what_is_not_mentioned_is_not_looked_into() {
+fn containers_are_not_read_where_the_text_mentions_no_secret() {
     let (pod, flaws) = running(json!({ "containers": { "env": 7 }, "ephemeralContainers": [1] }));
     assert_eq!((pod.secrets, flaws), (names(&[]), vec![]));
 }

@@ -1,12 +1,11 @@
-//! Which objects have fields at all, and that what is none of theirs does no harm.
+//! Which objects have a body, and that fields of other kinds do no harm.
 
-use kubegc_core::KubernetesVersion;
-use kubegc_lifecycle::{
-    driver::Documents,
-    fields::{Fields, Record},
-    object::Resource,
+use kubegc_controllers::Documents;
+use kubegc_core::{
+    KubernetesVersion,
+    record::{Body, Field, Record, Resource},
 };
-use kubegc_snapshot::{Details, JsonDocuments, Reader};
+use kubegc_snapshot::{JsonDocuments, Reader};
 use serde_json::json;
 
 use crate::common::{object, snapshot};
@@ -45,7 +44,7 @@ fn objects_of_other_kinds_are_healthy_whatever_their_fields_hold() {
             assert!(!object.flawed, "{text}: {:?}", snapshot.findings);
             assert_eq!(object.details, None, "{text}");
             let meta = object.meta.clone();
-            assert_eq!(object.record(), Record::unread(meta), "{text}");
+            assert_eq!(object.record(), Record::metadata_only(meta), "{text}");
         }
     }
     for text in ways("v1", "Pod", ODD) {
@@ -104,7 +103,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
                 let found = snapshot.object(0).expect("one object");
                 assert!(found.flawed && found.meta_flawed, "{text}");
                 assert_eq!(found.record(), record, "{text}");
-                assert_eq!(record, Record::unread_metadata(found.meta), "{text}");
+                assert_eq!(record, Record::unreadable(found.meta), "{text}");
                 assert_eq!(
                     (&*record.meta.name, &*record.meta.namespace == "shop"),
                     ("a", resource != Resource::PersistentVolumes)
@@ -119,7 +118,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
         let snapshot = snapshot(&document);
         let found = snapshot.object(0).expect("one object");
         assert!(!found.meta_flawed, "{document}");
-        assert_ne!(found.record().fields, Fields::Unread, "{document}");
+        assert_ne!(found.record().body, Body::Unread, "{document}");
     }
 }
 
@@ -158,7 +157,7 @@ fn metadata_alone_says_nothing_of_the_rest() {
             .expect("a list");
         let snapshot = reader.finish().expect("a snapshot");
         let record = snapshot.record_at(0).expect("one object");
-        assert_eq!(record.fields, Fields::Unread, "{kind}");
+        assert_eq!(record.body, Body::Unread, "{kind}");
         assert_eq!(
             (record.meta.labels.len(), record.meta.owner_references.len()),
             (1, 1)
@@ -184,7 +183,7 @@ fn a_kind_has_the_same_fields_in_every_version_of_its_group() {
     ] {
         for text in ways(api_version, kind, body) {
             let record = snapshot(&text).record_at(0).expect("one object");
-            assert_ne!(record.fields, Fields::Unread, "{text}");
+            assert_ne!(record.body, Body::Unread, "{text}");
         }
     }
 }
@@ -201,7 +200,7 @@ fn the_last_word_on_the_kind_of_a_list_counts() {
         "",
     );
     let record = snapshot(&pods).record_at(0).expect("one object");
-    assert!(matches!(record.fields, Fields::Pod(_)));
+    assert!(record.pod().is_some());
     // A kind said twice: what was read for the first is not taken for the second.
     let other = list(
         r#","kind":"PodList""#,
@@ -210,7 +209,7 @@ fn the_last_word_on_the_kind_of_a_list_counts() {
     );
     let found = snapshot(&other);
     assert!(found.find("", "PersistentVolumeClaim", "shop", "a").is_some());
-    assert_eq!(found.record_at(0).expect("one object").fields, Fields::Unread);
+    assert_eq!(found.record_at(0).expect("one object").body, Body::Unread);
     // An item that says its own kind is no matter of the list.
     let mixed = list(
         r#","kind":"WidgetList""#,
@@ -218,23 +217,8 @@ fn the_last_word_on_the_kind_of_a_list_counts() {
         "",
     );
     let record = snapshot(&mixed).record_at(0).expect("one object");
-    assert!(matches!(record.fields, Fields::Pod(pod) if pod.node_name.as_deref() == Some("n")));
-}
-
-#[test]
-fn pods_tell_where_they_run() {
-    let text = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "shop", "uid": "1" },
-        "spec": { "nodeName": "", "terminationGracePeriodSeconds": 5 }, "status": { "phase": "Pending" },
-    });
-    let object = snapshot(&text.to_string()).object(0).expect("one object");
-    let Some(Details::Pod(pod)) = object.details.as_deref() else {
-        panic!("it is a pod");
-    };
     assert_eq!(
-        (pod.node_name(), pod.phase().map(|phase| &**phase)),
-        (None, Some("Pending"))
+        record.pod().map(|pod| &pod.node_name),
+        Some(&Field::Known("n".into()))
     );
-    assert_eq!(pod.fields.node_name.as_deref(), Some(""), "known to have none");
-    assert_eq!(pod.termination_grace_period_seconds, Some(5));
 }

@@ -1,17 +1,25 @@
-//! Certificate requests, secrets, service accounts, and the config map that tracks the uses of tokens.
+//! Certificate requests, Secrets, ServiceAccounts, and the ConfigMap that tracks legacy tokens.
 
-use kubegc_lifecycle::{
-    certificate::Certificate,
-    fields::{CertificateSigningRequest, ConfigMap, Fields, Secret, ServiceAccount},
-    object::{Condition, Resource},
-    token::bootstrap::Expiration,
+use kubegc_core::{
+    Timestamp,
+    record::{
+        Body, Certificate, CertificateSigningRequest, Condition, ConfigMap, Field, Resource, Secret,
+        ServiceAccount,
+    },
 };
 use serde_json::{Value, json};
 
-use crate::common::{at, condition, read, snapshot};
+use crate::common::{at, check, condition, live, snapshot};
 
 /// In base64, in PEM: valid until 2027-03-01T12:00:00Z. OpenSSL made it.
 const CERTIFICATE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJHRENCeXdJVVdrZTkvVkdzbjF6eTRrYVl2SGFYVWZGYXB6Y3dCUVlESzJWd01DOHhGVEFUQmdOVkJBb00KREhONWMzUmxiVHB1YjJSbGN6RVdNQlFHQTFVRUF3d05jM2x6ZEdWdE9tNXZaR1U2WVRBZUZ3MHlOakF6TURFeApNakF3TURCYUZ3MHlOekF6TURFeE1qQXdNREJhTUM4eEZUQVRCZ05WQkFvTURITjVjM1JsYlRwdWIyUmxjekVXCk1CUUdBMVVFQXd3TmMzbHpkR1Z0T201dlpHVTZZVEFxTUFVR0F5dGxjQU1oQUo2dVVnWEp1bGtBOHpJK2JQTmsKeXNCOG8xeU0yTldpRDZKZUtKRHkrMVhoTUFVR0F5dGxjQU5CQVBjMkVwOG5JYWtGcGtxMUU2ak04OTFUTlEzSgp3akpFeFgvZmszWUNaTXFJU2lQVmI3K0xoZ0ttNjNwQ2loQU1ibXdhRlhuZ1o1U1FVVjhjOEhBelRRVT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+
+fn request(conditions: Field<Vec<Condition>>, certificate: Field<Certificate>) -> Body {
+    Body::CertificateSigningRequest(CertificateSigningRequest {
+        conditions,
+        certificate,
+    })
+}
 
 #[test]
 fn certificate_requests() {
@@ -22,93 +30,96 @@ fn certificate_requests() {
         last_transition_time: Some(at(2)),
         ..condition("Approved", "True")
     };
-    let until = kubegc_core::Timestamp::parse("2027-03-01T12:00:00Z").expect("a date");
-    let bad = |text: &str| Certificate::Bad(text.into());
-    type Row<'a> = (Value, Option<Vec<Condition>>, Certificate, &'a [&'a str]);
-    let cases: [Row<'_>; 13] = [
-        (
-            json!({ "spec": { "username": 7 }, "status": {
-                "certificate": CERTIFICATE,
-                "conditions": [
-                    { "type": "Approved", "status": "True", "reason": "AutoApproved", "message": "by the kubelet's approver",
-                      "lastUpdateTime": "2026-03-01T12:00:01Z", "lastTransitionTime": "2026-03-01T12:00:02Z" },
-                    { "type": "Odd" },
+    let until = Timestamp::parse("2027-03-01T12:00:00Z").expect("a date");
+    let issued = |certificate| request(Field::default(), Field::Known(certificate));
+    let malformed = |text: &str| issued(Certificate::Malformed(text.into()));
+    check(
+        Resource::CertificateSigningRequests,
+        [
+            (
+                json!({ "spec": { "username": 7 }, "status": {
+                    "certificate": CERTIFICATE,
+                    "conditions": [
+                        { "type": "Approved", "status": "True", "reason": "AutoApproved", "message": "by the kubelet's approver",
+                          "lastUpdateTime": "2026-03-01T12:00:01Z", "lastTransitionTime": "2026-03-01T12:00:02Z" },
+                        { "type": "Odd" },
+                    ],
+                } }),
+                request(
+                    vec![approved, condition("Odd", "")].into(),
+                    Certificate::NotAfter(until).into(),
+                ),
+                &[],
+            ),
+            (json!({}), Body::Unread, &[]),
+            (
+                json!({ "spec": { "username": "a" }, "status": null }),
+                Body::Unread,
+                &[],
+            ),
+            (json!({ "status": {} }), issued(Certificate::Absent), &[]),
+            (
+                json!({ "status": { "certificate": null } }),
+                issued(Certificate::Absent),
+                &[],
+            ),
+            (
+                json!({ "status": { "certificate": "" } }),
+                issued(Certificate::Empty),
+                &[],
+            ),
+            (
+                json!({ "status": { "certificate": "<gone>" } }),
+                request(Field::default(), Field::Unread),
+                &["status.certificate: is not base64"],
+            ),
+            (
+                json!({ "status": { "certificate": "Z2FyYmFnZQ==" } }),
+                malformed("expected the certificate associated with the CSR to be PEM encoded"),
+                &[],
+            ),
+            (
+                json!({ "status": { "certificate": "LS0tLS1CRUdJTiBYLS0tLS0KLS0tLS1FTkQgWC0tLS0tCg==" } }),
+                malformed("no certificates found"),
+                &[],
+            ),
+            (
+                json!({ "status": { "certificate": "LS0tLS1CRUdJTiBYLS0tLS0KWm05dgotLS0tLUVORCBYLS0tLS0K" } }),
+                malformed("unable to parse certificate data: x509: malformed certificate"),
+                &[],
+            ),
+            (
+                json!({ "status": { "certificate": 7, "conditions": [{ "type": "Denied", "lastUpdateTime": "never" }] } }),
+                request(Field::Unread, Field::Unread),
+                &[
+                    "status.certificate: expected a string, found a number",
+                    "status.conditions[0].lastUpdateTime: \"never\" is no date",
                 ],
-            } }),
-            Some(vec![approved, condition("Odd", "")]),
-            Certificate::NotAfter(until),
-            &[],
-        ),
-        (json!({}), None, Certificate::Unknown, &[]),
-        (json!({ "status": null }), None, Certificate::Unknown, &[]),
-        (json!({ "status": {} }), Some(vec![]), Certificate::None, &[]),
-        (
-            json!({ "status": { "certificate": null } }),
-            Some(vec![]),
-            Certificate::None,
-            &[],
-        ),
-        (
-            json!({ "status": { "certificate": "" } }),
-            Some(vec![]),
-            Certificate::Empty,
-            &[],
-        ),
-        (
-            json!({ "status": { "certificate": "<gone>" } }),
-            Some(vec![]),
-            Certificate::Unread,
-            &["status.certificate: is not base64"],
-        ),
-        (
-            json!({ "status": { "certificate": "Z2FyYmFnZQ==" } }),
-            Some(vec![]),
-            bad("expected the certificate associated with the CSR to be PEM encoded"),
-            &[],
-        ),
-        (
-            json!({ "status": { "certificate": "LS0tLS1CRUdJTiBYLS0tLS0KLS0tLS1FTkQgWC0tLS0tCg==" } }),
-            Some(vec![]),
-            bad("no certificates found"),
-            &[],
-        ),
-        (
-            json!({ "status": { "certificate": "LS0tLS1CRUdJTiBYLS0tLS0KWm05dgotLS0tLUVORCBYLS0tLS0K" } }),
-            Some(vec![]),
-            bad("unable to parse certificate data: x509: malformed certificate"),
-            &[],
-        ),
-        (
-            json!({ "status": { "certificate": 7, "conditions": [{ "type": "Denied", "lastUpdateTime": "never" }] } }),
-            None,
-            Certificate::Unknown,
-            &[
-                "status.certificate: expected a string, found a number",
-                "status.conditions[0].lastUpdateTime: \"never\" is no date",
-            ],
-        ),
-        (
-            json!({ "status": [] }),
-            None,
-            Certificate::Unknown,
-            &["status: expected a map, found a list"],
-        ),
-        (
-            json!({ "status": { "conditions": [null] } }),
-            None,
-            Certificate::None,
-            &["status.conditions[0]: expected a map, found null"],
-        ),
-    ];
-    for (body, conditions, certificate, flaws) in cases {
-        let (found, named) = read(Resource::CertificateSigningRequests, body.clone());
-        let expected = CertificateSigningRequest {
-            conditions,
-            certificate,
-        };
-        assert_eq!(found, Fields::CertificateSigningRequest(expected), "{body}");
-        assert_eq!(named, flaws, "{body}");
-    }
+            ),
+            (
+                json!({ "status": [] }),
+                request(Field::Unread, Field::Unread),
+                &["status: expected a map, found a list"],
+            ),
+            (
+                json!({ "status": { "conditions": [null] } }),
+                request(Field::Unread, Certificate::Absent.into()),
+                &["status.conditions[0]: expected a map, found null"],
+            ),
+        ],
+    );
+    let whole = live(Resource::CertificateSigningRequests, json!({}));
+    assert_eq!(whole, issued(Certificate::Absent));
+}
+
+fn secret(secret_type: Field<&str>, account: [Field<&str>; 2], expiration: Field<&str>) -> Body {
+    let [service_account_name, service_account_uid] = account.map(|text| text.map(Into::into));
+    Body::Secret(Secret {
+        secret_type: secret_type.map(Into::into),
+        service_account_name,
+        service_account_uid,
+        expiration: expiration.map(Into::into),
+    })
 }
 
 #[test]
@@ -117,123 +128,109 @@ fn secrets() {
         "kubernetes.io/service-account.name",
         "kubernetes.io/service-account.uid",
     );
-    let token = "bootstrap.kubernetes.io/token";
-    let text = |text: &str| Expiration::Text(text.into());
-    type Known<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Expiration);
-    let cases: [(Value, Known<'_>, &[&str]); 18] = [
-        (
-            json!({ "type": token, "data": { "expiration": "MjAyNi0wMy0wMVQxMjowMDowMFo=", "token-secret": 7 } }),
-            (Some(token), Some(""), Some(""), text("2026-03-01T12:00:00Z")),
-            &[],
-        ),
-        (
-            json!({ "metadata": { "annotations": { (name): "builder", (uid): "u-1" } }, "type": "kubernetes.io/service-account-token" }),
+    let token_type = "bootstrap.kubernetes.io/token";
+    let of_type = |secret_type, expiration| secret(secret_type, [Field::default(); 2], expiration);
+    let token = |expiration| of_type(Field::Known(token_type), expiration);
+    let unread = Field::Unread;
+    check(
+        Resource::Secrets,
+        [
             (
-                Some("kubernetes.io/service-account-token"),
-                Some("builder"),
-                Some("u-1"),
-                Expiration::Unknown,
+                json!({ "type": token_type, "data": { "expiration": "MjAyNi0wMy0wMVQxMjowMDowMFo=", "token-secret": 7 } }),
+                token("2026-03-01T12:00:00Z".into()),
+                &[],
             ),
-            &[],
-        ),
-        (json!({}), (None, Some(""), Some(""), Expiration::Unknown), &[]),
-        (
-            json!({ "type": "" }),
-            (None, Some(""), Some(""), Expiration::Unknown),
-            &[],
-        ),
-        (
-            json!({ "data": { "expiration": "MjAy" } }),
-            (None, Some(""), Some(""), Expiration::Unknown),
-            &[],
-        ),
-        // A token has data: what has none was read without them.
-        (
-            json!({ "type": token, "data": null }),
-            (Some(token), Some(""), Some(""), Expiration::Unknown),
-            &[],
-        ),
-        (
-            json!({ "type": token, "data": {}, "stringData": {} }),
-            (Some(token), Some(""), Some(""), Expiration::Unknown),
-            &[],
-        ),
-        (
-            json!({ "type": token, "data": { "token-id": "YWJjZGVm" } }),
-            (Some(token), Some(""), Some(""), Expiration::Absent),
-            &[],
-        ),
-        (
-            json!({ "type": token, "stringData": { "token-id": "abcdef" } }),
-            (Some(token), Some(""), Some(""), Expiration::Absent),
-            &[],
-        ),
-        // No other secret is looked into.
-        (
-            json!({ "type": "Opaque", "data": { "expiration": "MjAy" }, "stringData": 7 }),
-            (Some("Opaque"), Some(""), Some(""), Expiration::Unknown),
-            &[],
-        ),
-        (
-            json!({ "type": token, "data": { "expiration": "" } }),
-            (Some(token), Some(""), Some(""), text("")),
-            &[],
-        ),
-        (
-            json!({ "type": token, "data": { "expiration": "MjAy" }, "stringData": { "expiration": "plain" } }),
-            (Some(token), Some(""), Some(""), text("plain")),
-            &[],
-        ),
-        (
-            json!({ "type": token, "data": { "expiration": "/////w==" } }),
             (
-                Some(token),
-                Some(""),
-                Some(""),
-                text("\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+                json!({ "metadata": { "annotations": { (name): "builder", (uid): "u-1" } }, "type": "kubernetes.io/service-account-token" }),
+                secret(
+                    "kubernetes.io/service-account-token".into(),
+                    ["builder".into(), "u-1".into()],
+                    unread,
+                ),
+                &[],
             ),
-            &[],
-        ),
-        (
-            json!({ "type": token, "data": { "expiration": "?" } }),
-            (Some(token), Some(""), Some(""), Expiration::Unknown),
-            &["data.expiration: is not base64"],
-        ),
-        (
-            json!({ "type": token, "data": { "expiration": 7 } }),
-            (Some(token), Some(""), Some(""), Expiration::Unknown),
-            &["data.expiration: expected a string, found a number"],
-        ),
-        (
-            json!({ "type": 7, "data": "x", "metadata": { "annotations": [] } }),
-            (None, None, None, Expiration::Unknown),
-            &[
-                "metadata.annotations: expected a map, found a list",
-                "type: expected a string, found a number",
-            ],
-        ),
-        (
-            json!({ "type": token, "metadata": { "annotations": { (name): 7, (uid): "u" } } }),
-            (Some(token), None, Some("u"), Expiration::Unknown),
-            &["metadata.annotations[kubernetes.io/service-account.name]: expected a string, found a number"],
-        ),
-        (
-            json!({ "type": token, "stringData": 7, "data": { "expiration": "MjAy" } }),
-            (Some(token), Some(""), Some(""), Expiration::Unknown),
-            &["stringData: expected a map, found a number"],
-        ),
-    ];
-    for (body, (secret_type, account_name, account_uid, expiration), flaws) in cases {
-        let (found, named) = read(Resource::Secrets, body.clone());
-        let expected = Secret {
-            secret_type: secret_type.map(Into::into),
-            account_name: account_name.map(Into::into),
-            account_uid: account_uid.map(Into::into),
-            expiration,
-        };
-        assert_eq!(found, Fields::Secret(expected), "{body}");
-        assert_eq!(named, flaws, "{body}");
-    }
+            (json!({}), of_type(unread, unread), &[]),
+            (json!({ "type": "" }), of_type("".into(), unread), &[]),
+            (
+                json!({ "data": { "expiration": "MjAy" } }),
+                of_type(unread, unread),
+                &[],
+            ),
+            // A token has data: one without any was stripped of them.
+            (json!({ "type": token_type, "data": null }), token(unread), &[]),
+            (
+                json!({ "type": token_type, "data": {}, "stringData": {} }),
+                token(unread),
+                &[],
+            ),
+            (
+                json!({ "type": token_type, "data": { "token-id": "YWJjZGVm" } }),
+                token("".into()),
+                &[],
+            ),
+            (
+                json!({ "type": token_type, "stringData": { "token-id": "abcdef" } }),
+                token("".into()),
+                &[],
+            ),
+            // The data of other secrets are not read.
+            (
+                json!({ "type": "Opaque", "data": { "expiration": "MjAy" }, "stringData": 7 }),
+                of_type("Opaque".into(), unread),
+                &[],
+            ),
+            (
+                json!({ "type": token_type, "data": { "expiration": "" } }),
+                token("".into()),
+                &[],
+            ),
+            (
+                json!({ "type": token_type, "data": { "expiration": "MjAy" }, "stringData": { "expiration": "plain" } }),
+                token("plain".into()),
+                &[],
+            ),
+            (
+                json!({ "type": token_type, "data": { "expiration": "/////w==" } }),
+                token("\u{fffd}\u{fffd}\u{fffd}\u{fffd}".into()),
+                &[],
+            ),
+            (
+                json!({ "type": token_type, "data": { "expiration": "?" } }),
+                token(unread),
+                &["data.expiration: is not base64"],
+            ),
+            (
+                json!({ "type": token_type, "data": { "expiration": 7 } }),
+                token(unread),
+                &["data.expiration: expected a string, found a number"],
+            ),
+            (
+                json!({ "type": 7, "data": "x", "metadata": { "annotations": [] } }),
+                secret(unread, [unread; 2], unread),
+                &[
+                    "metadata.annotations: expected a map, found a list",
+                    "type: expected a string, found a number",
+                ],
+            ),
+            (
+                json!({ "type": "Opaque", "metadata": { "annotations": { (name): 7, (uid): "u" } } }),
+                secret("Opaque".into(), [unread, "u".into()], unread),
+                &[
+                    "metadata.annotations[kubernetes.io/service-account.name]: expected a string, found a number",
+                ],
+            ),
+            (
+                json!({ "type": token_type, "stringData": 7, "data": { "expiration": "MjAy" } }),
+                token(unread),
+                &["stringData: expected a map, found a number"],
+            ),
+        ],
+    );
+    assert_eq!(live(Resource::Secrets, json!({})), of_type("".into(), unread));
+    assert_eq!(
+        live(Resource::Secrets, json!({ "type": token_type })),
+        token("".into())
+    );
 }
 
 #[test]
@@ -245,7 +242,7 @@ fn no_secret_data_is_kept() {
         {"stringData":{"password":"hunter2"},"metadata":{"name":"d","namespace":"b","uid":"e"},"apiVersion":"v1","kind":"Secret"}]}"#;
     let snapshot = snapshot(text);
     let kept = format!("{:?}", snapshot.objects().collect::<Vec<_>>());
-    assert!(kept.contains("Text(\"202\")"));
+    assert!(kept.contains("Known(\"202\")"));
     assert!(
         !kept.contains("hunter2") && !kept.contains("aHVudGVyMg=="),
         "{kept}"
@@ -254,73 +251,67 @@ fn no_secret_data_is_kept() {
 
 #[test]
 fn service_accounts() {
-    let names = |names: &[&str]| Some(names.iter().map(|name| (*name).into()).collect());
-    type Row<'a> = (Value, Option<Vec<std::sync::Arc<str>>>, &'a [&'a str]);
-    let cases: [Row<'_>; 6] = [
-        (
-            json!({ "secrets": [{ "name": "b" }, { "name": "a", "namespace": 7 }] }),
-            names(&["b", "a"]),
-            &[],
-        ),
-        (json!({}), names(&[]), &[]),
-        (json!({ "secrets": null, "imagePullSecrets": 7 }), names(&[]), &[]),
-        (json!({ "secrets": [{}] }), names(&[""]), &[]),
-        (
-            json!({ "secrets": {} }),
-            None,
-            &["secrets: expected a list, found a map"],
-        ),
-        (
-            json!({ "secrets": [{ "name": "a" }, { "name": 1 }, "b"] }),
-            None,
-            &[
-                "secrets[1].name: expected a string, found a number",
-                "secrets[2]: expected a map, found a string",
-            ],
-        ),
-    ];
-    for (body, secrets, flaws) in cases {
-        let (found, named) = read(Resource::ServiceAccounts, body.clone());
-        assert_eq!(
-            found,
-            Fields::ServiceAccount(ServiceAccount { secrets }),
-            "{body}"
-        );
-        assert_eq!(named, flaws, "{body}");
-    }
+    let account = |names: Field<&[&str]>| {
+        Body::ServiceAccount(ServiceAccount {
+            secrets: names.map(|names| names.iter().map(|name| (*name).into()).collect()),
+        })
+    };
+    let none = || Body::ServiceAccount(ServiceAccount::default());
+    check(
+        Resource::ServiceAccounts,
+        [
+            (
+                json!({ "secrets": [{ "name": "b" }, { "name": "a", "namespace": 7 }] }),
+                account(Field::Known(&["b", "a"])),
+                &[],
+            ),
+            (json!({}), none(), &[]),
+            (json!({ "secrets": null, "imagePullSecrets": 7 }), none(), &[]),
+            (json!({ "secrets": [{}] }), account(Field::Known(&[""])), &[]),
+            (
+                json!({ "secrets": {} }),
+                account(Field::Unread),
+                &["secrets: expected a list, found a map"],
+            ),
+            (
+                json!({ "secrets": [{ "name": "a" }, { "name": 1 }, "b"] }),
+                account(Field::Unread),
+                &[
+                    "secrets[1].name: expected a string, found a number",
+                    "secrets[2]: expected a map, found a string",
+                ],
+            ),
+        ],
+    );
 }
 
 #[test]
 fn config_maps() {
-    let since = |since: Option<&str>| {
-        Fields::ConfigMap(ConfigMap {
-            since: since.map(Into::into),
+    let since = |since: Field<Option<&str>>| {
+        Body::ConfigMap(ConfigMap {
+            since: since.map(|since| since.map(Into::into)),
         })
     };
-    let cases: [(Value, Fields, &[&str]); 7] = [
+    let cases: [(Value, Body, &[&str]); 7] = [
         (
             json!({ "data": { "since": "2026-03-01", "other": 7 } }),
-            since(Some("2026-03-01")),
+            since(Some("2026-03-01").into()),
             &[],
         ),
-        (json!({ "data": { "since": "" } }), since(Some("")), &[]),
-        (json!({ "data": {} }), since(None), &[]),
-        (json!({}), since(None), &[]),
-        (json!({ "data": null, "binaryData": 7 }), since(None), &[]),
+        (json!({ "data": { "since": "" } }), since(Some("").into()), &[]),
+        (json!({ "data": {} }), since(None.into()), &[]),
+        (json!({}), since(None.into()), &[]),
+        (json!({ "data": null, "binaryData": 7 }), since(None.into()), &[]),
         (
             json!({ "data": [] }),
-            Fields::Unread,
+            since(Field::Unread),
             &["data: expected a map, found a list"],
         ),
         (
             json!({ "data": { "since": 7 } }),
-            Fields::Unread,
+            since(Field::Unread),
             &["data.since: expected a string, found a number"],
         ),
     ];
-    for (body, expected, flaws) in cases {
-        let (found, named) = read(Resource::ConfigMaps, body.clone());
-        assert_eq!(found, expected, "{body}");
-        assert_eq!(named, flaws, "{body}");
-    }
+    check(Resource::ConfigMaps, cases);
 }

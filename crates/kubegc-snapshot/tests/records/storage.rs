@@ -1,49 +1,46 @@
 //! Volumes and claims.
 
-use kubegc_lifecycle::{
-    fields::{Fields, PersistentVolume, PersistentVolumeClaim},
-    object::Resource,
-    volume::{Annotations, ClaimRef, Holder, Phase, Policy},
+use kubegc_core::record::{
+    Body, ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, Resource, VolumeAnnotations,
 };
 use serde_json::{Value, json};
 
-use crate::common::read;
+use crate::common::{check, live};
 
 fn unread() -> PersistentVolume {
     PersistentVolume {
-        phase: Phase::Unknown,
-        policy: Policy::Unknown,
-        claim_ref: Holder::Unknown,
-        mode: None,
-        annotations: Some(Annotations::default()),
+        phase: Field::Unread,
+        reclaim_policy: Field::Unread,
+        claim_ref: Field::Unread,
+        volume_mode: Field::Unread,
+        annotations: Field::default(),
     }
 }
 
-fn available() -> PersistentVolume {
+/// The phase is known, and the spec was stripped.
+fn in_phase(phase: &str) -> PersistentVolume {
     PersistentVolume {
-        phase: Phase::Available,
+        phase: Field::Known(phase.into()),
         ..unread()
     }
 }
 
-/// The API server says `Pending` where nobody else has said anything.
+fn claim_ref(namespace: &str, name: &str, uid: &str) -> Field<Option<ClaimRef>> {
+    Field::Known(Some(ClaimRef {
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: uid.into(),
+    }))
+}
+
+/// The API server always sets it.
 const NO_PHASE: &str = "status.phase: not there";
 
 #[test]
 fn volumes() {
     let annotations = |annotations: Value| json!({ "metadata": { "annotations": annotations }, "status": { "phase": "Available" } });
-    let known = PersistentVolume {
-        phase: Phase::Released,
-        policy: Policy::Delete,
-        claim_ref: Holder::Claim(ClaimRef::new("shop", "data", "u-1")),
-        mode: Some("Filesystem".into()),
-        annotations: Some(Annotations {
-            provisioned_by: Some("ebs.csi.aws.com".into()),
-            is_bound_by_controller: true,
-            migrated_to: None,
-        }),
-    };
-    let cases: [(Value, PersistentVolume, &[&str]); 16] = [
+    let available = in_phase("Available");
+    let cases: [(Value, PersistentVolume, &[&str]); 14] = [
         (
             json!({
                 "metadata": { "annotations": {
@@ -55,14 +52,24 @@ fn volumes() {
                 },
                 "status": { "phase": "Released" },
             }),
-            known.clone(),
+            PersistentVolume {
+                phase: Field::Known("Released".into()),
+                reclaim_policy: Field::Known("Delete".into()),
+                claim_ref: claim_ref("shop", "data", "u-1"),
+                volume_mode: Field::Known(Some("Filesystem".into())),
+                annotations: Field::Known(VolumeAnnotations {
+                    provisioned_by: Some("ebs.csi.aws.com".into()),
+                    bound_by_controller: true,
+                    migrated_to: None,
+                }),
+            },
             &[],
         ),
-        (json!({}), unread(), &[NO_PHASE]),
         (
             json!({ "spec": {}, "status": {} }),
             PersistentVolume {
-                claim_ref: Holder::Nobody,
+                claim_ref: None.into(),
+                volume_mode: None.into(),
                 ..unread()
             },
             &[NO_PHASE],
@@ -70,44 +77,40 @@ fn volumes() {
         (
             json!({ "spec": { "claimRef": null, "persistentVolumeReclaimPolicy": "" }, "status": { "phase": null } }),
             PersistentVolume {
-                claim_ref: Holder::Nobody,
+                reclaim_policy: Field::default(),
+                claim_ref: None.into(),
+                volume_mode: None.into(),
                 ..unread()
             },
             &[NO_PHASE],
         ),
-        (json!({ "status": { "phase": "" } }), unread(), &[NO_PHASE]),
-        (
-            json!({ "status": { "phase": "Lost" } }),
-            PersistentVolume {
-                phase: Phase::Other("Lost".into()),
-                ..unread()
-            },
-            &[],
-        ),
+        (json!({ "status": { "phase": "" } }), in_phase(""), &[]),
+        (json!({ "status": { "phase": "Lost" } }), in_phase("Lost"), &[]),
         (
             json!({ "spec": { "claimRef": { "name": "data" }, "persistentVolumeReclaimPolicy": "Burn", "volumeMode": "Block" }, "status": { "phase": "Pending" } }),
             PersistentVolume {
-                claim_ref: Holder::Claim(ClaimRef::new("", "data", "")),
-                phase: Phase::Pending,
-                policy: Policy::Other("Burn".into()),
-                mode: Some("Block".into()),
-                ..unread()
+                claim_ref: claim_ref("", "data", ""),
+                reclaim_policy: Field::Known("Burn".into()),
+                volume_mode: Field::Known(Some("Block".into())),
+                ..in_phase("Pending")
             },
             &[],
         ),
         (
-            json!({ "spec": { "claimRef": "shop/data", "persistentVolumeReclaimPolicy": 1 }, "status": { "phase": 1 } }),
+            json!({ "spec": { "claimRef": "shop/data", "persistentVolumeReclaimPolicy": 1, "volumeMode": 7 }, "status": { "phase": 1 } }),
             unread(),
             &[
                 "spec.claimRef: expected a map, found a string",
                 "spec.persistentVolumeReclaimPolicy: expected a string, found a number",
+                "spec.volumeMode: expected a string, found a number",
                 "status.phase: expected a string, found a number",
             ],
         ),
         (
             json!({ "spec": { "claimRef": { "namespace": 1, "name": 2, "uid": 3 }, "persistentVolumeReclaimPolicy": "Retain" } }),
             PersistentVolume {
-                policy: Policy::Retain,
+                reclaim_policy: Field::Known("Retain".into()),
+                volume_mode: None.into(),
                 ..unread()
             },
             &[
@@ -128,100 +131,83 @@ fn volumes() {
         (
             annotations(json!(7)),
             PersistentVolume {
-                annotations: None,
-                ..available()
+                annotations: Field::Unread,
+                ..available.clone()
             },
             &["metadata.annotations: expected a map, found a number"],
         ),
         (
             annotations(json!({ "pv.kubernetes.io/migrated-to": 7, "pv.kubernetes.io/provisioned-by": "x" })),
             PersistentVolume {
-                annotations: None,
-                ..available()
+                annotations: Field::Unread,
+                ..available.clone()
             },
             &["metadata.annotations[pv.kubernetes.io/migrated-to]: expected a string, found a number"],
         ),
         (
             annotations(json!({ "pv.kubernetes.io/migrated-to": "", "other": 7 })),
             PersistentVolume {
-                annotations: Some(Annotations {
+                annotations: Field::Known(VolumeAnnotations {
                     migrated_to: Some("".into()),
-                    ..Annotations::default()
+                    ..VolumeAnnotations::default()
                 }),
-                ..available()
+                ..available.clone()
             },
             &[],
         ),
-        (annotations(Value::Null), available(), &[]),
-        (annotations(json!({})), available(), &[]),
-        (
-            json!({ "status": { "phase": "Bound" } }),
-            PersistentVolume {
-                phase: Phase::Bound,
-                ..unread()
-            },
-            &[],
-        ),
+        (annotations(Value::Null), available.clone(), &[]),
+        (annotations(json!({})), available, &[]),
     ];
-    for (body, expected, flaws) in cases {
-        let (found, named) = read(Resource::PersistentVolumes, body.clone());
-        assert_eq!(found, Fields::PersistentVolume(expected), "{body}");
-        assert_eq!(named, flaws, "{body}");
-    }
-    let (found, named) = read(
+    let cases = cases.map(|(body, volume, flaws)| (body, Body::PersistentVolume(volume), flaws));
+    check(Resource::PersistentVolumes, cases);
+    check(
         Resource::PersistentVolumes,
-        json!({ "spec": { "volumeMode": 7 } }),
+        [(json!({}), Body::Unread, &[NO_PHASE])],
     );
-    assert_eq!(
-        found,
-        Fields::Unread,
-        "there is no word for a mode that is unknown"
-    );
-    assert_eq!(
-        named,
-        ["spec.volumeMode: expected a string, found a number", NO_PHASE]
-    );
+    let whole = live(Resource::PersistentVolumes, json!({ "status": {} }));
+    assert_eq!(whole, Body::PersistentVolume(PersistentVolume::default()));
 }
 
 #[test]
 fn claims() {
-    let claim = |volume: &str, mode: Option<&str>| {
-        Fields::PersistentVolumeClaim(PersistentVolumeClaim {
-            volume_name: volume.into(),
-            mode: mode.map(Into::into),
+    let claim = |volume_name: Field<&str>, volume_mode: Field<Option<&str>>| {
+        Body::PersistentVolumeClaim(PersistentVolumeClaim {
+            volume_name: volume_name.map(Into::into),
+            volume_mode: volume_mode.map(|mode| mode.map(Into::into)),
         })
     };
-    let cases: [(Value, Fields, &[&str]); 7] = [
-        (
-            json!({ "spec": { "volumeName": "pv-1", "volumeMode": "Block", "accessModes": ["ReadWriteOnce"] }, "status": 7 }),
-            claim("pv-1", Some("Block")),
-            &[],
-        ),
-        (json!({ "spec": {} }), claim("", None), &[]),
-        (
-            json!({ "spec": { "volumeName": null, "volumeMode": null } }),
-            claim("", None),
-            &[],
-        ),
-        (json!({}), Fields::Unread, &[]),
-        (json!({ "spec": null }), Fields::Unread, &[]),
-        (
-            json!({ "spec": { "volumeName": 7, "volumeMode": [] } }),
-            Fields::Unread,
-            &[
-                "spec.volumeMode: expected a string, found a list",
-                "spec.volumeName: expected a string, found a number",
-            ],
-        ),
-        (
-            json!({ "spec": "x" }),
-            Fields::Unread,
-            &["spec: expected a map, found a string"],
-        ),
-    ];
-    for (body, expected, flaws) in cases {
-        let (found, named) = read(Resource::PersistentVolumeClaims, body.clone());
-        assert_eq!(found, expected, "{body}");
-        assert_eq!(named, flaws, "{body}");
-    }
+    let unbound = || claim("".into(), None.into());
+    check(
+        Resource::PersistentVolumeClaims,
+        [
+            (
+                json!({ "spec": { "volumeName": "pv-1", "volumeMode": "Block", "accessModes": ["ReadWriteOnce"] }, "status": 7 }),
+                claim("pv-1".into(), Some("Block").into()),
+                &[],
+            ),
+            (json!({ "spec": {} }), unbound(), &[]),
+            (
+                json!({ "spec": { "volumeName": null, "volumeMode": null } }),
+                unbound(),
+                &[],
+            ),
+            (json!({}), Body::Unread, &[]),
+            (
+                json!({ "spec": null, "status": { "phase": "Bound" } }),
+                Body::Unread,
+                &[],
+            ),
+            (
+                json!({ "spec": { "volumeName": 7, "volumeMode": "Block" } }),
+                claim(Field::Unread, Some("Block").into()),
+                &["spec.volumeName: expected a string, found a number"],
+            ),
+            (
+                json!({ "spec": "x" }),
+                claim(Field::Unread, Field::Unread),
+                &["spec: expected a map, found a string"],
+            ),
+        ],
+    );
+    assert_eq!(live(Resource::PersistentVolumeClaims, json!({})), unbound());
 }

@@ -1,32 +1,11 @@
-//! Jobs, cron jobs, stateful sets, nodes.
+//! Jobs, CronJobs and StatefulSets.
 
-use kubegc_lifecycle::{
-    fields::{CronJob, Fields, Job, Node, StatefulSet},
-    history::{self, Limit, StartTime},
-    job::Ttl,
-    object::{Condition, Resource, Taint},
-    statefulset::Retention,
+use kubegc_core::record::{
+    Body, ClaimRetentionPolicy, Condition, CronJob, Field, Job, Resource, StatefulSet,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::common::{at, condition, read};
-
-/// Reads each body and compares.
-fn check<const N: usize>(resource: Resource, cases: [(Value, Fields, &[&str]); N]) {
-    for (body, expected, flaws) in cases {
-        let (found, named) = read(resource, body.clone());
-        assert_eq!(found, expected, "{body}");
-        assert_eq!(named, flaws, "{body}");
-    }
-}
-
-fn job(ttl: Ttl, status: Option<(Vec<Condition>, StartTime)>) -> Fields {
-    let status = status.map(|(conditions, start_time)| history::Status {
-        conditions,
-        start_time,
-    });
-    Fields::Job(Job { ttl, status })
-}
+use crate::common::{at, check, condition, live};
 
 #[test]
 fn jobs() {
@@ -34,13 +13,20 @@ fn jobs() {
         last_transition_time: Some(at(seconds)),
         ..condition(kind, "True")
     };
-    let empty = || Some((vec![], StartTime::Unset));
+    let job = |ttl_seconds_after_finished, conditions, start_time| {
+        Body::Job(Job {
+            ttl_seconds_after_finished,
+            conditions,
+            start_time,
+        })
+    };
+    let empty = || Field::Known(vec![]);
     check(
         Resource::Jobs,
         [
             (
                 json!({
-                    "spec": { "ttlSecondsAfterFinished": 60, "replicas": "none of a job's", "volumes": 7, "template": { "spec": { "nodeName": [] } } },
+                    "spec": { "ttlSecondsAfterFinished": 60, "replicas": "none of a Job's", "volumes": 7, "template": { "spec": { "nodeName": [] } } },
                     "status": {
                         "startTime": "2026-03-01T12:00:00Z", "completionTime": "2026-03-01T12:00:09Z",
                         "conditions": [
@@ -51,50 +37,52 @@ fn jobs() {
                     },
                 }),
                 job(
-                    Ttl::Seconds(60),
-                    Some((
-                        vec![ended("Failed", 5), ended("Complete", 9)],
-                        StartTime::At(at(0)),
-                    )),
+                    Some(60).into(),
+                    vec![ended("Failed", 5), ended("Complete", 9)].into(),
+                    Some(at(0)).into(),
                 ),
                 &[],
             ),
-            (json!({ "spec": {}, "status": {} }), job(Ttl::Unset, empty()), &[]),
+            (
+                json!({ "spec": {}, "status": {} }),
+                Body::Job(Job::default()),
+                &[],
+            ),
             (
                 json!({ "spec": { "ttlSecondsAfterFinished": null }, "status": { "startTime": null, "conditions": null } }),
-                job(Ttl::Unset, empty()),
+                Body::Job(Job::default()),
                 &[],
             ),
-            (json!({}), job(Ttl::Unknown, None), &[]),
+            (json!({}), Body::Unread, &[]),
+            (json!({ "spec": null, "status": null }), Body::Unread, &[]),
             (
-                json!({ "spec": null, "status": null }),
-                job(Ttl::Unknown, None),
+                json!({ "status": {} }),
+                job(Field::Unread, empty(), None.into()),
                 &[],
             ),
-            (json!({ "status": {} }), job(Ttl::Unknown, empty()), &[]),
             (
                 json!({ "spec": { "ttlSecondsAfterFinished": -1 } }),
-                job(Ttl::Seconds(-1), None),
+                job(Some(-1).into(), Field::Unread, Field::Unread),
                 &[],
             ),
             (
-                json!({ "spec": { "ttlSecondsAfterFinished": 3_000_000_000_u64 } }),
-                job(Ttl::Unknown, None),
+                json!({ "spec": { "ttlSecondsAfterFinished": 3_000_000_000_u64 }, "status": {} }),
+                job(Field::Unread, empty(), None.into()),
                 &["spec.ttlSecondsAfterFinished: 3000000000 has more than 32 bits"],
             ),
             (
-                json!({ "spec": { "ttlSecondsAfterFinished": 0.5 } }),
-                job(Ttl::Unknown, None),
+                json!({ "spec": { "ttlSecondsAfterFinished": 0.5 }, "status": {} }),
+                job(Field::Unread, empty(), None.into()),
                 &["spec.ttlSecondsAfterFinished: expected a whole number, found a number"],
             ),
             (
-                json!({ "spec": { "ttlSecondsAfterFinished": u64::MAX } }),
-                job(Ttl::Unknown, None),
+                json!({ "spec": { "ttlSecondsAfterFinished": u64::MAX }, "status": {} }),
+                job(Field::Unread, empty(), None.into()),
                 &["spec.ttlSecondsAfterFinished: expected a whole number, found a number"],
             ),
             (
                 json!({ "spec": 7, "status": { "startTime": 7 } }),
-                job(Ttl::Unknown, Some((vec![], StartTime::Unknown))),
+                job(Field::Unread, empty(), Field::Unread),
                 &[
                     "spec: expected a map, found a number",
                     "status.startTime: expected a string, found a number",
@@ -102,7 +90,7 @@ fn jobs() {
             ),
             (
                 json!({ "spec": {}, "status": { "startTime": "", "conditions": [{ "type": "Complete", "status": 1 }] } }),
-                job(Ttl::Unset, None),
+                job(None.into(), Field::Unread, Field::Unread),
                 &[
                     "status.conditions[0].status: expected a string, found a number",
                     "status.startTime: \"\" is no date",
@@ -110,11 +98,12 @@ fn jobs() {
             ),
             (
                 json!({ "spec": {}, "status": { "conditions": "none" } }),
-                job(Ttl::Unset, None),
+                job(None.into(), Field::Unread, None.into()),
                 &["status.conditions: expected a list, found a string"],
             ),
         ],
     );
+    assert_eq!(live(Resource::Jobs, json!({})), Body::Job(Job::default()));
 }
 
 /// The API server has a default for each.
@@ -125,19 +114,15 @@ const NO_LIMITS: [&str; 2] = [
 
 #[test]
 fn cron_jobs() {
-    let cron_job = |successful_limit, failed_limit, labels: Option<&[(&str, &str)]>| {
-        let labels = labels.map(|labels| {
-            labels
-                .iter()
-                .map(|&(key, value)| (key.into(), value.into()))
-                .collect()
-        });
-        Fields::CronJob(CronJob {
-            successful_limit,
-            failed_limit,
-            template_labels: labels,
+    let cron_job = |successful: Field<i32>, failed: Field<i32>, labels: Field<&[(&str, &str)]>| {
+        let pair = |&(key, value): &(&str, &str)| (key.into(), value.into());
+        Body::CronJob(CronJob {
+            successful_jobs_history_limit: successful.map(Some),
+            failed_jobs_history_limit: failed.map(Some),
+            template_labels: labels.map(|labels| labels.iter().map(pair).collect()),
         })
     };
+    let unread = Field::Unread;
     check(
         Resource::CronJobs,
         [
@@ -147,26 +132,26 @@ fn cron_jobs() {
                     "jobTemplate": { "metadata": { "labels": { "app": "report", "tier": null } } },
                 } }),
                 cron_job(
-                    Limit::Jobs(3),
-                    Limit::Jobs(0),
-                    Some(&[("app", "report"), ("tier", "")]),
+                    3.into(),
+                    0.into(),
+                    Field::Known(&[("app", "report"), ("tier", "")]),
                 ),
                 &[],
             ),
             (
                 json!({ "spec": {} }),
-                cron_job(Limit::Unknown, Limit::Unknown, Some(&[])),
+                cron_job(unread, unread, Field::Known(&[])),
                 &NO_LIMITS,
             ),
             (
                 json!({ "spec": { "successfulJobsHistoryLimit": null, "failedJobsHistoryLimit": 1, "jobTemplate": { "metadata": {} } } }),
-                cron_job(Limit::Unknown, Limit::Jobs(1), Some(&[])),
+                cron_job(unread, 1.into(), Field::Known(&[])),
                 &NO_LIMITS[1..],
             ),
-            (json!({}), cron_job(Limit::Unknown, Limit::Unknown, None), &[]),
+            (json!({}), Body::Unread, &[]),
             (
                 json!({ "spec": { "successfulJobsHistoryLimit": "3", "failedJobsHistoryLimit": [], "jobTemplate": 7 } }),
-                cron_job(Limit::Unknown, Limit::Unknown, None),
+                cron_job(unread, unread, Field::Unread),
                 &[
                     "spec.failedJobsHistoryLimit: expected a whole number, found a list",
                     "spec.jobTemplate: expected a map, found a number",
@@ -175,30 +160,38 @@ fn cron_jobs() {
             ),
             (
                 json!({ "spec": { "successfulJobsHistoryLimit": 2, "failedJobsHistoryLimit": 1, "jobTemplate": { "metadata": { "labels": { "app": 7, "tier": "b" } } } } }),
-                cron_job(Limit::Jobs(2), Limit::Jobs(1), None),
+                cron_job(2.into(), 1.into(), Field::Unread),
                 &["spec.jobTemplate.metadata.labels[app]: expected a string, found a number"],
             ),
             (
                 json!({ "spec": { "successfulJobsHistoryLimit": 2, "failedJobsHistoryLimit": 1, "jobTemplate": { "metadata": { "labels": "app" } } } }),
-                cron_job(Limit::Jobs(2), Limit::Jobs(1), None),
+                cron_job(2.into(), 1.into(), Field::Unread),
                 &["spec.jobTemplate.metadata.labels: expected a map, found a string"],
             ),
         ],
     );
+    for body in [json!({}), json!({ "spec": {} })] {
+        assert_eq!(live(Resource::CronJobs, body), Body::CronJob(CronJob::default()));
+    }
 }
 
 #[test]
 fn stateful_sets() {
-    let set = |replicas, first_ordinal, when_deleted, when_scaled, templates: &[&str]| {
-        Fields::StatefulSet(StatefulSet {
+    let set = |replicas, first_ordinal, policy: Field<Option<[&str; 2]>>, templates: Field<&[&str]>| {
+        let policy = policy.map(|policy| {
+            policy.map(|[when_deleted, when_scaled]| ClaimRetentionPolicy {
+                when_deleted: when_deleted.into(),
+                when_scaled: when_scaled.into(),
+            })
+        });
+        Body::StatefulSet(StatefulSet {
             replicas,
             first_ordinal,
-            when_deleted,
-            when_scaled,
-            templates: templates.iter().map(|name| (*name).into()).collect(),
+            retention_policy: policy,
+            claim_templates: templates.map(|names| names.iter().map(|name| (*name).into()).collect()),
         })
     };
-    let (retain, delete, unknown) = (Retention::Retain, Retention::Delete, Retention::Unknown);
+    let none: Field<&[&str]> = Field::Known(&[]);
     check(
         Resource::StatefulSets,
         [
@@ -209,28 +202,27 @@ fn stateful_sets() {
                     "volumeClaimTemplates": [{ "metadata": { "name": "data" } }, { "metadata": { "name": "log" } }],
                 } }),
                 set(
-                    Some(3),
-                    Some(5),
-                    delete.clone(),
-                    Retention::Other("Keep".into()),
-                    &["data", "log"],
+                    3.into(),
+                    5.into(),
+                    Some(["Delete", "Keep"]).into(),
+                    Field::Known(&["data", "log"]),
                 ),
                 &[],
             ),
             (
                 json!({ "spec": {} }),
-                set(None, Some(0), retain.clone(), retain.clone(), &[]),
+                set(1.into(), 0.into(), None.into(), none),
                 &[],
             ),
             (
                 json!({ "spec": { "ordinals": {}, "persistentVolumeClaimRetentionPolicy": { "whenScaled": "" }, "volumeClaimTemplates": null } }),
-                set(None, Some(0), retain.clone(), retain.clone(), &[]),
+                set(1.into(), 0.into(), Some(["", ""]).into(), none),
                 &[],
             ),
-            (json!({}), Fields::Unread, &[]),
+            (json!({}), Body::Unread, &[]),
             (
                 json!({ "spec": { "replicas": "3", "ordinals": 5, "persistentVolumeClaimRetentionPolicy": "Delete" } }),
-                set(None, None, unknown.clone(), unknown.clone(), &[]),
+                set(Field::Unread, Field::Unread, Field::Unread, none),
                 &[
                     "spec.ordinals: expected a map, found a number",
                     "spec.persistentVolumeClaimRetentionPolicy: expected a map, found a string",
@@ -239,7 +231,7 @@ fn stateful_sets() {
             ),
             (
                 json!({ "spec": { "replicas": 1, "ordinals": { "start": true }, "persistentVolumeClaimRetentionPolicy": { "whenDeleted": 1, "whenScaled": "Delete" } } }),
-                set(Some(1), None, unknown, delete, &[]),
+                set(1.into(), Field::Unread, Field::Unread, none),
                 &[
                     "spec.ordinals.start: expected a whole number, found a boolean",
                     "spec.persistentVolumeClaimRetentionPolicy.whenDeleted: expected a string, found a number",
@@ -247,74 +239,11 @@ fn stateful_sets() {
             ),
             (
                 json!({ "spec": { "replicas": 1, "volumeClaimTemplates": [{ "metadata": { "name": 7 } }] } }),
-                Fields::Unread,
+                set(1.into(), 0.into(), None.into(), Field::Unread),
                 &["spec.volumeClaimTemplates[0].metadata.name: expected a string, found a number"],
             ),
         ],
     );
-}
-
-#[test]
-fn nodes() {
-    let ready = Condition {
-        reason: "KubeletReady".into(),
-        message: "kubelet is posting ready status".into(),
-        last_transition_time: Some(at(1)),
-        ..condition("Ready", "True")
-    };
-    let node = |conditions, taints: Option<&[(&str, &str)]>, provider_id: Option<&str>| {
-        let taint = |&(key, effect): &(&str, &str)| Taint {
-            key: key.into(),
-            effect: effect.into(),
-        };
-        Fields::Node(Node {
-            conditions,
-            taints: taints.map(|taints| taints.iter().map(taint).collect()),
-            provider_id: provider_id.map(Into::into),
-        })
-    };
-    check(
-        Resource::Nodes,
-        [
-            (
-                json!({
-                    "spec": {
-                        "providerID": "aws:///a/i-1", "podCIDR": "10.0.0.0/24",
-                        "taints": [{ "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": 7 }, { "key": "a" }],
-                    },
-                    "status": { "conditions": [
-                        { "type": "MemoryPressure", "status": "False", "lastHeartbeatTime": "2026-03-01T12:00:09Z" },
-                        { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
-                          "lastHeartbeatTime": "2026-03-01T12:00:09Z", "lastTransitionTime": "2026-03-01T12:00:01Z" },
-                    ] },
-                }),
-                node(
-                    Some(vec![ready]),
-                    Some(&[("node.kubernetes.io/out-of-service", "NoExecute"), ("a", "")]),
-                    Some("aws:///a/i-1"),
-                ),
-                &[],
-            ),
-            (
-                json!({ "spec": {}, "status": {} }),
-                node(Some(vec![]), Some(&[]), Some("")),
-                &[],
-            ),
-            (json!({}), node(None, None, None), &[]),
-            (
-                json!({ "spec": { "taints": null } }),
-                node(None, Some(&[]), Some("")),
-                &[],
-            ),
-            (
-                json!({ "spec": { "taints": [{ "key": "a", "effect": 1 }], "providerID": {} }, "status": { "conditions": [7] } }),
-                node(None, None, None),
-                &[
-                    "spec.providerID: expected a string, found a map",
-                    "spec.taints[0].effect: expected a string, found a number",
-                    "status.conditions[0]: expected a map, found a number",
-                ],
-            ),
-        ],
-    );
+    let whole = live(Resource::StatefulSets, json!({}));
+    assert_eq!(whole, set(1.into(), 0.into(), None.into(), none));
 }

@@ -69,7 +69,7 @@ fn pod(number: u64) -> String {
 
 fn yaml_pod(number: u64) -> String {
     format!(
-        "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p{number}\n    namespace: n{}\n    uid: \"{number}\"\n    labels:\n      app: web\n  status:\n    phase: Running\n",
+        "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p{number}\n    namespace: n{}\n    uid: \"{number}\"\n    labels:\n      app: web\n  spec: {{}}\n  status:\n    phase: Running\n",
         number % 7
     )
 }

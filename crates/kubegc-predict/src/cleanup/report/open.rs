@@ -5,11 +5,8 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use kubegc_core::{Timestamp, metadata};
-use kubegc_lifecycle::{
-    object::Resource,
-    volume::{FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION, protection},
-};
+use kubegc_controllers::{FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION};
+use kubegc_core::{Timestamp, metadata, record::Resource};
 
 use super::{Text, named};
 use crate::{
@@ -56,7 +53,7 @@ impl Text<'_> {
         let mut groups: Vec<(String, &str, Vec<String>)> = Vec::new();
         let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
         for one in &self.forecast.undecided {
-            let text = format!("{}: {}", one.mechanism.actor(), one.reason);
+            let text = format!("{}: {}", one.controller, one.missing.message_about(&one.object));
             let kind = one.object.resource.kind();
             let place = *places.entry((text.clone(), kind)).or_insert(groups.len());
             if place == groups.len() {
@@ -120,8 +117,7 @@ fn holders(fate: &ObjectFate, forecast: &CleanupForecast) -> String {
     if *in_grace {
         return grace(fate, forecast.until).to_owned();
     }
-    let protection = forecast.frame.settings.protection.as_ref();
-    let protects = |is_meant: fn(&protection::Settings) -> bool| protection.is_some_and(is_meant);
+    let runs = |name| forecast.frame.runs(name);
     let holders: Vec<String> = finalizers
         .iter()
         .map(|finalizer| match &**finalizer {
@@ -129,10 +125,10 @@ fn holders(fate: &ObjectFate, forecast: &CleanupForecast) -> String {
                 let names = blocked_by.iter().map(named).collect();
                 format!("it waits for {}", some_of(names, HOLDERS_MAX).join(", "))
             }
-            FINALIZER_CLAIM_PROTECTION if protects(|settings| settings.claims) => {
+            FINALIZER_CLAIM_PROTECTION if runs("persistentvolumeclaim-protection-controller") => {
                 format!("{finalizer} holds it while pods use it")
             }
-            FINALIZER_VOLUME_PROTECTION if protects(|settings| settings.volumes) => {
+            FINALIZER_VOLUME_PROTECTION if runs("persistentvolume-protection-controller") => {
                 format!("{finalizer} holds it while it is bound")
             }
             FINALIZER_CLAIM_PROTECTION | FINALIZER_VOLUME_PROTECTION => {
@@ -177,8 +173,8 @@ fn unknown_of(fate: &ObjectFate) -> String {
             Missing::Owner { resource, .. } => Some(format!(
                 "whether an owner exists: dump all {resource} and declare them complete"
             )),
-            Missing::Cleaner { object, .. } if *object == fate.object => None,
-            Missing::Cleaner { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
+            Missing::Controller { object, .. } if *object == fate.object => None,
+            Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
                 let is_claim = *fate.object.kind == *Resource::PersistentVolumeClaims.kind();
                 let what = if is_claim {
                     "it"
@@ -187,7 +183,7 @@ fn unknown_of(fate: &ObjectFate) -> String {
                 };
                 Some(format!("whether {what} goes with a {}: {reason}", object.kind))
             }
-            Missing::Cleaner { object, reason } => Some(format!(
+            Missing::Controller { object, reason } => Some(format!(
                 "whether the {} that it hangs on goes: {reason}",
                 object.kind
             )),

@@ -16,7 +16,7 @@ use crate::cleanup::{
 };
 
 /// Where the texts of a timeline begin.
-const ACTOR_COLUMNS: usize = 25;
+const ACTOR_COLUMNS: usize = 37;
 
 impl Text<'_> {
     /// Writes what happens, instant by instant.
@@ -87,7 +87,9 @@ impl Text<'_> {
         if let Some(length) = first.subject.end.since(first.at).filter(|_| is_uniform) {
             text.push_str(&format!("; gone {} later", span(length)));
         }
-        let actor = format!("    {:<ACTOR_COLUMNS$}", telling.actor);
+        // Names of controllers are long; their common ending says nothing.
+        let actor = telling.actor.trim_end_matches("-controller");
+        let actor = format!("    {actor:<ACTOR_COLUMNS$}");
         self.tell(&actor, &text)?;
         let below = " ".repeat(actor.chars().count() + 2);
         if group.len() > 1 {
@@ -174,7 +176,7 @@ impl Telling {
     fn of(event: &Event<'_>) -> Self {
         Self {
             actor: event.step.actor.to_string(),
-            because: because(&event.step.why, event.subject.object, event.at),
+            because: because(&event.step.why, event.subject.object),
             otherwise: event.subject.otherwise(),
             fate: match event.subject.end {
                 End::Gone(_) => ["", ""],

@@ -1,0 +1,292 @@
+//! Releases persistent volumes whose claim no longer exists, and retains, deletes or recycles them.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | 5.3 | each sync first updates the deletion finalizers and the annotation of the migration to CSI, if any is out of date |
+//! | R1, R2 | a volume without a claim, or reserved for any claim of a name, is `Available` |
+//! | R3 | a volume whose claim does not exist, or has another uid, is `Released` unless it is `Failed`, and reclaimed |
+//! | R4 | a claim that is not bound yet: nothing, or events where the volume modes differ |
+//! | R5 | a claim that is bound to the volume: `Bound` |
+//! | R6, R7 | a claim that is bound to another volume: released and reclaimed where the volume was provisioned for the claim and its policy is `Delete`, otherwise unbound |
+//! | L5.1 | a claim that the cache does not have is read from the API server before the volume is `Released`; one that has another uid, always |
+//! | L5.2 | `Released` never replaces `Failed`, and each sync reclaims anew |
+//! | L5.3 | the volume is read again right before it is deleted or recycled, and must still be released |
+//! | L5.4 | a migrated volume is left to the provisioner of its CSI driver |
+//! | L5.5 | the plugin deletes the storage, the finalizer is removed after another read, the volume is deleted; a failure marks the volume `Failed` and is retried with backoff |
+//! | L5.6 | a volume that pods use is not recycled; after recycling it is unbound |
+//! | L5.10 | unbinding removes the claim reference where the controller has set it, otherwise only its uid |
+//!
+//! Binding is left out, and so is the enqueueing of claims.
+//!
+//! With [`Wire::Strict`](crate::Wire::Strict), storage is deleted or recycled only while the API server has the volume with the same spec,
+//! phase and annotations that the decision rests on, and a finalizer is not added to a volume that is being deleted, which the API server
+//! refuses. Upstream checks only that the volume is released.
+//!
+//! # Upstream
+//! [`syncVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go) in
+//! `pv_controller.go`.
+
+mod sync;
+mod volume;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, KubernetesVersion,
+    record::{ClaimRef, ObjectId, Record, Resource},
+};
+
+use self::{sync::Sync, volume::Volume};
+use crate::{
+    Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Plugin, Reason, Steps, Subject,
+    Timing,
+    storage::{PODS_BY_CLAIM, decide, namespace_key, require_version},
+};
+
+/// The feature gate `HonorPVReclaimPolicy`: alpha and off from 1.23, beta and on from 1.31, stable from 1.33.
+const HONORS_RECLAIM_POLICY: Behavior = Behavior::since(31, 0, "feature gate HonorPVReclaimPolicy is beta");
+/// The error of a failed metadata update names finalizers.
+const FINALIZERS_IN_ERROR: Behavior = Behavior::since(23, 0, "kubernetes #105773");
+/// Volumes of external provisioners are not read before they are left to them.
+const LEAVES_EXTERNAL_UNREAD: Behavior = Behavior::since(36, 0, "kubernetes #134290");
+
+/// Volumes by the claim that they are bound to or reserved for.
+static VOLUMES_BY_CLAIM: Index =
+    Index::new("volumes by claim", Resource::PersistentVolumes, |record, keys| {
+        let volume = record.persistent_volume();
+        // A volume has no namespace; with one, its name might be that of another.
+        if record.meta.namespace.is_empty()
+            && let Some(Some(claim)) = volume.and_then(|volume| volume.claim_ref.known())
+        {
+            keys.push(claim_key(claim));
+        }
+    });
+
+/// Pods that may run and whose volumes were not read, by namespace.
+static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
+    "running pods with unread volumes",
+    Resource::Pods,
+    |record, keys| {
+        let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
+        if is_unread && may_run(record) {
+            keys.push(namespace_key(&record.meta.namespace));
+        }
+    },
+);
+
+/// The persistent volume controller, as far as it reclaims volumes.
+#[derive(Clone, Debug)]
+pub struct PersistentVolumeBinder {
+    /// Whether volumes have finalizers until their storage is deleted, and are reclaimed though they are being deleted: the feature gate
+    /// `HonorPVReclaimPolicy`. Off, the storage of a volume that is deleted before its claim leaks.
+    pub deletion_finalizers: bool,
+    /// What is known of the storage of the cluster.
+    pub storage: Storage,
+    leaves_external_unread: bool,
+    update_error: &'static str,
+}
+
+/// What is known of the storage behind the volumes of a cluster, by provisioner, as the annotation `pv.kubernetes.io/provisioned-by` names
+/// it. Nothing is decided on what is not known.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
+    pub migrations: BTreeMap<Arc<str>, Migration>,
+    /// The plugin that deletes or recycles volumes. The empty name is that of volumes without a provisioner. Where there is no entry, the
+    /// executor is asked, except about deletions by external provisioners.
+    pub plugins: BTreeMap<Arc<str>, Plugin>,
+}
+
+/// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
+#[expect(clippy::exhaustive_enums, reason = "migration is on or off")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Migration {
+    /// They are not.
+    Off,
+    /// They are.
+    On {
+        /// The name of the driver, such as `ebs.csi.aws.com`.
+        driver: Arc<str>,
+    },
+}
+
+impl Storage {
+    /// Whether a volume is migrated; `None` where it is not known.
+    fn migration(&self, volume: &Volume<'_>) -> Option<&Migration> {
+        match &volume.annotations.provisioned_by {
+            Some(name) if volume.is_in_tree() => self.migrations.get(name),
+            _ => Some(&Migration::Off),
+        }
+    }
+}
+
+impl PersistentVolumeBinder {
+    /// Upstream's defaults in a release. Nothing is known of the storage.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            deletion_finalizers: version.has(HONORS_RECLAIM_POLICY),
+            storage: Storage {
+                migrations: BTreeMap::new(),
+                plugins: BTreeMap::new(),
+            },
+            leaves_external_unread: version.has(LEAVES_EXTERNAL_UNREAD),
+            update_error: if version.has(FINALIZERS_IN_ERROR) {
+                "persistent Volume Controller can't anneal migration annotations or finalizer: "
+            } else {
+                "persistent Volume Controller can't anneal migration annotations: "
+            },
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let volume = Volume::of(id, record)?;
+        let migration = self.storage.migration(&volume);
+        let changes = volume.metadata_changes(migration, self.deletion_finalizers)?;
+        let mut claim = None;
+        if let Some(claim_ref) = volume.bound_claim() {
+            claim = cx
+                .cache
+                .get(Resource::PersistentVolumeClaims, &claim_key(claim_ref));
+            if claim.is_none() {
+                cx.cache.require(Resource::PersistentVolumeClaims)?;
+            }
+        }
+        if changes.is_empty()
+            && volume.phase == "Bound"
+            && claim.is_some_and(|claim| volume.is_claimed_by(claim))
+        {
+            return Ok(Decision::keep(id.clone(), bound()));
+        }
+        let is_recycled = volume.policy().is_ok_and(|policy| **policy == *"Recycle");
+        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
+        let sync = Arc::new(Sync {
+            deletion_finalizers: self.deletion_finalizers,
+            leaves_external_unread: self.leaves_external_unread,
+            update_error: self.update_error,
+            wire: cx.wire,
+            id: id.clone(),
+            volume: record.clone(),
+            changes,
+            claim: claim.cloned(),
+            users: match volume.claim_ref.filter(|_| is_recycled) {
+                Some(claim_ref) => users(cx.cache, claim_ref),
+                None => Ok(Vec::new()),
+            },
+            migration: migration.cloned(),
+            plugin: self.storage.plugins.get(provisioner).cloned(),
+        });
+        let decision = decide(Steps::new(id.clone(), move |port| {
+            let sync = Arc::clone(&sync);
+            async move { sync.sync_volume(&port).await.unwrap_or_else(|end| end) }
+        }));
+        if decision.steps.is_some() {
+            require_version(id, &record.meta)?;
+        }
+        Ok(decision)
+    }
+}
+
+/// The pods that may run and use a claim, as `namespace/name`, in order.
+fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
+    cache.require(Resource::Pods)?;
+    let unread = cache.first_indexed(
+        &RUNNING_PODS_WITH_UNREAD_VOLUMES,
+        &namespace_key(&claim.namespace),
+    );
+    if let Some(pod) = unread {
+        return Err(Missing::Field {
+            object: pod.id(Resource::Pods),
+            field: "spec.volumes",
+        });
+    }
+    let pods = cache
+        .indexed_records(&PODS_BY_CLAIM, &claim_key(claim))
+        .into_iter();
+    let users = pods.filter(|pod| may_run(pod));
+    Ok(users
+        .map(|pod| format!("{}/{}", pod.meta.namespace, pod.meta.name))
+        .collect())
+}
+
+/// Whether a pod has not ended, as far as that is known.
+///
+/// # Upstream
+/// [`IsPodTerminated`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/util/util.go).
+fn may_run(record: &Record) -> bool {
+    record.pod().is_none_or(|pod| {
+        let has_stopped = record.meta.is_deleting() && pod.containers_stopped.known() == Some(&true);
+        !has_stopped && pod.has_final_phase() != Some(true)
+    })
+}
+
+fn bound() -> Reason {
+    Reason::new("Bound", "it is bound to its claim")
+}
+
+fn claim_key(claim: &ClaimRef) -> Key {
+    Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name))
+}
+
+static INFO: Info = Info {
+    name: "persistentvolume-binder-controller",
+    summary: "deletes, recycles or retains persistent volumes whose claim no longer exists",
+    resources: &[
+        Resource::PersistentVolumes,
+        Resource::PersistentVolumeClaims,
+        Resource::Pods,
+    ],
+    permissions: &[
+        (Resource::PersistentVolumes, "", &["update", "delete"]),
+        (Resource::PersistentVolumes, "status", &["update"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go",
+};
+
+impl Controller for PersistentVolumeBinder {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    /// The backoff is that of operations on volumes:
+    /// [`exponentialbackoff`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go).
+    fn timing(&self) -> Timing {
+        Timing {
+            resync: Some(Duration::from_secs(15)),
+            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+            blocks_on_failure: true,
+            ..Timing::default()
+        }
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: [&Index; 3] = [
+            &VOLUMES_BY_CLAIM,
+            &PODS_BY_CLAIM,
+            &RUNNING_PODS_WITH_UNREAD_VOLUMES,
+        ];
+        &INDEXES
+    }
+
+    /// Pods are seen at the next resync, as upstream.
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::PersistentVolumes => keys.push(change.key.clone()),
+            Resource::PersistentVolumeClaims => {
+                let volumes = cache.indexed(&VOLUMES_BY_CLAIM, change.key);
+                keys.extend(volumes.into_iter().map(Key::cluster));
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::PersistentVolumes, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

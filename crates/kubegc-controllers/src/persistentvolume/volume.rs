@@ -1,0 +1,170 @@
+//! What the binder reads of a volume, and what of its metadata is out of date.
+//!
+//! # Upstream
+//! [`updateVolumeMigrationAnnotationsAndFinalizers`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller_base.go)
+//! in `pv_controller_base.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    ObjectMeta,
+    record::{ClaimRef, ObjectId, PersistentVolume, Record, VolumeAnnotations},
+};
+
+use super::Migration;
+use crate::{
+    FieldChange, Missing,
+    controller::read,
+    storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, IN_TREE_PREFIX, MIGRATED_TO},
+};
+
+/// A volume of which phase, claim reference and annotations are known.
+pub(super) struct Volume<'a> {
+    id: &'a ObjectId,
+    pub(super) meta: &'a ObjectMeta,
+    pub(super) body: &'a PersistentVolume,
+    pub(super) phase: &'a str,
+    pub(super) claim_ref: Option<&'a ClaimRef>,
+    pub(super) annotations: &'a VolumeAnnotations,
+}
+
+impl<'a> Volume<'a> {
+    pub(super) fn of(id: &'a ObjectId, record: &'a Record) -> Result<Self, Missing> {
+        let unread = || Missing::Object { object: id.clone() };
+        let body = record.persistent_volume().ok_or_else(unread)?;
+        Ok(Self {
+            id,
+            meta: &record.meta,
+            body,
+            phase: read(&body.phase, id, "status.phase")?,
+            claim_ref: read(&body.claim_ref, id, "spec.claimRef")?.as_ref(),
+            annotations: read(&body.annotations, id, "metadata.annotations")?,
+        })
+    }
+
+    /// The claim that the volume is bound to, not one that it is only reserved for.
+    pub(super) fn bound_claim(&self) -> Option<&'a ClaimRef> {
+        self.claim_ref.filter(|claim| !claim.uid.is_empty())
+    }
+
+    /// Whether this is the claim that the volume is bound to, and it is bound to the volume.
+    pub(super) fn is_claimed_by(&self, claim: &Record) -> bool {
+        let is_meant = self
+            .bound_claim()
+            .is_some_and(|claim_ref| claim_ref.uid == claim.meta.uid);
+        let bound_to = claim
+            .persistent_volume_claim()
+            .and_then(|claim| claim.volume_name.known());
+        is_meant && bound_to == Some(&self.meta.name)
+    }
+
+    /// Whether a phase was set that reclaiming does not change.
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.phase, "Released" | "Failed")
+    }
+
+    /// Whether a provisioner within kube-controller-manager made the volume.
+    pub(super) fn is_in_tree(&self) -> bool {
+        let provisioner = self.annotations.provisioned_by.as_ref();
+        provisioner.is_some_and(|name| name.starts_with(IN_TREE_PREFIX))
+    }
+
+    /// Whether a provisioner outside kube-controller-manager made the volume.
+    pub(super) fn is_external(&self) -> bool {
+        let provisioner = self.annotations.provisioned_by.as_ref();
+        provisioner.is_some_and(|name| !name.is_empty() && !name.starts_with(IN_TREE_PREFIX))
+    }
+
+    /// The CSI driver that the volume was migrated to; empty where it was not.
+    pub(super) fn driver(&self) -> &'a str {
+        self.annotations.migrated_to.as_deref().unwrap_or_default()
+    }
+
+    /// The reclaim policy.
+    ///
+    /// # Errors
+    /// It was not read.
+    pub(super) fn policy(&self) -> Result<&'a Arc<str>, Missing> {
+        read(
+            &self.body.reclaim_policy,
+            self.id,
+            "spec.persistentVolumeReclaimPolicy",
+        )
+    }
+
+    /// Whether it is known whether the volume is migrated.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) fn require_migration(&self, migration: Option<&Migration>) -> Result<(), Missing> {
+        let provisioner = self.annotations.provisioned_by.as_deref().unwrap_or_default();
+        let missing = || Missing::Outside {
+            question: format!("whether volumes of provisioner {provisioner} are migrated to a CSI driver")
+                .into(),
+            message: "".into(),
+        };
+        migration.map(|_| ()).ok_or_else(missing)
+    }
+
+    /// The changes that bring the deletion finalizers and the annotation of the migration up to date. None where it is not known what is out of
+    /// date.
+    ///
+    /// # Errors
+    /// It is not known whether the API server will refuse the changes, and with them the rest of the sync.
+    pub(super) fn metadata_changes(
+        &self,
+        migration: Option<&Migration>,
+        deletion_finalizers: bool,
+    ) -> Result<Vec<FieldChange>, Missing> {
+        let mut changes = Vec::new();
+        if self.annotations.provisioned_by.is_none() {
+            return Ok(changes);
+        }
+        let has = |finalizer| self.meta.has_finalizer(finalizer);
+        let policy = self.body.reclaim_policy.known().map(|policy| &**policy);
+        let has_finalizers = deletion_finalizers && self.is_in_tree();
+        let needs_policy = has_finalizers && !matches!(migration, Some(Migration::On { .. }));
+        let known = migration.filter(|_| !needs_policy || policy.is_some());
+        let Some(migration) = known else {
+            let may_be_added =
+                needs_policy && !has(FINALIZER_IN_TREE) && policy.is_none_or(|policy| policy == "Delete");
+            if may_be_added && self.meta.is_deleting() {
+                self.require_migration(migration)?;
+                self.policy()?;
+            }
+            return Ok(changes);
+        };
+        match migration {
+            Migration::On { driver } if *self.driver() != **driver => {
+                changes.push(FieldChange::Annotation {
+                    key: MIGRATED_TO,
+                    value: driver.to_string(),
+                });
+            }
+            Migration::Off if !self.driver().is_empty() => {
+                changes.push(FieldChange::RemoveAnnotation(MIGRATED_TO));
+            }
+            Migration::On { .. } | Migration::Off => {}
+        }
+        if !has_finalizers {
+            return Ok(changes);
+        }
+        match (migration, policy) {
+            (Migration::Off, Some("Delete")) => {
+                if !has(FINALIZER_IN_TREE) {
+                    changes.push(FieldChange::AddFinalizer(FINALIZER_IN_TREE));
+                }
+            }
+            (Migration::On { .. }, _) | (Migration::Off, Some("Retain" | "Recycle")) => {
+                if has(FINALIZER_IN_TREE) {
+                    changes.push(FieldChange::RemoveFinalizer(FINALIZER_IN_TREE));
+                }
+            }
+            (Migration::Off, _) => {}
+        }
+        if *migration == Migration::Off && has(FINALIZER_EXTERNAL) {
+            changes.push(FieldChange::RemoveFinalizer(FINALIZER_EXTERNAL));
+        }
+        Ok(changes)
+    }
+}

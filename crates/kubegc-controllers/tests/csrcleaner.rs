@@ -1,0 +1,352 @@
+//! CertificateSigningRequests: each rule on both sides of its deadline.
+
+mod common;
+
+use common::{at, cache, lines, play, reconcile, record};
+use kubegc_controllers::{Cache, CsrCleaner, Key, Response};
+use kubegc_core::{
+    KubernetesVersion, StoreError, Timestamp,
+    record::{Body, Certificate, CertificateSigningRequest, Condition, Field, Record, Resource},
+};
+use proptest::{collection::vec, prelude::*, sample::select};
+use serde_json::json;
+
+const NOW: &str = "2026-03-03T12:00:00Z";
+const HOUR: i64 = 3_600;
+const DAY: i64 = 24 * HOUR;
+
+fn release(text: &str) -> CsrCleaner {
+    CsrCleaner::new(text.parse().expect("a release"))
+}
+
+fn latest() -> CsrCleaner {
+    CsrCleaner::new(KubernetesVersion::LATEST)
+}
+
+/// So many seconds and nanoseconds after the time of the tests.
+fn after(seconds: i64, nanos: i64) -> Timestamp {
+    Timestamp::from_nanos(at(NOW).as_nanos() + seconds * 1_000_000_000 + nanos)
+}
+
+/// A condition that was updated so many seconds ago. Its status and its transition time are not read.
+fn condition(condition_type: &str, seconds_ago: i64) -> Condition {
+    Condition {
+        last_update_time: Some(after(-seconds_ago, 0)),
+        last_transition_time: Some(Timestamp::EPOCH),
+        ..Condition::new(condition_type, "False")
+    }
+}
+
+/// A request that was created three days ago.
+fn request(conditions: Vec<Condition>, certificate: impl Into<Field<Certificate>>) -> Record {
+    let created = json!({"name": "a", "creationTimestamp": "2026-02-28T12:00:00Z"});
+    let (_, mut record) = record(json!({"kind": "CertificateSigningRequest", "metadata": created}));
+    record.body = Body::CertificateSigningRequest(CertificateSigningRequest {
+        conditions: conditions.into(),
+        certificate: certificate.into(),
+    });
+    record
+}
+
+fn valid() -> Certificate {
+    Certificate::NotAfter(after(30 * DAY, 0))
+}
+
+fn decide(controller: &CsrCleaner, record: &Record, now: Timestamp) -> (Vec<String>, Option<&'static str>) {
+    let mut cache = cache(controller, &[]);
+    cache.replace(Resource::CertificateSigningRequests, vec![record.clone()]);
+    let decision = reconcile(controller, &cache, "a", now);
+    let code = decision.actions.first().map(|action| action.reason.code());
+    (lines(&decision, now), code)
+}
+
+/// The code of the reason to delete the request; `None` where it is kept.
+fn deleted(controller: &CsrCleaner, record: &Record, now: Timestamp) -> Option<&'static str> {
+    decide(controller, record, now).1
+}
+
+#[test]
+fn l4_3_each_rule_holds_a_nanosecond_after_its_age() {
+    let mut pending = request(vec![], Certificate::Absent);
+    pending.meta.creation_timestamp = Some(after(-DAY, 0));
+    let expiring = Certificate::NotAfter(after(0, 0));
+    for (record, code) in [
+        (request(vec![condition("Approved", HOUR)], valid()), "Issued"),
+        (
+            request(vec![condition("Denied", HOUR)], Certificate::Absent),
+            "Denied",
+        ),
+        (request(vec![condition("Denied", HOUR)], Field::Unread), "Denied"),
+        (request(vec![condition("Failed", HOUR)], valid()), "Failed"),
+        (
+            request(vec![condition("Approved", 5)], expiring),
+            "CertificateExpired",
+        ),
+        (
+            request(vec![condition("Approved", DAY)], Certificate::Absent),
+            "Unissued",
+        ),
+        (
+            request(vec![condition("Approved", DAY)], Certificate::Empty),
+            "Unissued",
+        ),
+        (
+            request(
+                vec![condition("Other", DAY), condition("Failed", HOUR)],
+                Certificate::Absent,
+            ),
+            "Failed",
+        ),
+        (pending, "Pending"),
+    ] {
+        let of = |nanos| deleted(&latest(), &record, after(0, nanos));
+        assert_eq!([-1, 0, 1].map(of), [None, None, Some(code)], "{code}");
+        let (lines, _) = decide(&latest(), &record, after(0, 0));
+        let kept = "keep certificatesigningrequest.certificates.k8s.io/a: NotExpired";
+        assert_eq!(lines, [kept, "requeue 0.000000001"], "{code}");
+    }
+}
+
+#[test]
+fn l4_3_no_rule_holds_for_what_has_no_deadline() {
+    let kept = |code: &str| {
+        vec![format!(
+            "keep certificatesigningrequest.certificates.k8s.io/a: {code}"
+        )]
+    };
+    let without_time = Condition {
+        last_update_time: None,
+        ..condition("Approved", 0)
+    };
+    let expired = Certificate::NotAfter(after(-1, 0));
+    for record in [
+        // A condition without a time never becomes old.
+        request(vec![without_time.clone()], Certificate::Absent),
+        request(
+            vec![without_time],
+            Certificate::Malformed("no certificates found".into()),
+        ),
+        // Any condition ends the rule for pending requests, and a certificate counts only where it is
+        // approved.
+        request(vec![condition("Other", 2 * DAY)], expired.clone()),
+        request(vec![Condition::new("Denied", "True")], expired),
+    ] {
+        assert_eq!(decide(&latest(), &record, at(NOW)).0, kept("NoDeadline"));
+    }
+    let mut timeless = request(vec![], Certificate::Absent);
+    timeless.meta.creation_timestamp = None;
+    assert_eq!(decide(&latest(), &timeless, at(NOW)).0, kept("NoDeadline"));
+    let mut deleting = request(vec![condition("Denied", DAY)], Certificate::Absent);
+    deleting.meta.deletion_timestamp = Some(at(NOW));
+    assert_eq!(decide(&latest(), &deleting, at(NOW)).0, kept("Terminating"));
+    let ends = request(
+        vec![Condition {
+            last_update_time: Some(Timestamp::from_nanos(i64::MAX)),
+            ..Condition::new("Denied", "True")
+        }],
+        Certificate::NotAfter(Timestamp::from_nanos(i64::MAX)),
+    );
+    assert_eq!(
+        decide(&latest(), &ends, Timestamp::from_nanos(i64::MAX)).0,
+        kept("NoDeadline")
+    );
+}
+
+#[test]
+fn the_rule_that_held_first_is_the_reason() {
+    let record = request(
+        vec![condition("Approved", 3 * HOUR), condition("Denied", 2 * HOUR)],
+        valid(),
+    );
+    assert_eq!(deleted(&latest(), &record, at(NOW)), Some("Issued"));
+    let record = request(
+        vec![condition("Denied", 3 * HOUR), condition("Denied", 2 * HOUR)],
+        valid(),
+    );
+    assert_eq!(deleted(&latest(), &record, after(-2 * HOUR, 1)), Some("Denied"));
+}
+
+#[test]
+fn releases_differ() {
+    let old = |condition_type| vec![condition(condition_type, 2 * DAY)];
+    let failed = request(old("Failed"), Certificate::Absent);
+    let empty = request(old("Approved"), Certificate::Empty);
+    let malformed = request(
+        old("Denied"),
+        Certificate::Malformed("no certificates found".into()),
+    );
+    let unissued = request(old("Approved"), Certificate::Absent);
+    for (text, expected) in [
+        ("1.18", [false, false, false, false]),
+        ("1.19", [true, false, false, false]),
+        ("1.20.2", [true, false, false, false]),
+        ("1.20.9", [true, false, false, false]),
+        ("1.20.10", [true, false, true, false]),
+        ("1.21.3", [true, false, false, false]),
+        ("1.21.4", [true, false, true, false]),
+        ("1.22", [true, false, true, false]),
+        ("1.34", [true, false, true, false]),
+        ("1.35", [true, true, true, true]),
+    ] {
+        let records = [&failed, &empty, &malformed, &unissued];
+        let of = |record| deleted(&release(text), record, at(NOW)).is_some();
+        assert_eq!(records.map(of), expected, "{text}");
+    }
+    // An empty certificate is issued until 1.18, but cannot be parsed.
+    let mut tolerant = release("1.18");
+    tolerant.skips_malformed = false;
+    assert_eq!(deleted(&tolerant, &empty, at(NOW)), Some("Issued"));
+    for (record, text) in [
+        (
+            &empty,
+            "expected the certificate associated with the CSR to be PEM encoded",
+        ),
+        (&malformed, "no certificates found"),
+    ] {
+        let mut cache = cache(&tolerant, &[]);
+        cache.replace(Resource::CertificateSigningRequests, vec![record.clone()]);
+        let decision = reconcile(&release("1.18"), &cache, "a", at(NOW));
+        assert_eq!(decision.kept[0].reason.to_string(), text);
+    }
+}
+
+#[test]
+fn nothing_is_decided_on_what_was_not_read() {
+    let unknown = |field: &str| {
+        let object = "certificatesigningrequest.certificates.k8s.io/a";
+        vec![format!("unknown {object}: {object}: {field} could not be read")]
+    };
+    let approved = request(vec![condition("Approved", 2 * DAY)], Field::Unread);
+    assert_eq!(
+        decide(&latest(), &approved, at(NOW)).0,
+        unknown("status.certificate")
+    );
+    let denied = request(vec![condition("Denied", 2 * DAY)], Field::Unread);
+    assert_eq!(
+        decide(&release("1.20"), &denied, at(NOW)).0,
+        unknown("status.certificate")
+    );
+    let mut no_conditions = request(vec![], valid());
+    no_conditions.body = Body::CertificateSigningRequest(CertificateSigningRequest {
+        conditions: Field::Unread,
+        certificate: valid().into(),
+    });
+    assert_eq!(
+        decide(&latest(), &no_conditions, at(NOW)).0,
+        unknown("status.conditions")
+    );
+    let mut metadata = request(vec![], valid());
+    metadata.body = Body::Unread;
+    assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("only its metadata was read"));
+    metadata.has_whole_meta = false;
+    assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("its metadata could not be read in full"));
+}
+
+#[test]
+fn l4_8_the_request_is_deleted_without_preconditions() {
+    let record = request(vec![condition("Denied", DAY)], Certificate::Absent);
+    let mut cache = cache(&latest(), &[]);
+    cache.replace(Resource::CertificateSigningRequests, vec![record]);
+    let action = reconcile(&latest(), &cache, "a", at(NOW)).actions.remove(0);
+    let error = StoreError::Conflict {
+        message: "busy".into(),
+    };
+    assert_eq!(
+        play(&action.into_steps(true), |_| Response::Failed(error.clone())),
+        [
+            "delete certificatesigningrequest.certificates.k8s.io/a",
+            r#"failed, retried=false: unable to delete CSR "a": conflict: busy"#,
+        ]
+    );
+}
+
+fn any_request() -> impl Strategy<Value = Record> {
+    let times = || {
+        select(vec![
+            0,
+            5,
+            HOUR - 1,
+            HOUR,
+            HOUR + 1,
+            DAY - 1,
+            DAY,
+            DAY + 1,
+            3 * DAY,
+        ])
+    };
+    let types = select(vec!["Approved", "Denied", "Failed", "Other"]);
+    let certificate = prop_oneof![
+        Just(Field::Unread),
+        Just(Certificate::Absent.into()),
+        Just(Certificate::Empty.into()),
+        Just(Certificate::Malformed("no certificates found".into()).into()),
+        times().prop_map(|ago| Certificate::NotAfter(after(DAY - ago, 0)).into()),
+    ];
+    let condition = (types, times(), any::<bool>()).prop_map(|(condition_type, ago, is_timed)| {
+        let mut condition = condition(condition_type, ago);
+        condition.last_update_time.take_if(|_| !is_timed);
+        condition
+    });
+    (vec(condition, 0..3), certificate, times()).prop_map(|(conditions, certificate, ago)| {
+        let mut record = request(conditions, certificate);
+        record.meta.creation_timestamp = Some(after(-ago, 0));
+        record
+    })
+}
+
+fn body(record: &mut Record) -> &mut CertificateSigningRequest {
+    match &mut record.body {
+        Body::CertificateSigningRequest(body) => body,
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    /// The outcome is the same until the requeue, and a deletion from then on.
+    #[test]
+    fn a_requeue_is_the_first_time_of_a_deletion(record in any_request(), text in select(vec!["1.18", "1.20.2", "1.22", "1.36"])) {
+        let controller = release(text);
+        let mut cache: Cache = cache(&controller, &[]);
+        cache.replace(Resource::CertificateSigningRequests, vec![record.clone()]);
+        let decision = reconcile(&controller, &cache, "a", at(NOW));
+        match decision.requeue_at {
+            Some(due) => {
+                let before = Timestamp::from_nanos(due.as_nanos() - 1);
+                prop_assert_eq!(deleted(&controller, &record, before), None);
+                prop_assert!(deleted(&controller, &record, due).is_some());
+            }
+            None => {
+                let is_deleted = !decision.actions.is_empty();
+                prop_assert_eq!(deleted(&controller, &record, after(1_000 * DAY, 0)).is_some(), is_deleted);
+            }
+        }
+    }
+
+    /// What is read later never contradicts a deletion.
+    #[test]
+    fn an_unread_field_causes_no_deletion(record in any_request(), text in select(vec!["1.18", "1.20.2", "1.22", "1.36"])) {
+        let controller = release(text);
+        for hide in [0, 1] {
+            let mut hidden = record.clone();
+            match hide {
+                0 => body(&mut hidden).certificate = Field::Unread,
+                _ => body(&mut hidden).conditions = Field::Unread,
+            }
+            if deleted(&controller, &hidden, at(NOW)).is_some() {
+                prop_assert!(deleted(&controller, &record, at(NOW)).is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_without_an_object_has_no_decision() {
+    let cache = cache(&latest(), &[]);
+    assert_eq!(
+        cache.get(Resource::CertificateSigningRequests, &Key::cluster("a")),
+        None
+    );
+    assert!(lines(&reconcile(&latest(), &cache, "a", at(NOW)), at(NOW)).is_empty());
+}

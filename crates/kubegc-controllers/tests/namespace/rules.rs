@@ -1,0 +1,687 @@
+//! The rules L10.1 to L10.11.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_controllers::{
+    Cache, Change, Controller as _, End, Form, Key, NamespaceController, Request, Wire,
+};
+use kubegc_core::{
+    Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, Preconditions, PropagationPolicy, Scope,
+    StoreError,
+    record::{Body, Condition, Field, Namespace, Pod, Resource},
+};
+
+use crate::server::{
+    DELETED_AT, Server, at, broken, conflict, controller, object, pod, reconcile, refused, running,
+};
+
+/// The code of a kept namespace, the message of an error, or the delay in seconds with the estimate.
+fn end_text(end: &End) -> String {
+    match end {
+        End::Done => "done".to_owned(),
+        End::Kept(reason) => format!("kept: {}", reason.code()),
+        End::Unknown(missing) => format!("unknown: {missing}"),
+        End::RequeueAfter { after, reason } => format!("after {}: {reason}", after.as_secs()),
+        End::Failed {
+            message,
+            is_retried: true,
+            ..
+        } => format!("failed: {message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+const CORE: &[&str] = &["pods", "configmaps"];
+const GET: &str = "get namespace";
+const CONDITIONS: &str = "conditions namespace";
+
+/// A row's requests after the first GET.
+fn requests(row: &str) -> Vec<&str> {
+    let names = row.split(", ").filter(|name| !name.is_empty());
+    let expanded = names.flat_map(|name| match name {
+        "PODS" => vec!["list-whole pods", "delete-all pods", "list pods"],
+        "CONFIG" => vec!["delete-all configmaps", "list configmaps"],
+        // What was read is older than the conditions: a conflict, and a second try.
+        "FINALIZE" => vec![CONDITIONS, "finalize namespace []", GET, "finalize namespace []"],
+        name => vec![name],
+    });
+    [GET].into_iter().chain(expanded).collect()
+}
+
+/// Name, server, requests, end.
+type Row = (&'static str, Server, &'static str, &'static str);
+
+fn server() -> Server {
+    Server::new(CORE)
+}
+
+fn namespace_rows() -> Vec<Row> {
+    let active = |resources| {
+        Server::new(resources).namespace(|_, namespace| namespace.phase = Arc::<str>::from("Active").into())
+    };
+    let bare = || Server::new(&[]);
+    vec![
+        (
+            "L10.1: it does not exist",
+            server().changed(|server| server.namespace = None),
+            "",
+            "done",
+        ),
+        (
+            "L10.1: it is not being deleted",
+            server().namespace(|meta, _| meta.deletion_timestamp = None),
+            "",
+            "kept: NotDeleted",
+        ),
+        (
+            "L10.1: a failed read",
+            server().failing(GET, broken("timeout")),
+            "",
+            "failed: timeout",
+        ),
+        (
+            "L10.1: no finalizer is left",
+            server().namespace(|_, namespace| namespace.finalizers = Vec::new().into()),
+            "",
+            "done",
+        ),
+        (
+            "L10.1: an active namespace is marked first, and conflicts are retried",
+            active(&[]).failing("phase namespace", conflict()),
+            "phase namespace Terminating, get namespace, phase namespace Terminating, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.1: a namespace that ceases to exist while it is marked",
+            active(&[]).failing("phase namespace", StoreError::NotFound),
+            "phase namespace Terminating",
+            "done",
+        ),
+        (
+            "L10.1: another namespace of the name",
+            active(CORE)
+                .failing("phase namespace", conflict())
+                .changed(|server| server.successor = Some("uid-2")),
+            "phase namespace Terminating, get namespace",
+            "failed: namespace uid has changed across retries",
+        ),
+        (
+            "L10.1: other finalizers stay, sorted and each once",
+            bare().namespace(|_, namespace| {
+                namespace.finalizers = ["z.io/f", "kubernetes", "a.io/f", "z.io/f"]
+                    .map(Into::into)
+                    .to_vec()
+                    .into();
+            }),
+            "conditions namespace, finalize namespace [a.io/f z.io/f], get namespace, finalize namespace [a.io/f z.io/f]",
+            "kept: OtherFinalizers",
+        ),
+        (
+            "L10.1: another controller has removed the finalizer",
+            bare().failing("finalize namespace", StoreError::NotFound),
+            "conditions namespace, finalize namespace []",
+            "done",
+        ),
+        (
+            "L10.1: the finalizer cannot be removed",
+            bare().failing("finalize namespace", broken("timeout")),
+            "conditions namespace, finalize namespace []",
+            "failed: timeout",
+        ),
+        (
+            "a failed write of conditions has no effect, and so no conflict follows",
+            bare().failing(CONDITIONS, broken("timeout")),
+            "conditions namespace, finalize namespace []",
+            "done",
+        ),
+        (
+            "before 1.16 there are no conditions",
+            bare().release("1.15"),
+            "finalize namespace []",
+            "done",
+        ),
+        (
+            "L10.2: a discovery that fails for a group",
+            server()
+                .failed_discovery("z.io/v1", "timeout")
+                .failed_discovery("a.io/v1", "refused"),
+            "PODS, CONFIG, conditions namespace",
+            "failed: unable to retrieve the complete list of server APIs: a.io/v1: refused, z.io/v1: timeout",
+        ),
+        (
+            "L10.2: a discovery that fails as a whole",
+            server().failing("discover", broken("no route")),
+            "conditions namespace",
+            "failed: no route",
+        ),
+        (
+            "L10.2: a discovery that fails in another way and still lists resources",
+            server().failed_discovery("", "boom"),
+            "PODS, CONFIG, conditions namespace",
+            "failed: boom",
+        ),
+        (
+            "L10.2: a group version that cannot be parsed",
+            server().resource("configmaps", |resource| {
+                (resource.group, resource.version) = ("a".into(), "b/c".into());
+            }),
+            "conditions namespace",
+            "failed: unexpected GroupVersion string: a/b/c",
+        ),
+        (
+            "nothing is known of what is served",
+            server().failing("discover", StoreError::Unlisted),
+            "",
+            "unknown: it is not known which resources are served",
+        ),
+    ]
+}
+
+fn content_rows() -> Vec<Row> {
+    let two_configs = || {
+        server()
+            .with("configmaps", object("a", &[]))
+            .with("configmaps", object("b", &[]))
+    };
+    let one_by_one =
+        || two_configs().resource("configmaps", |resource| resource.verbs.delete_collection = false);
+    let held = |resource| server().after(60).with(resource, object("c", &["x.io/hold"]));
+    let held_pod = || {
+        let pod = pod("web", "Running", Some(30), &["x.io/hold"]);
+        server()
+            .after(60)
+            .with("pods", pod)
+            .with("configmaps", object("c", &[]))
+    };
+    vec![
+        (
+            "L10.3: only preferred, namespaced resources that can be deleted",
+            Server::new(&["a.x.io", "b.x.io", "c.x.io", "d.x.io"])
+                .resource("b", |resource| resource.verbs.delete = false)
+                .resource("c", |resource| resource.preferred = false)
+                .resource("d", |resource| resource.scope = Scope::Cluster),
+            "delete-all a.x.io, list a.x.io, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.4: a collection that answers 405 is deleted one by one",
+            two_configs().failing("delete-all configmaps", refused(405)),
+            "PODS, delete-all configmaps, list configmaps, delete configmaps a, delete configmaps b, list configmaps, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.4: so is one without the verb, and a 404 of an object is no error",
+            one_by_one().failing("delete configmaps", StoreError::NotFound),
+            "PODS, list configmaps, delete configmaps a, delete configmaps b, list configmaps, conditions namespace",
+            "failed: unexpected items still remain in namespace: ns for gvr: /v1, Resource=configmaps",
+        ),
+        (
+            "L10.4: the first other error ends it",
+            one_by_one().failing("delete configmaps", broken("etcd is down")),
+            "PODS, list configmaps, delete configmaps a, conditions namespace",
+            "failed: etcd is down",
+        ),
+        (
+            "L10.4: what can be neither listed nor deleted at once counts as deleted",
+            server().resource("configmaps", |resource| {
+                (resource.verbs.delete_collection, resource.verbs.list) = (false, false);
+            }),
+            "PODS, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.4: a list that answers 404 is no error",
+            server().failing("list configmaps", StoreError::NotFound),
+            "PODS, CONFIG, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.4: any other failure of the list keeps the namespace",
+            server().failing("list configmaps", broken("timeout")),
+            "PODS, CONFIG, conditions namespace",
+            "failed: timeout",
+        ),
+        (
+            "L10.5: finalizers get 15 s",
+            held("configmaps"),
+            "PODS, CONFIG, conditions namespace",
+            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 configmaps; \
+             waiting for finalizers x.io/hold (1)",
+        ),
+        (
+            "L10.6: the grace period of pods, 10 s after the deletion",
+            server().after(10).with("pods", running(30)),
+            "PODS, conditions namespace",
+            "after 16: some content remains in the namespace, estimate 30 seconds before it is removed: 1 pods",
+        ),
+        (
+            "L10.6: once it has passed, a pod without finalizers is unexpected",
+            server().after(30).with("pods", running(30)),
+            "PODS, conditions namespace",
+            "failed: failed to delete pods for namespace: ns, err: unexpected items still remain in namespace: ns \
+             for gvr: /v1, Resource=pods",
+        ),
+        (
+            "L10.6: finished pods do not count",
+            server()
+                .with("pods", pod("batch", "Succeeded", Some(3_600), &["x.io/hold"]))
+                .with("pods", running(10)),
+            "PODS, conditions namespace",
+            "after 6: some content remains in the namespace, estimate 10 seconds before it is removed: 2 pods; \
+             waiting for finalizers x.io/hold (1)",
+        ),
+        (
+            "L10.6: the server's message about a list",
+            server().failing("list-whole pods", StoreError::NotFound),
+            "list-whole pods, CONFIG, conditions namespace",
+            r#"failed: failed to delete pods for namespace: ns, err: pods "" not found"#,
+        ),
+        (
+            "L10.7: nothing else is deleted while a pod remains",
+            held_pod(),
+            "PODS, conditions namespace",
+            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 pods; \
+             waiting for finalizers x.io/hold (1)",
+        ),
+        (
+            "L10.7: before 1.33 all is deleted in one pass",
+            held_pod().release("1.32"),
+            "CONFIG, PODS, conditions namespace",
+            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 pods; \
+             waiting for finalizers x.io/hold (1)",
+        ),
+        (
+            "L10.7: without pods the rest is deleted",
+            two_configs(),
+            "PODS, CONFIG, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.7: pods come first only where discovery has them",
+            Server::new(&["pods.metrics.k8s.io", "configmaps"]),
+            "CONFIG, delete-all pods.metrics.k8s.io, list pods.metrics.k8s.io, FINALIZE",
+            "done",
+        ),
+        (
+            "L10.7: pods whose number is not known do not stop the others",
+            server()
+                .with("pods", running(30))
+                .failing("delete-all pods", broken("internal")),
+            "list-whole pods, delete-all pods, CONFIG, conditions namespace",
+            "failed: failed to delete pods for namespace: ns, err: internal",
+        ),
+        (
+            "L10.10: errors do not stop other resources, and the same error is named once",
+            server()
+                .failing("delete-all configmaps", broken("forbidden"))
+                .failing("delete-all pods", broken("forbidden"))
+                .failed_discovery("", "no route")
+                .release("1.32"),
+            "delete-all configmaps, list-whole pods, delete-all pods, conditions namespace",
+            "failed: [no route, forbidden]",
+        ),
+        (
+            "a resource that was not listed",
+            server().failing("list configmaps", StoreError::Unlisted),
+            "PODS, CONFIG",
+            "unknown: it is not known which configmaps are in namespace ns: not listed",
+        ),
+        (
+            "pods that were not listed stop the others",
+            server().failing("list-whole pods", StoreError::Unlisted),
+            "list-whole pods",
+            "unknown: it is not known which pods are in namespace ns: not listed",
+        ),
+    ]
+}
+
+#[test]
+fn passes_send_upstreams_requests_and_end_as_upstreams_do() {
+    for (name, mut server, row, expected) in namespace_rows().into_iter().chain(content_rows()) {
+        let end = server.pass(Wire::AsUpstream);
+        assert_eq!(server.log(), requests(row), "{name}");
+        assert_eq!(end_text(&end), expected, "{name}");
+    }
+}
+
+fn condition_lines(conditions: &[Condition]) -> Vec<String> {
+    let line = |condition: &Condition| {
+        let Condition {
+            condition_type,
+            status,
+            reason,
+            message,
+            ..
+        } = condition;
+        format!("{condition_type} {status} {reason} {message}")
+    };
+    conditions.iter().map(line).collect()
+}
+
+#[test]
+fn l10_11_conditions_have_upstreams_texts() {
+    let all_fine = [
+        "NamespaceDeletionDiscoveryFailure False ResourcesDiscovered All resources successfully discovered",
+        "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions All legacy kube types successfully parsed",
+        "NamespaceDeletionContentFailure False ContentDeleted All content successfully deleted, may be waiting on finalization",
+        "NamespaceContentRemaining False ContentRemoved All content successfully removed",
+        "NamespaceFinalizersRemaining False ContentHasNoFinalizers All content-preserving finalizers finished",
+    ];
+    let held = || {
+        Server::new(&["pods", "configmaps", "deployments.apps"])
+            .after(60)
+            .with("pods", pod("web", "Running", Some(30), &["z.io/f", "a.io/f"]))
+            .with("deployments.apps", object("a", &["z.io/f"]))
+            .with("deployments.apps", object("b", &["z.io/f"]))
+    };
+    let remaining = [
+        "NamespaceContentRemaining True SomeResourcesRemain Some resources are remaining: deployments.apps has 2 resource \
+         instances, pods. has 1 resource instances",
+        "NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has finalizers remaining: \
+         a.io/f in 1 resource instances, z.io/f in 3 resource instances",
+    ];
+    let failing = || {
+        let failing = server().failing("delete-all configmaps", broken("zeta"));
+        failing.failing("delete-all pods", broken("alpha"))
+    };
+    let failures = "NamespaceDeletionContentFailure True ContentDeletionFailed Failed to delete all resource types, \
+                    2 remaining: alpha, zeta";
+    let discovery = "NamespaceDeletionDiscoveryFailure True DiscoveryFailed Discovery failed for some groups, 1 failing: \
+                     unable to retrieve the complete list of server APIs: a.io/v1: refused";
+    let with = |changes: &[(usize, &'static str)]| {
+        let mut lines = all_fine.to_vec();
+        for (at, line) in changes {
+            lines[*at] = line;
+        }
+        lines
+    };
+    let other = |_: &mut ObjectMeta, namespace: &mut Namespace| {
+        namespace.finalizers = vec!["kubernetes".into(), "x.io/f".into()].into();
+    };
+    for (release, mut server, expected) in [
+        ("1.36", server().namespace(other), with(&[])),
+        ("1.32", held(), with(&[(3, remaining[0]), (4, remaining[1])])),
+        // L10.8
+        ("1.36", held(), with(&[])),
+        ("1.36", failing(), with(&[(2, failures)])),
+        (
+            "1.36",
+            server().failed_discovery("a.io/v1", "refused"),
+            with(&[(0, discovery)]),
+        ),
+        ("1.16", held(), with(&[])[..3].to_vec()),
+        ("1.15", held(), vec![]),
+    ] {
+        server.controller = controller(release);
+        server.pass(Wire::AsUpstream);
+        assert_eq!(condition_lines(&server.conditions()), expected, "{release}");
+    }
+}
+
+#[test]
+fn l10_11_only_what_has_changed_is_written() {
+    let other = Condition::new("example.com/Audited", "Unknown");
+    let mut server = server()
+        .after(60)
+        .with("configmaps", object("a", &["x.io/hold"]))
+        .namespace(|_, namespace| namespace.conditions = vec![other.clone()].into());
+    let times = |server: &Server| {
+        let conditions = server.conditions();
+        conditions
+            .iter()
+            .map(|condition| condition.last_transition_time)
+            .collect::<Vec<_>>()
+    };
+    let pass = |server: &mut Server| {
+        server.requests.clear();
+        server.pass(Wire::AsUpstream);
+        server.log().contains(&CONDITIONS.to_owned())
+    };
+    assert!(pass(&mut server), "all five are new");
+    assert_eq!(server.conditions()[0], other);
+    assert_eq!(
+        times(&server),
+        [
+            None,
+            Some(at(1_060)),
+            Some(at(1_060)),
+            Some(at(1_060)),
+            Some(at(1_060)),
+            Some(at(1_060))
+        ]
+    );
+
+    server.advance(Duration::from_millis(8_500));
+    assert!(!pass(&mut server), "nothing has changed");
+    server = server.with("configmaps", object("b", &["x.io/hold"]));
+    assert!(pass(&mut server), "another message");
+    assert_eq!(times(&server)[4], Some(at(1_060)), "the status is the same");
+
+    for item in server.content.values_mut().flatten() {
+        item.meta.finalizers.clear();
+    }
+    server = server.failing("finalize namespace", broken("timeout"));
+    assert!(pass(&mut server), "another status");
+    let [_, discovery, _, _, content, finalizers] = times(&server)[..] else {
+        panic!("six conditions")
+    };
+    // Times are whole seconds.
+    assert_eq!(
+        [discovery, content, finalizers],
+        [Some(at(1_060)), Some(at(1_068)), Some(at(1_068))]
+    );
+    assert!(!pass(&mut server), "the finalizer alone is left");
+}
+
+#[test]
+fn requests_carry_what_upstream_sends_or_all_preconditions() {
+    let text = |preconditions: &Preconditions| {
+        let uid = preconditions.uid.as_ref().map(ToString::to_string);
+        let version = preconditions
+            .resource_version
+            .as_ref()
+            .map(|version| version.as_str().to_owned());
+        format!("{}/{}", uid.unwrap_or_default(), version.unwrap_or_default())
+    };
+    // The item, the phase, the conditions, and the finalizer, which is retried at the version of the conditions.
+    for (wire, answers_writes, expected) in [
+        (Wire::AsUpstream, true, ["/1", "/", "/2", "/2", "/3"]),
+        (
+            Wire::Strict,
+            true,
+            ["uid-ns/1", "uid-a/7", "uid-ns/2", "uid-ns/2", "uid-ns/3"],
+        ),
+        (
+            Wire::Strict,
+            false,
+            ["uid-ns/1", "uid-a/7", "uid-ns/", "uid-ns/", ""],
+        ),
+    ] {
+        let mut item = object("a", &[]);
+        (item.meta.uid, item.meta.resource_version) = ("uid-a".into(), "7".into());
+        let mut server = Server::new(&["configmaps", "secrets"])
+            .namespace(|_, namespace| namespace.phase = Arc::<str>::from("Active").into())
+            .resource("configmaps", |resource| resource.verbs.delete_collection = false)
+            .with("configmaps", item);
+        server.answers_writes = answers_writes;
+        assert_eq!(server.pass(wire), End::Done);
+        let background = DeleteOptions::policy(PropagationPolicy::Background);
+        let sent = server.requests.iter().filter_map(|request| match request {
+            Request::DeleteCollection { options, .. } => {
+                assert_eq!(*options, background);
+                None
+            }
+            Request::DeleteContent { options, .. } => {
+                assert_eq!(options.propagation, background.propagation);
+                Some(text(&options.preconditions))
+            }
+            Request::Write(write) => {
+                assert_eq!(write.form, Form::Update);
+                Some(text(&write.precondition))
+            }
+            _ => None,
+        });
+        let expected: Vec<&str> = expected.into_iter().filter(|text| !text.is_empty()).collect();
+        assert_eq!(sent.collect::<Vec<_>>(), expected, "{wire:?}");
+    }
+}
+
+#[test]
+fn l10_1_only_deletions_are_reconciled_and_5_s_after_the_event() {
+    let controller = controller("1.36");
+    let timing = controller.timing();
+    assert_eq!(timing.event_delay, Duration::from_secs(5));
+    assert_eq!(
+        timing.backoff,
+        [Duration::from_millis(5), Duration::from_secs(60)]
+    );
+    let deleting = server().namespace.expect("it exists");
+    let mut active = deleting.clone();
+    active.meta.deletion_timestamp = None;
+    let mut unread = deleting.clone();
+    unread.has_whole_meta = false;
+    let key = Key::cluster("ns");
+    for (record, is_affected, code) in [
+        (&deleting, true, "steps"),
+        (&active, false, "NotDeleted"),
+        (&unread, true, "MetadataUnread"),
+    ] {
+        let mut keys = Vec::new();
+        for (resource, new) in [
+            (Resource::Namespaces, Some(record)),
+            (Resource::Namespaces, None),
+            (Resource::Pods, Some(record)),
+        ] {
+            let (key, old) = (&key, None);
+            controller.affected(
+                &Cache::default(),
+                &Change {
+                    resource,
+                    key,
+                    old,
+                    new,
+                },
+                &mut keys,
+            );
+        }
+        assert_eq!(keys.len(), usize::from(is_affected), "{code}");
+        let decision = reconcile(controller, Some(record.clone()), at(DELETED_AT), Wire::Strict);
+        let kept = decision.kept.first().map(|kept| kept.reason.code());
+        let unknown = decision.unknown.first().map(|unknown| unknown.reason.code());
+        let steps = decision.steps.as_ref().map(|_| "steps");
+        assert_eq!(kept.or(unknown).or(steps), Some(code));
+        assert!(decision.actions.is_empty());
+    }
+}
+
+#[test]
+fn each_behavior_begins_with_its_release() {
+    for (release, expected) in [
+        ("1.15", [false, false, false]),
+        ("1.16", [true, false, false]),
+        ("1.17", [true, true, false]),
+        ("1.32", [true, true, false]),
+        ("1.33", [true, true, true]),
+    ] {
+        let NamespaceController {
+            reports_failures,
+            reports_remaining,
+            deletes_pods_first,
+            ..
+        } = controller(release);
+        assert_eq!(
+            [reports_failures, reports_remaining, deletes_pods_first],
+            expected,
+            "{release}"
+        );
+    }
+}
+
+#[test]
+fn absurd_times_and_grace_periods_do_not_overflow() {
+    for (seconds, grace, expected) in [
+        (0, i64::MAX, i64::MAX),
+        (i64::MAX, i64::MAX, i64::MAX),
+        (i64::MAX, 1_000_000, 15),
+        (0, i64::MIN, 15),
+        (-2_000, 0, 15),
+        (-2_000, 1, 1),
+    ] {
+        let pod = pod("web", "Pending", Some(grace), &["x.io/hold"]);
+        let end = server().after(seconds).with("pods", pod).pass(Wire::Strict);
+        let after = Duration::from_secs(expected as u64 / 2 + 1);
+        assert!(
+            matches!(end, End::RequeueAfter { after: found, .. } if found == after),
+            "{seconds} {grace}: {end:?}"
+        );
+    }
+}
+
+#[test]
+fn fields_that_were_not_read_change_nothing() {
+    let pods_unread = |change: fn(&mut Pod)| {
+        let mut pod = running(30);
+        if let Body::Pod(pod) = &mut pod.body {
+            change(pod);
+        }
+        server().with("pods", pod)
+    };
+    let namespace_unread = |change: fn(&mut Namespace)| server().namespace(|_, namespace| change(namespace));
+    let (pods, none): (&[&str], &[&str]) = (&["list-whole pods"], &[]);
+    for (mut server, expected, requests) in [
+        (
+            namespace_unread(|namespace| namespace.phase = Field::Unread),
+            "namespace/ns: status.phase could not be read",
+            none,
+        ),
+        (
+            namespace_unread(|namespace| namespace.finalizers = Field::Unread),
+            "namespace/ns: spec.finalizers could not be read",
+            none,
+        ),
+        (
+            namespace_unread(|namespace| namespace.conditions = Field::Unread),
+            "namespace/ns: status.conditions could not be read",
+            none,
+        ),
+        (
+            pods_unread(|pod| pod.phase = Field::Unread),
+            "pod/web -n ns: status.phase could not be read",
+            pods,
+        ),
+        (
+            pods_unread(|pod| pod.termination_grace_period_seconds = Field::Unread),
+            "pod/web -n ns: spec.terminationGracePeriodSeconds could not be read",
+            pods,
+        ),
+        (
+            server().with("pods", object("web", &[])),
+            "pod/web -n ns: only its metadata was read",
+            pods,
+        ),
+    ] {
+        let end = server.pass(Wire::Strict);
+        assert_eq!(end_text(&end), format!("unknown: {expected}"));
+        assert_eq!(server.log()[1..], *requests, "{expected}");
+    }
+}
+
+#[test]
+fn the_built_in_resources_are_deleted_in_their_preferred_versions() {
+    let version: KubernetesVersion = "1.20".parse().expect("a release in range");
+    let mut server = server().release("1.20");
+    server.resources = Catalog::builtin(version)
+        .iter()
+        .map(|(_, resource)| resource.clone())
+        .collect();
+    assert_eq!(server.pass(Wire::Strict), End::Done);
+    let log = server.log();
+    let has = |line: &str| log.iter().any(|known| known == line);
+    assert!(has("delete-all cronjobs.batch") && has("delete-all pods"));
+    // Services had no deletion of collections then, reviews cannot be deleted, and nodes are in no namespace.
+    assert!(has("list services") && !has("delete-all services"));
+    assert!(
+        !log.iter()
+            .any(|line| line.contains("reviews") || line.contains("nodes"))
+    );
+}

@@ -1,0 +1,586 @@
+//! The cases of the volume controller, one plan each.
+
+use kubegc_controllers::{
+    Cache, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Key, Migration, PersistentVolumeBinder, Plugin, Request,
+    Step, Wire,
+};
+use kubegc_core::{
+    DeleteOptions, Preconditions, StoreError, Timestamp,
+    record::{Body, Field, Record, Resource, VolumeSource},
+};
+
+use crate::support::{
+    DRIVER, Edit, IN_TREE, annotate, binder, binder_of, cache, claim, claim_ref, dynamic, edit_pod, plan,
+    plan_cache, pod, reconcile, volume,
+};
+
+const RELEASED: &str = "updatestatus Released \"\"";
+const AVAILABLE: &str = "updatestatus Available \"\"";
+const WITHOUT_FINALIZER: &str = "update -kubernetes.io/pv-controller";
+const ALL: [&str; 4] = [RELEASED, "DeleteVolume", WITHOUT_FINALIZER, "delete"];
+const SAME: Edit = |_, _| {};
+
+#[track_caller]
+fn check(binder: &PersistentVolumeBinder, records: &[Record], requests: &[&str], kept: &str) {
+    let (got, why) = plan(binder, records);
+    assert_eq!(
+        (got.iter().map(String::as_str).collect::<Vec<_>>(), why.join("; ")),
+        (requests.to_vec(), kept.to_owned())
+    );
+}
+
+fn other_claim() -> Record {
+    let mut other = claim("other");
+    other.meta.uid = "uid-new".into();
+    other
+}
+
+#[test]
+fn t_5_1_to_5_the_claim_no_longer_exists() {
+    let released: Edit = |_, volume| volume.phase = Field::Known("Released".into());
+    let failed: Edit = |_, volume| volume.phase = Field::Known("Failed".into());
+    let reserved: Edit = |_, volume| volume.claim_ref = Some(claim_ref("")).into();
+    let unclaimed: Edit = |_, volume| volume.claim_ref = None.into();
+    let available: Edit = |_, volume| {
+        (volume.claim_ref, volume.phase) = (None.into(), Field::Known("Available".into()));
+    };
+    for (record, claims, requests, kept) in [
+        // t_5_1
+        (dynamic("Delete", SAME), vec![], &ALL[..], ""),
+        // t_5_2
+        (dynamic("Retain", SAME), vec![], &[RELEASED][..], "Retained"),
+        (dynamic("Retain", released), vec![], &[], "Retained"),
+        // t_5_3
+        (dynamic("Delete", SAME), vec![other_claim()], &ALL, ""),
+        // t_5_4
+        (volume("Delete", reserved), vec![], &[AVAILABLE], "NotBound"),
+        (volume("Delete", unclaimed), vec![], &[AVAILABLE], "NotBound"),
+        (volume("Delete", available), vec![], &[], "NotBound"),
+        // t_5_5
+        (dynamic("Delete", failed), vec![], &ALL[1..], ""),
+    ] {
+        let records: Vec<Record> = claims.into_iter().chain([record]).collect();
+        check(&binder(), &records, requests, kept);
+    }
+}
+
+#[test]
+fn t_5_6_and_l_5_4_a_migrated_volume_is_left_to_its_driver() {
+    let migrated: Edit = |_, volume| annotate(volume, |found| found.migrated_to = Some(DRIVER.into()));
+    let migrated_and_fit: Edit = |meta, volume| {
+        annotate(volume, |found| found.migrated_to = Some(DRIVER.into()));
+        meta.finalizers = vec![FINALIZER_EXTERNAL.into()];
+    };
+    let by_driver: Edit = |_, volume| {
+        annotate(volume, |found| {
+            (found.provisioned_by, found.migrated_to) = (Some(DRIVER.into()), Some(DRIVER.into()));
+        });
+    };
+    let off = binder();
+    let mut on = binder();
+    let driver = DRIVER.into();
+    on.storage
+        .migrations
+        .insert(IN_TREE.into(), Migration::On { driver });
+    check(
+        &on,
+        &[dynamic("Delete", migrated_and_fit)],
+        &[RELEASED],
+        "Migrated",
+    );
+    let noted = "update pv.kubernetes.io/migrated-to=ebs.csi.aws.com -kubernetes.io/pv-controller";
+    check(&on, &[dynamic("Delete", SAME)], &[noted, RELEASED], "Migrated");
+    // The annotation of a volume that no provisioner made stands.
+    check(&off, &[volume("Delete", migrated)], &[RELEASED], "Migrated");
+    // Where migration is off, the annotation is removed and the volume reclaimed.
+    let unnoted = "update -pv.kubernetes.io/migrated-to";
+    let all: Vec<&str> = [unnoted].into_iter().chain(ALL).collect();
+    check(&off, &[dynamic("Delete", migrated)], &all, "");
+    check(
+        &off,
+        &[dynamic("Delete", by_driver)],
+        &[unnoted, RELEASED],
+        "WaitsForProvisioner",
+    );
+    check(
+        &off,
+        &[dynamic("Retain", migrated), claim("disk")],
+        &[unnoted],
+        "Bound",
+    );
+}
+
+#[test]
+fn t_5_7_the_plugin_is_missing_external_or_unknown() {
+    let mut binder = binder();
+    let delete = [dynamic("Delete", SAME)];
+    let message = "no deleter".to_owned();
+    binder
+        .storage
+        .plugins
+        .insert(IN_TREE.into(), Plugin::Missing { message });
+    let failed = "updatestatus Failed \"no deleter\"";
+    check(
+        &binder,
+        &delete,
+        &[RELEASED, failed, "Warning VolumeFailedDelete no deleter"],
+        "",
+    );
+    binder.storage.plugins.insert(IN_TREE.into(), Plugin::External);
+    check(&binder, &delete, &[RELEASED], "WaitsForProvisioner");
+    binder.storage.plugins.clear();
+    let unknown = "it is not known which plugin can delete the storage of persistentvolume/disk";
+    check(&binder, &delete, &[RELEASED], unknown);
+    let external: Edit = |_, volume| annotate(volume, |found| found.provisioned_by = Some(DRIVER.into()));
+    for version in ["1.35", "1.36"] {
+        check(
+            &binder_of(version),
+            &[dynamic("Delete", external)],
+            &[RELEASED],
+            "WaitsForProvisioner",
+        );
+    }
+}
+
+#[test]
+fn t_5_8_a_claim_that_is_bound_elsewhere_frees_the_volume() {
+    let elsewhere = || claim("other");
+    check(&binder(), &[dynamic("Delete", SAME), elsewhere()], &ALL, "");
+    let by_controller = "update RemoveClaimRef -pv.kubernetes.io/bound-by-controller";
+    check(
+        &binder(),
+        &[dynamic("Retain", SAME), elsewhere()],
+        &[by_controller, AVAILABLE],
+        "Unbound",
+    );
+    // Not provisioned for the claim: freed, though its policy is Delete. L5.10: a user bound it, so it stays reserved.
+    let by_user = ["update RemoveClaimRefUid", AVAILABLE];
+    check(
+        &binder(),
+        &[volume("Delete", SAME), elsewhere()],
+        &by_user,
+        "Unbound",
+    );
+}
+
+#[test]
+fn t_5_9_an_unknown_policy_fails_the_volume() {
+    let text = "Volume has unrecognized PersistentVolumeReclaimPolicy";
+    let (failed, event) = (
+        format!("updatestatus Failed {text:?}"),
+        format!("Warning VolumeUnknownReclaimPolicy {text}"),
+    );
+    check(
+        &binder(),
+        &[volume("Burn", SAME)],
+        &[RELEASED, &failed, &event],
+        "UnknownReclaimPolicy",
+    );
+    let failed: Edit = |_, volume| volume.phase = Field::Known("Failed".into());
+    check(&binder(), &[volume("Burn", failed)], &[], "UnknownReclaimPolicy");
+}
+
+#[test]
+fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
+    let terminating: Edit = |meta, volume| {
+        meta.deletion_timestamp = Some(Timestamp::EPOCH);
+        volume.phase = Field::Known("Released".into());
+    };
+    check(
+        &binder_of("1.31"),
+        &[dynamic("Delete", terminating)],
+        &ALL[1..],
+        "",
+    );
+    check(
+        &binder_of("1.30"),
+        &[dynamic("Delete", terminating)],
+        &[],
+        "Terminating",
+    );
+    check(
+        &binder_of("1.30"),
+        &[dynamic("Delete", SAME)],
+        &[RELEASED, "DeleteVolume", "delete"],
+        "",
+    );
+    let bare: Edit = |meta, _| meta.finalizers.clear();
+    check(
+        &binder_of("1.30"),
+        &[dynamic("Delete", bare), claim("disk")],
+        &[],
+        "Bound",
+    );
+    // Where it is not known whether the finalizer is to be added, nothing is.
+    let no_policy: Edit = |meta, volume| {
+        meta.deletion_timestamp = Some(Timestamp::EPOCH);
+        meta.finalizers.clear();
+        volume.reclaim_policy = Field::Unread;
+    };
+    let unread = "persistentvolume/disk: spec.persistentVolumeReclaimPolicy could not be read";
+    check(&binder(), &[dynamic("Delete", no_policy)], &[], unread);
+    // The API server refuses finalizers on what is being deleted.
+    let terminating_and_bare: Edit = |meta, _| {
+        meta.deletion_timestamp = Some(Timestamp::EPOCH);
+        meta.finalizers.clear();
+    };
+    let bare = dynamic("Delete", terminating_and_bare);
+    check(&binder(), &[bare.clone()], &[], "FinalizerForbidden");
+    let cache = cache(&binder(), &[bare]);
+    let decision = reconcile(&binder(), &cache, &Key::cluster("disk"), Wire::AsUpstream);
+    let first = decision.steps.expect("upstream tries").begin().next(None);
+    assert!(matches!(
+        first,
+        Step::Perform {
+            request: Request::Write(_),
+            ..
+        }
+    ));
+}
+
+#[test]
+fn t_5_12_and_13_finalizers_follow_the_policy() {
+    let both = [FINALIZER_IN_TREE, FINALIZER_EXTERNAL];
+    let on = || Migration::On {
+        driver: DRIVER.into(),
+    };
+    let add = "update +kubernetes.io/pv-controller";
+    let remove = "update -kubernetes.io/pv-controller";
+    let external = "-external-provisioner.volume.kubernetes.io/finalizer";
+    for (name, provisioner, migration, policy, finalizers, request) in [
+        (
+            "t_5_12 switched to Retain",
+            Some(IN_TREE),
+            Some(Migration::Off),
+            "Retain",
+            &both[..1],
+            remove.to_owned(),
+        ),
+        (
+            "t_5_13 static",
+            None,
+            Some(Migration::Off),
+            "Delete",
+            &[][..],
+            String::new(),
+        ),
+        (
+            "added",
+            Some(IN_TREE),
+            Some(Migration::Off),
+            "Delete",
+            &[],
+            add.to_owned(),
+        ),
+        (
+            "exchanged",
+            Some(IN_TREE),
+            Some(Migration::Off),
+            "Delete",
+            &both[1..],
+            format!("{add} {external}"),
+        ),
+        (
+            "Recycle loses both",
+            Some(IN_TREE),
+            Some(Migration::Off),
+            "Recycle",
+            &both,
+            format!("{remove} {external}"),
+        ),
+        (
+            "up to date",
+            Some(IN_TREE),
+            Some(Migration::Off),
+            "Delete",
+            &both[..1],
+            String::new(),
+        ),
+        (
+            "external",
+            Some(DRIVER),
+            Some(Migration::Off),
+            "Delete",
+            &both,
+            String::new(),
+        ),
+        (
+            "an empty name",
+            Some(""),
+            Some(Migration::Off),
+            "Delete",
+            &both,
+            String::new(),
+        ),
+        (
+            "migrated",
+            Some(IN_TREE),
+            Some(on()),
+            "Delete",
+            &both[1..],
+            format!("update pv.kubernetes.io/migrated-to={DRIVER}"),
+        ),
+        (
+            "migration unknown",
+            Some(IN_TREE),
+            None,
+            "Retain",
+            &both,
+            String::new(),
+        ),
+        (
+            "another policy",
+            Some(IN_TREE),
+            Some(Migration::Off),
+            "Burn",
+            &both,
+            format!("update {external}"),
+        ),
+    ] {
+        let mut record = volume(policy, SAME);
+        if let Body::PersistentVolume(volume) = &mut record.body {
+            annotate(volume, |found| found.provisioned_by = provisioner.map(Into::into));
+        }
+        record.meta.finalizers = finalizers.iter().map(|&name| name.into()).collect();
+        let mut binder = binder();
+        binder.storage.migrations.clear();
+        binder
+            .storage
+            .migrations
+            .extend(migration.map(|migration| (IN_TREE.into(), migration)));
+        let (requests, kept) = plan(&binder, &[record, claim("disk")]);
+        assert_eq!(
+            (requests.join("; "), kept.join("; ")),
+            (request, "Bound".to_owned()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn r_4_and_r_5_a_claim_that_exists_holds_the_volume() {
+    let available: Edit = |_, volume| volume.phase = Field::Known("Available".into());
+    let record = || volume("Delete", available);
+    check(
+        &binder(),
+        &[record(), claim("disk")],
+        &["updatestatus Bound \"\""],
+        "Bound",
+    );
+    check(&binder(), &[record(), claim("")], &[], "ClaimNotBound");
+    for (mode, is_block) in [("Block", true), ("Filesystem", false)] {
+        let mut claim = claim("");
+        if let Body::PersistentVolumeClaim(body) = &mut claim.body {
+            body.volume_mode = Some(mode.into()).into();
+        }
+        let (requests, kept) = plan(&binder(), &[record(), claim]);
+        assert_eq!(
+            (requests.len(), &*kept[0]),
+            if is_block {
+                (2, "VolumeModeMismatch")
+            } else {
+                (0, "ClaimNotBound")
+            }
+        );
+        assert!(
+            requests
+                .iter()
+                .all(|request| request.starts_with("Warning VolumeMismatch Cannot bind"))
+        );
+    }
+}
+
+#[test]
+fn what_is_not_known_keeps_the_volume() {
+    let unknown = |field: &str| format!("persistentvolume/disk: {field} could not be read");
+    let no_phase: Edit = |_, volume| volume.phase = Field::Unread;
+    let no_claim_ref: Edit = |_, volume| volume.claim_ref = Field::Unread;
+    let no_annotations: Edit = |_, volume| volume.annotations = Field::Unread;
+    let no_policy: Edit = |_, volume| volume.reclaim_policy = Field::Unread;
+    for (edit, field) in [
+        (no_phase, "status.phase"),
+        (no_claim_ref, "spec.claimRef"),
+        (no_annotations, "metadata.annotations"),
+    ] {
+        check(&binder(), &[dynamic("Delete", edit)], &[], &unknown(field));
+    }
+    let policy = unknown("spec.persistentVolumeReclaimPolicy");
+    check(&binder(), &[dynamic("Delete", no_policy)], &[RELEASED], &policy);
+    check(
+        &binder(),
+        &[dynamic("Delete", no_policy), claim("other")],
+        &[],
+        &policy,
+    );
+    let mut nothing_known = binder();
+    nothing_known.storage.migrations.clear();
+    let migration =
+        "it is not known whether volumes of provisioner kubernetes.io/aws-ebs are migrated to a CSI driver";
+    check(&nothing_known, &[dynamic("Delete", SAME)], &[RELEASED], migration);
+    check(
+        &nothing_known,
+        &[dynamic("Retain", SAME)],
+        &[RELEASED],
+        "Retained",
+    );
+
+    let bare = Record::metadata_only(dynamic("Delete", SAME).meta);
+    check(
+        &binder(),
+        &[bare],
+        &[],
+        "persistentvolume/disk: only its metadata was read",
+    );
+    let unversioned: Edit = |meta, _| meta.resource_version = "".into();
+    let metadata = "persistentvolume/disk: its metadata could not be read in full";
+    check(&binder(), &[dynamic("Delete", unversioned)], &[], metadata);
+    check(
+        &binder(),
+        &[dynamic("Delete", unversioned), claim("disk")],
+        &[],
+        "Bound",
+    );
+    let bare = Record::metadata_only(claim("disk").meta);
+    let body = "persistentvolumeclaim/data -n shop: only its metadata was read";
+    check(&binder(), &[dynamic("Delete", SAME), bare.clone()], &[], body);
+    // Of a claim with another uid nothing else is needed, nor of one that the volume is only reserved for.
+    let mut replaced = bare.clone();
+    replaced.meta.uid = "uid-new".into();
+    check(&binder(), &[dynamic("Delete", SAME), replaced], &ALL, "");
+    let reserved: Edit = |_, volume| volume.claim_ref = Some(claim_ref("")).into();
+    check(
+        &binder(),
+        &[volume("Delete", reserved), bare],
+        &[AVAILABLE],
+        "NotBound",
+    );
+}
+
+#[test]
+fn what_was_not_listed_is_unknown() {
+    let unlisted = |records: &[Record], resource| -> (Vec<String>, Vec<String>) {
+        let mut cache: Cache = cache(&binder(), records);
+        cache.set_listed(resource, Err(StoreError::Unlisted));
+        plan_cache(&binder(), &cache)
+    };
+    let claims = Resource::PersistentVolumeClaims;
+    let (requests, kept) = unlisted(&[dynamic("Delete", SAME)], claims);
+    assert_eq!(
+        (requests.len(), &*kept[0]),
+        (
+            0,
+            "the list of persistentvolumeclaims is not complete: not listed"
+        )
+    );
+    // A claim that is known is enough, and so is no claim.
+    assert_eq!(
+        unlisted(&[dynamic("Delete", SAME), claim("disk")], claims).1,
+        ["Bound"]
+    );
+    let unclaimed: Edit = |_, volume| volume.claim_ref = None.into();
+    assert_eq!(unlisted(&[volume("Delete", unclaimed)], claims).0, [AVAILABLE]);
+    // Pods matter only to recycling.
+    assert_eq!(unlisted(&[dynamic("Delete", SAME)], Resource::Pods).0, ALL);
+    let (requests, kept) = unlisted(&[volume("Recycle", SAME)], Resource::Pods);
+    assert_eq!(
+        (requests, &*kept[0]),
+        (
+            vec![RELEASED.to_owned()],
+            "the list of pods is not complete: not listed"
+        )
+    );
+}
+
+#[test]
+fn l_5_6_recycling() {
+    let recycled = [
+        RELEASED,
+        "RecycleVolume",
+        "Normal VolumeRecycled Volume recycled",
+        "update RemoveClaimRefUid",
+        AVAILABLE,
+    ];
+    let data = || VolumeSource::Claim("data".into());
+    let in_phase =
+        |name, phase: &str| edit_pod(pod(name, data()), |_, pod| pod.phase = Field::Known(phase.into()));
+    let with =
+        |pods: Vec<Record>| -> Vec<Record> { pods.into_iter().chain([volume("Recycle", SAME)]).collect() };
+    check(&binder(), &with(vec![]), &recycled, "Unbound");
+    let stopped = edit_pod(pod("e", data()), |meta, pod| {
+        meta.deletion_timestamp = Some(Timestamp::EPOCH);
+        pod.containers_stopped = true.into();
+    });
+    let mut elsewhere = pod("d", data());
+    elsewhere.meta.namespace = "other".into();
+    let idle = vec![
+        in_phase("a", "Succeeded"),
+        in_phase("b", "Failed"),
+        pod("c", VolumeSource::Claim("logs".into())),
+        elsewhere,
+        stopped.clone(),
+    ];
+    check(&binder(), &with(idle), &recycled, "Unbound");
+    let running = edit_pod(stopped, |_, pod| pod.containers_stopped = false.into());
+    let busy = || {
+        vec![
+            in_phase("b", "Running"),
+            in_phase("a", "Pending"),
+            running.clone(),
+        ]
+    };
+    let event = "Normal VolumeFailedRecycle Volume is used by pods: shop/a,shop/b,shop/e";
+    check(&binder(), &with(busy()), &[RELEASED, event], "UsedByPods");
+    // A claim of that name is another one, which is bound to another volume, and so are its pods.
+    let mut records = with(busy());
+    records.push(other_claim());
+    check(&binder(), &records, &recycled, "Unbound");
+    let unread = edit_pod(pod("a", data()), |_, pod| pod.volumes = Field::Unread);
+    let unknown = "pod/a -n shop: spec.volumes could not be read";
+    check(&binder(), &with(vec![unread.clone()]), &[RELEASED], unknown);
+    let ended = edit_pod(unread, |_, pod| pod.phase = Field::Known("Failed".into()));
+    check(&binder(), &with(vec![ended]), &recycled, "Unbound");
+    for plugin in [
+        Plugin::External,
+        Plugin::Missing {
+            message: "anything".to_owned(),
+        },
+    ] {
+        let mut binder = binder();
+        binder.storage.plugins.insert("".into(), plugin);
+        let text = "No recycler plugin found for the volume!";
+        let (failed, event) = (
+            format!("updatestatus Failed {text:?}"),
+            format!("Warning VolumeFailedRecycle {text}"),
+        );
+        check(&binder, &with(vec![]), &[RELEASED, &failed, &event], "");
+    }
+}
+
+#[test]
+fn only_strict_deletions_carry_preconditions() {
+    let released: Edit = |_, volume| volume.phase = Field::Known("Released".into());
+    let cache = cache(&binder(), &[volume("Delete", released)]);
+    for (wire, expected) in [
+        (Wire::AsUpstream, Preconditions::default()),
+        (
+            Wire::Strict,
+            Preconditions {
+                uid: Some("uid-disk".into()),
+                resource_version: Some("7".into()),
+            },
+        ),
+    ] {
+        let planner = kubegc_controllers::BatchPlanner::new(binder()).wire(wire);
+        let plan = kubegc_core::Planner::plan(&planner, &cache, Timestamp::EPOCH);
+        let last = plan.actions.last().expect("a deletion");
+        assert_eq!(last.reason.to_string(), "claim shop/data no longer exists");
+        let [Request::Delete { options, .. }] = &last.requests[..] else {
+            panic!("the volume is deleted last: {last:?}")
+        };
+        let expected = DeleteOptions {
+            preconditions: expected,
+            ..DeleteOptions::default()
+        };
+        assert_eq!(*options, expected);
+    }
+}
