@@ -188,7 +188,7 @@ fn put_job_counts(object: &mut Object, counts: &JobCounts) -> Result<(), Documen
             .map(|uid| Value::from(uid.to_string()))
             .collect::<Value>()
     };
-    let values: [(Place, Value); 5] = [
+    let values: [(FieldPath, Value); 5] = [
         (vec!["status", "succeeded"], counts.succeeded.into()),
         (vec!["status", "failed"], counts.failed.into()),
         (
