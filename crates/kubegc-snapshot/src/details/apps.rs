@@ -1,7 +1,5 @@
 //! Fields of Deployments, ReplicaSets, DaemonSets, StatefulSets and ControllerRevisions.
 
-use std::sync::Arc;
-
 use kubegc_core::record::{
     ClaimRetentionPolicy, ControllerRevision, DaemonSet, Deployment, Field, ReplicaSet, StatefulSet,
 };

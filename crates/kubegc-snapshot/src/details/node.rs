@@ -1,18 +1,15 @@
 //! Fields of nodes, leases and namespaces; and conditions, which several kinds have.
 
-use std::sync::Arc;
-
-use kubegc_core::record::{Condition, Field, Lease, Namespace, Node, Taint};
+use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
 
 use super::{
     SPEC, STATUS, phase_of,
-    reading::{Path, Reading, Unreadable},
+    reading::{Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
-    body::{Body, List, Status},
+    body::{Body, Status},
     item::Text,
-    soft::Soft,
 };
 
 pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
