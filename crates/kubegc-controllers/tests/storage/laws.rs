@@ -74,6 +74,7 @@ fn volumes() -> impl Strategy<Value = Record> {
                         migrated_to: is_migrated.then(|| DRIVER.into()),
                     }
                     .into(),
+                    ..PersistentVolume::default()
                 };
                 Record::new(meta, Body::PersistentVolume(volume))
             },
