@@ -5,13 +5,17 @@ use std::sync::Arc;
 use kubegc_core::KubernetesVersion;
 
 use crate::{
-    CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
-    PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection,
-    StatefulSetClaims, TokenCleaner, TtlAfterFinished,
+    ApiServerLeases, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, DaemonSetHistory,
+    DeploymentHistory, EndpointSliceMirroring, EndpointsOfServices, JobTracking, LegacyTokenCleaner,
+    NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection,
+    PvcProtection, ResourceClaims, ServiceAccountTokens, ServiceCidrs, StatefulSetClaims, StatefulSetHistory,
+    TaintEviction, TokenCleaner, TtlAfterFinished, VolumeAttachments, VolumeAttributesClassProtection,
 };
 
-/// Every controller of this crate with upstream's defaults in a release, by name. External provisioners have no defaults: add an
-/// [`ExternalProvisioner`](crate::ExternalProvisioner) for each.
+/// Every controller of this crate that runs by default in a release, with upstream's defaults, by name.
+///
+/// External provisioners have no defaults: add an [`ExternalProvisioner`](crate::ExternalProvisioner) for
+/// each. [`PodGroupProtection`](crate::PodGroupProtection) is off in all releases.
 ///
 /// # Examples
 /// ```
@@ -26,6 +30,10 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(CloudNodeLifecycle::new(version)),
         Arc::new(CronJobHistory::new(version)),
         Arc::new(CsrCleaner::new(version)),
+        Arc::new(DaemonSetHistory::new(version)),
+        Arc::new(DeploymentHistory::new(version)),
+        Arc::new(EndpointsOfServices::new(version)),
+        Arc::new(JobTracking::new(version)),
         Arc::new(LegacyTokenCleaner::new(version)),
         Arc::new(NamespaceController::new(version)),
         Arc::new(PersistentVolumeBinder::new(version)),
@@ -33,10 +41,28 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(PodGc::new(version)),
         Arc::new(PvProtection::new(version)),
         Arc::new(PvcProtection::new(version)),
+        Arc::new(ServiceAccountTokens::new(version)),
         Arc::new(StatefulSetClaims::new(version)),
+        Arc::new(StatefulSetHistory::new(version)),
+        Arc::new(TaintEviction::new(version)),
         Arc::new(TokenCleaner::new(version)),
         Arc::new(TtlAfterFinished::new(version)),
+        Arc::new(VolumeAttachments::new(version)),
     ];
+    let leases = ApiServerLeases::new(version);
+    let mirroring = EndpointSliceMirroring::new(version);
+    let claims = ResourceClaims::new(version);
+    let cidrs = ServiceCidrs::new(version);
+    let classes = VolumeAttributesClassProtection::new(version);
+    let gated: [(bool, Arc<dyn Controller>); 5] = [
+        (leases.is_enabled, Arc::new(leases)),
+        (mirroring.is_enabled, Arc::new(mirroring)),
+        (claims.is_enabled, Arc::new(claims)),
+        (cidrs.is_enabled, Arc::new(cidrs)),
+        (classes.is_enabled, Arc::new(classes)),
+    ];
+    let enabled = gated.into_iter().filter(|(is_enabled, _)| *is_enabled);
+    all.extend(enabled.map(|(_, controller)| controller));
     all.sort_by_key(|controller| controller.info().name);
     all
 }

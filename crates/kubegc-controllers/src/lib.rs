@@ -15,43 +15,63 @@
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
 pub mod action;
+pub mod apiserverleases;
 pub mod cache;
 pub mod cloudnodelifecycle;
 pub mod controller;
+pub mod controllerrevisions;
 pub mod cronjob;
 pub mod csrcleaner;
+pub mod deployment;
 pub mod defaults;
 pub mod documents;
 pub mod driver;
+pub mod endpoints;
+pub mod endpointslicemirroring;
 pub mod externalprovisioner;
+pub mod job;
 pub mod legacytokens;
 pub mod manager;
 pub mod namespace;
+mod owner;
 pub mod persistentvolume;
 pub mod planner;
 pub mod podcertificaterequests;
 pub mod podgc;
+pub mod podgroup;
 pub mod pvcprotection;
 pub mod pvprotection;
 pub mod reason;
 pub mod request;
+pub mod resourceclaim;
 pub mod sequence;
+pub mod serviceaccounttokens;
+pub mod servicecidr;
 pub mod statefulset;
 mod storage;
+pub mod tainteviction;
 pub mod tokencleaner;
 pub mod ttlafterfinished;
+pub mod volumeattachment;
+pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
+pub use apiserverleases::ApiServerLeases;
 pub use cache::{Cache, Change, Index, Key};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
     Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, Subject, Timing,
 };
+pub use controllerrevisions::{DaemonSetHistory, StatefulSetHistory};
 pub use cronjob::CronJobHistory;
 pub use csrcleaner::CsrCleaner;
+pub use deployment::DeploymentHistory;
 pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
+pub use endpoints::EndpointsOfServices;
+pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use externalprovisioner::ExternalProvisioner;
+pub use job::JobTracking;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
@@ -59,14 +79,21 @@ pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement};
 pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
+pub use podgroup::PodGroupProtection;
 pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};
 pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
 pub use reason::{Missing, Reason};
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
+pub use resourceclaim::ResourceClaims;
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
+pub use serviceaccounttokens::ServiceAccountTokens;
+pub use servicecidr::ServiceCidrs;
 pub use statefulset::StatefulSetClaims;
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE};
+pub use tainteviction::TaintEviction;
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
+pub use volumeattachment::VolumeAttachments;
+pub use volumeattributesclass::VolumeAttributesClassProtection;

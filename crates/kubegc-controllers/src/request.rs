@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, StoreError, Uid,
-    record::{Body, Condition, ObjectId, Record, Resource, Taint},
+    record::{Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint},
     store::Discovered,
 };
 
@@ -281,6 +281,16 @@ pub enum FieldChange {
     RemoveTaint(Taint),
     /// Removes the Job of this uid from `status.active` of a CronJob.
     RemoveActive(Uid),
+    /// Replaces the counts of finished pods in the status of a Job.
+    JobCounts(Box<JobCounts>),
+    /// Removes the reference to the Secret of this name from `secrets` of a ServiceAccount.
+    RemoveSecretReference(Arc<str>),
+    /// Replaces `status.reservedFor` of a ResourceClaim.
+    ReservedFor(Vec<Consumer>),
+    /// Removes `status.allocation` of a ResourceClaim.
+    RemoveAllocation,
+    /// Sets `status.deallocationRequested` of a ResourceClaim.
+    RequestDeallocation,
 }
 
 impl FieldChange {
@@ -311,7 +321,12 @@ impl FieldChange {
             | Self::RemoveClaimRefUid
             | Self::AddTaint(_)
             | Self::RemoveTaint(_)
-            | Self::RemoveActive(_) => self.apply_to_body(&mut record.body),
+            | Self::RemoveActive(_)
+            | Self::JobCounts(_)
+            | Self::RemoveSecretReference(_)
+            | Self::ReservedFor(_)
+            | Self::RemoveAllocation
+            | Self::RequestDeallocation => self.apply_to_body(&mut record.body),
         }
     }
 
@@ -320,15 +335,20 @@ impl FieldChange {
             (Self::Phase(phase), Body::PersistentVolume(volume)) => volume.phase = phase.clone().into(),
             (Self::Phase(phase), Body::Pod(pod)) => pod.phase = phase.clone().into(),
             (Self::Phase(phase), Body::Namespace(namespace)) => namespace.phase = phase.clone().into(),
-            (Self::Condition(condition), Body::Pod(pod)) => {
-                let mut conditions = pod.conditions.known().cloned().unwrap_or_default();
-                let same = |known: &&mut Condition| known.condition_type == condition.condition_type;
-                match conditions.iter_mut().find(same) {
-                    Some(known) => *known = condition.clone(),
-                    None => conditions.push(condition.clone()),
-                }
-                pod.conditions = conditions.into();
+            (
+                Self::Condition(condition),
+                Body::Pod(Pod { conditions, .. }) | Body::Job(Job { conditions, .. }),
+            ) => set_condition(conditions, condition),
+            (Self::JobCounts(counts), Body::Job(job)) => job.counts = (**counts).clone().into(),
+            (Self::RemoveSecretReference(name), Body::ServiceAccount(account)) => {
+                let mut secrets = account.secrets.known().cloned().unwrap_or_default();
+                secrets.retain(|secret| secret != name);
+                account.secrets = secrets.into();
             }
+            (Self::ReservedFor(consumers), Body::ResourceClaim(claim)) => {
+                claim.reserved_for = consumers.clone().into();
+            }
+            (Self::RemoveAllocation, Body::ResourceClaim(claim)) => claim.is_allocated = false.into(),
             (Self::Conditions(conditions), Body::Namespace(namespace)) => {
                 namespace.conditions = conditions.clone().into();
             }
@@ -382,6 +402,17 @@ impl FieldChange {
             _ => {}
         }
     }
+}
+
+/// Sets the condition of its type.
+fn set_condition(conditions: &mut Field<Vec<Condition>>, condition: &Condition) {
+    let mut all = conditions.known().cloned().unwrap_or_default();
+    let same = |known: &&mut Condition| known.condition_type == condition.condition_type;
+    match all.iter_mut().find(same) {
+        Some(known) => *known = condition.clone(),
+        None => all.push(condition.clone()),
+    }
+    *conditions = all.into();
 }
 
 /// An Event to be recorded about an object.

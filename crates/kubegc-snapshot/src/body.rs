@@ -15,6 +15,7 @@ use serde::{
 use crate::{
     item::Text,
     soft::{AnyMap, Expected, Labels, Soft},
+    template::PodTemplate,
 };
 
 /// A list whose entries may each be of the wrong type.
@@ -61,6 +62,7 @@ part! {
         data: Data<'a> = "data",
         string_data: Data<'a> = "stringData",
         secrets: List<Named<'a>> = "secrets",
+        revision: i64 = "revision",
     }
 }
 
@@ -124,17 +126,29 @@ pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 pub(crate) const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// The uid of that service account.
 pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// Set on Jobs whose finished pods are counted with finalizers.
+pub(crate) const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// The index of a pod of an Indexed Job.
+pub(crate) const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The revision of a Deployment that a ReplicaSet stands for.
+pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
+/// Set on Endpoints that serve as a lock.
+pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// `type` of a secret that is a bootstrap token.
 pub(crate) const SECRET_TYPE_BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 /// The annotations that are read.
-const ANNOTATIONS: [&str; 5] = [
+const ANNOTATIONS: [&str; 9] = [
     ANNOTATION_PROVISIONED_BY,
     ANNOTATION_BOUND_BY_CONTROLLER,
     ANNOTATION_MIGRATED_TO,
     ANNOTATION_ACCOUNT_NAME,
     ANNOTATION_ACCOUNT_UID,
+    ANNOTATION_JOB_TRACKING,
+    ANNOTATION_COMPLETION_INDEX,
+    ANNOTATION_REVISION,
+    ANNOTATION_LEADER,
 ];
 
 /// `data` of secrets and config maps. Nothing else of it is ever kept.
@@ -205,6 +219,7 @@ part! {
         init_containers: List<Container<'a>> = "initContainers",
         ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
         tolerations: List<Toleration<'a>> = "tolerations",
+        scheduling_group: SchedulingGroup<'a> = "schedulingGroup",
         // Of namespaces.
         finalizers: List<Text<'a>> = "finalizers",
         // Of definitions.
@@ -218,6 +233,19 @@ part! {
         successful_jobs_history_limit: i64 = "successfulJobsHistoryLimit",
         failed_jobs_history_limit: i64 = "failedJobsHistoryLimit",
         job_template: Template<'a> = "jobTemplate",
+        parallelism: i64 = "parallelism",
+        completions: i64 = "completions",
+        completion_mode: Text<'a> = "completionMode",
+        suspend: bool = "suspend",
+        active_deadline_seconds: i64 = "activeDeadlineSeconds",
+        backoff_limit: i64 = "backoffLimit",
+        backoff_limit_per_index: i64 = "backoffLimitPerIndex",
+        pod_failure_policy: AnyMap = "podFailurePolicy",
+        success_policy: AnyMap = "successPolicy",
+        pod_replacement_policy: Text<'a> = "podReplacementPolicy",
+        managed_by: Text<'a> = "managedBy",
+        // Of Jobs, Deployments and ReplicaSets.
+        template: PodTemplate<'a> = "template",
         // Of nodes.
         taints: List<Taint<'a>> = "taints",
         provider_id: Text<'a> = "providerID",
@@ -229,8 +257,20 @@ part! {
         claim_ref: ClaimRef<'a> = "claimRef",
         volume_mode: Text<'a> = "volumeMode",
         volume_name: Text<'a> = "volumeName",
-        // Of stateful sets.
+        volume_attributes_class_name: Text<'a> = "volumeAttributesClassName",
+        csi: CsiVolume<'a> = "csi",
+        // Of Deployments, ReplicaSets, DaemonSets and StatefulSets.
         replicas: i64 = "replicas",
+        revision_history_limit: i64 = "revisionHistoryLimit",
+        paused: bool = "paused",
+        // Of services and service CIDRs.
+        selector: AnyMap = "selector",
+        cidrs: List<Text<'a>> = "cidrs",
+        // Of resource claims.
+        allocation_mode: Text<'a> = "allocationMode",
+        // Of volume attachments.
+        source: AttachmentSource<'a> = "source",
+        // Of stateful sets.
         ordinals: Ordinals = "ordinals",
         retention_policy: RetentionPolicy<'a> = "persistentVolumeClaimRetentionPolicy",
         volume_claim_templates: List<Template<'a>> = "volumeClaimTemplates",
@@ -248,6 +288,7 @@ part! {
         init_containers: List<Container<'a>> = "initContainers",
         ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
         tolerations: List<Toleration<'a>> = "tolerations",
+        scheduling_group: SchedulingGroup<'a> = "schedulingGroup",
     }
 }
 
@@ -259,6 +300,7 @@ part! {
         volumes: List<Volume<'a>> = "volumes",
         image_pull_secrets: List<Named<'a>> = "imagePullSecrets",
         tolerations: List<Toleration<'a>> = "tolerations",
+        scheduling_group: SchedulingGroup<'a> = "schedulingGroup",
     }
 }
 
@@ -270,6 +312,7 @@ impl<'a> From<PlainPodSpec<'a>> for PodSpec<'a> {
             volumes: spec.volumes,
             image_pull_secrets: spec.image_pull_secrets,
             tolerations: spec.tolerations,
+            scheduling_group: spec.scheduling_group,
             ..Self::default()
         }
     }
@@ -305,6 +348,7 @@ impl<'a> AnySpec<'a> {
                 init_containers: spec.init_containers.clone(),
                 ephemeral_containers: spec.ephemeral_containers.clone(),
                 tolerations: spec.tolerations.clone(),
+                scheduling_group: spec.scheduling_group.clone(),
             }),
         }
     }
@@ -355,14 +399,84 @@ part! {
         certificate: Text<'a> = "certificate",
         stored_versions: List<Text<'a>> = "storedVersions",
         conditions: List<Condition<'a>> = "conditions",
+        // Of pods.
         container_statuses: List<ContainerStatus> = "containerStatuses",
+        init_container_statuses: List<ContainerStatus> = "initContainerStatuses",
+        // Of Jobs.
+        succeeded: i64 = "succeeded",
+        failed: i64 = "failed",
+        uncounted_terminated_pods: UncountedPods<'a> = "uncountedTerminatedPods",
+        completed_indexes: Text<'a> = "completedIndexes",
+        // Of Deployments, ReplicaSets, DaemonSets and StatefulSets.
+        replicas: i64 = "replicas",
+        updated_replicas: i64 = "updatedReplicas",
+        available_replicas: i64 = "availableReplicas",
+        observed_generation: i64 = "observedGeneration",
+        current_revision: Text<'a> = "currentRevision",
+        update_revision: Text<'a> = "updateRevision",
+        // Of resource claims.
+        reserved_for: List<Consumer<'a>> = "reservedFor",
+        allocation: AnyMap = "allocation",
+        // Of claims.
+        current_attributes_class: Text<'a> = "currentVolumeAttributesClassName",
+        modify_volume_status: ModifyVolumeStatus<'a> = "modifyVolumeStatus",
+        // Of nodes.
+        volumes_in_use: List<Text<'a>> = "volumesInUse",
     }
 }
 
 part! {
-    /// An entry of `status.containerStatuses` of a pod.
+    /// An entry of `status.containerStatuses` or `status.initContainerStatuses` of a pod.
     ContainerStatus {
         state: ContainerState = "state",
+        restart_count: i64 = "restartCount",
+    }
+}
+
+part! {
+    /// `spec.schedulingGroup` of a pod.
+    SchedulingGroup<'a> {
+        pod_group_name: Text<'a> = "podGroupName",
+    }
+}
+
+part! {
+    /// `status.uncountedTerminatedPods` of a Job.
+    UncountedPods<'a> {
+        succeeded: List<Text<'a>> = "succeeded",
+        failed: List<Text<'a>> = "failed",
+    }
+}
+
+part! {
+    /// An entry of `status.reservedFor` of a ResourceClaim.
+    Consumer<'a> {
+        api_group: Text<'a> = "apiGroup",
+        resource: Text<'a> = "resource",
+        name: Text<'a> = "name",
+        uid: Text<'a> = "uid",
+    }
+}
+
+part! {
+    /// `status.modifyVolumeStatus` of a PersistentVolumeClaim.
+    ModifyVolumeStatus<'a> {
+        target_attributes_class: Text<'a> = "targetVolumeAttributesClassName",
+    }
+}
+
+part! {
+    /// `spec.csi` of a PersistentVolume.
+    CsiVolume<'a> {
+        driver: Text<'a> = "driver",
+        volume_handle: Text<'a> = "volumeHandle",
+    }
+}
+
+part! {
+    /// `spec.source` of a VolumeAttachment.
+    AttachmentSource<'a> {
+        persistent_volume_name: Text<'a> = "persistentVolumeName",
     }
 }
 

@@ -248,6 +248,7 @@ enum Field {
     Data,
     StringData,
     Secrets,
+    Revision,
     Items,
     #[serde(other)]
     Other,
@@ -263,6 +264,7 @@ impl Field {
             Self::Data => Some(Part::Data),
             Self::StringData => Some(Part::StringData),
             Self::Secrets => Some(Part::Secrets),
+            Self::Revision => Some(Part::Revision),
             Self::ApiVersion | Self::Kind | Self::Metadata | Self::Items | Self::Other => None,
         }
     }
@@ -311,6 +313,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (_, Some(Part::Data)) => item.body.data = map.next_value()?,
                 (_, Some(Part::StringData)) => item.body.string_data = map.next_value()?,
                 (_, Some(Part::Secrets)) => item.body.secrets = map.next_value()?,
+                (_, Some(Part::Revision)) => item.body.revision = map.next_value()?,
                 (_, None) => {
                     item.has_items |= matches!(field, Field::Items);
                     map.next_value::<IgnoredAny>()?;

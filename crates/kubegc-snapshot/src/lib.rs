@@ -56,6 +56,7 @@ mod snapshot;
 mod sniff;
 mod soft;
 mod store;
+mod template;
 mod texts;
 mod window;
 mod x509;

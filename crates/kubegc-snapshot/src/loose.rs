@@ -28,6 +28,7 @@ pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
     body.data = soft(object, "data");
     body.string_data = soft(object, "stringData");
     body.secrets = soft(object, "secrets");
+    body.revision = soft(object, "revision");
     item.take_annotations();
     item.flaws = flaws.0;
     Some(item)

@@ -15,6 +15,8 @@ pub(crate) struct Mentions {
     pub(crate) disruption: bool,
     /// A deletion, during which the states of containers matter.
     pub(crate) deletion: bool,
+    /// A container that was restarted.
+    pub(crate) restarts: bool,
 }
 
 impl Mentions {
@@ -23,11 +25,12 @@ impl Mentions {
         secrets: true,
         disruption: true,
         deletion: true,
+        restarts: true,
     };
 
     /// Whether phase and reason of a pod are all that matters of its status.
     pub(crate) const fn is_plain_status(self) -> bool {
-        !self.disruption && !self.deletion
+        !self.disruption && !self.deletion && !self.restarts
     }
 
     /// Looks for names in a text. What may be one counts as one.
@@ -42,6 +45,7 @@ impl Mentions {
             secrets: SECRET.find_iter(bytes).any(is_reference),
             disruption: DISRUPTION.find(bytes).is_some(),
             deletion: DELETION.find(bytes).is_some(),
+            restarts: RESTARTS.find_iter(bytes).any(|at| !is_zero(bytes, at)),
         };
         // A name may be written with its letters escaped.
         if found != Self::ANY && memchr_iter(b'\\', bytes).any(|at| may_hide(bytes.get(at + 1))) {
@@ -51,6 +55,17 @@ impl Mentions {
     }
 }
 
+/// Whether the number at a `restartCount` is plainly zero.
+fn is_zero(bytes: &[u8], at: usize) -> bool {
+    let follows = bytes.get(at + RESTARTS.needle().len()..).unwrap_or_default();
+    let follows = follows.strip_prefix(b"\"").unwrap_or(follows);
+    let Some(value) = follows.strip_prefix(b":") else {
+        return false;
+    };
+    let value = value.trim_ascii_start();
+    value.first() == Some(&b'0') && matches!(value.get(1), None | Some(b',' | b'}' | b' ' | b'\r' | b'\n'))
+}
+
 /// Whether what follows a backslash may spell a letter, in JSON or in YAML, or let a name go on in the next line, as YAML does.
 const fn may_hide(follows: Option<&u8>) -> bool {
     matches!(follows, Some(b'u' | b'U' | b'x' | b'\n' | b'\r'))
@@ -58,6 +73,7 @@ const fn may_hide(follows: Option<&u8>) -> bool {
 
 static SECRET: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ecret"));
 static DISRUPTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"DisruptionTarget"));
+static RESTARTS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"restartCount"));
 static DELETION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"deletionTimestamp"));
 
 #[cfg(test)]
@@ -70,6 +86,7 @@ mod tests {
             secrets,
             disruption,
             deletion: secrets && disruption,
+            restarts: secrets && disruption,
         };
         for (text, expected) in [
             ("", of(false, false)),
@@ -94,5 +111,18 @@ mod tests {
             assert_eq!(Mentions::of(text), expected, "{text}");
         }
         assert!(Mentions::of(r#"{"metadata":{"deletionTimestamp":null}}"#).deletion);
+        for (text, restarts) in [
+            (r#"{"restartCount":0,"a":1}"#, false),
+            (r#"{"restartCount": 0}"#, false),
+            ("restartCount: 0\nready: true", false),
+            ("restartCount: 0", false),
+            (r#"[{"restartCount":0},{"restartCount":1}]"#, true),
+            (r#"{"restartCount":0.5}"#, true),
+            (r#"{"restartCount":"0"}"#, true),
+            (r#""restartCount""#, true),
+            ("restartCount:\n  7", true),
+        ] {
+            assert_eq!(Mentions::of(text).restarts, restarts, "{text}");
+        }
     }
 }

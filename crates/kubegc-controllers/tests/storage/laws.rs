@@ -76,6 +76,7 @@ fn volumes() -> impl Strategy<Value = Record> {
                         migrated_to: is_migrated.then(|| DRIVER.into()),
                     }
                     .into(),
+                    ..PersistentVolume::default()
                 };
                 Record::new(meta, Body::PersistentVolume(volume))
             },

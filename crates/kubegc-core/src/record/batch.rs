@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Condition, Field};
-use crate::Timestamp;
+use crate::{Timestamp, Uid};
 
 /// Fields of a CronJob.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,11 +25,54 @@ pub struct Job {
     pub conditions: Field<Vec<Condition>>,
     /// `status.startTime`; `None` where unset.
     pub start_time: Field<Option<Timestamp>>,
+    /// `spec.parallelism`; the API server defaults it to 1.
+    pub parallelism: Field<Option<i32>>,
+    /// `spec.completions`; `None` where unset.
+    pub completions: Field<Option<i32>>,
+    /// `spec.completionMode`: `NonIndexed` or `Indexed`; empty means `NonIndexed`.
+    pub completion_mode: Field<Arc<str>>,
+    /// `spec.suspend`.
+    pub is_suspended: Field<bool>,
+    /// `spec.activeDeadlineSeconds`; `None` where unset.
+    pub active_deadline_seconds: Field<Option<i64>>,
+    /// `spec.backoffLimit`; the API server defaults it to 6.
+    pub backoff_limit: Field<Option<i32>>,
+    /// Whether `spec.backoffLimitPerIndex` is set.
+    pub has_backoff_limit_per_index: Field<bool>,
+    /// Whether `spec.podFailurePolicy` is set.
+    pub has_pod_failure_policy: Field<bool>,
+    /// Whether `spec.successPolicy` is set.
+    pub has_success_policy: Field<bool>,
+    /// `spec.podReplacementPolicy`: `TerminatingOrFailed` or `Failed`; empty where unset.
+    pub pod_replacement_policy: Field<Arc<str>>,
+    /// `spec.managedBy`; empty where unset.
+    pub managed_by: Field<Arc<str>>,
+    /// `spec.template.spec.restartPolicy`: `OnFailure` or `Never`.
+    pub restart_policy: Field<Arc<str>>,
+    /// Whether the annotation `batch.kubernetes.io/job-tracking` is set, with any value.
+    pub has_tracking_annotation: Field<bool>,
+    /// The finished pods that the status counts.
+    pub counts: Field<JobCounts>,
+}
+
+/// The finished pods that `status` of a Job counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct JobCounts {
+    /// `succeeded`.
+    pub succeeded: i32,
+    /// `failed`.
+    pub failed: i32,
+    /// `uncountedTerminatedPods.succeeded`: pods that are counted once they have lost the tracking finalizer.
+    pub uncounted_succeeded: Vec<Uid>,
+    /// `uncountedTerminatedPods.failed`.
+    pub uncounted_failed: Vec<Uid>,
+    /// `completedIndexes`, such as `1,3-5`.
+    pub completed_indexes: Arc<str>,
 }
 
 impl Job {
-    /// The condition that says how the Job ended: the first one of type `Complete` or `Failed` that is true. `None` where the conditions
-    /// were not read; `Some(None)` while the Job has not finished.
+    /// The condition that says how the Job ended: the first one of type `Complete` or `Failed` that is true.
+    /// `None` where the conditions were not read; `Some(None)` while the Job has not finished.
     #[must_use]
     pub fn finished(&self) -> Option<Option<&Condition>> {
         let conditions = self.conditions.known()?;
@@ -51,6 +94,14 @@ pub struct StatefulSet {
     pub retention_policy: Field<Option<ClaimRetentionPolicy>>,
     /// The names in `spec.volumeClaimTemplates`, in stored order.
     pub claim_templates: Field<Vec<Arc<str>>>,
+    /// `spec.revisionHistoryLimit`; the API server defaults it to 10.
+    pub revision_history_limit: Field<Option<i32>>,
+    /// `status.currentRevision`; empty where unset.
+    pub current_revision: Field<Arc<str>>,
+    /// `status.updateRevision`; empty where unset.
+    pub update_revision: Field<Arc<str>>,
+    /// `status.observedGeneration`.
+    pub observed_generation: Field<i64>,
 }
 
 /// `spec.persistentVolumeClaimRetentionPolicy` of a StatefulSet: `Retain`, `Delete`, or any other text.

@@ -7,8 +7,11 @@
 #![expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #![expect(clippy::exhaustive_enums, reason = "facts that callers build")]
 
+mod apps;
 mod batch;
+mod claim;
 mod field;
+mod network;
 mod node;
 mod pod;
 mod resource;
@@ -17,13 +20,16 @@ mod storage;
 
 use std::{fmt, sync::Arc};
 
-pub use batch::{ClaimRetentionPolicy, CronJob, Job, StatefulSet};
+pub use apps::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
+pub use batch::{ClaimRetentionPolicy, CronJob, Job, JobCounts, StatefulSet};
+pub use claim::{Consumer, ResourceClaim};
 pub use field::Field;
+pub use network::{Endpoints, Service, ServiceCidr};
 pub use node::{Lease, Namespace, Node, Taint};
 pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
 pub use resource::Resource;
 pub use security::{Certificate, CertificateSigningRequest, ConfigMap, Secret, ServiceAccount};
-pub use storage::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations};
+pub use storage::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations, VolumeAttachment};
 
 use crate::{ObjectMeta, Timestamp, Uid};
 
@@ -140,8 +146,16 @@ bodies! {
     CertificateSigningRequest => certificate_signing_request,
     /// Of a ConfigMap.
     ConfigMap => config_map,
+    /// Of a ControllerRevision.
+    ControllerRevision => controller_revision,
     /// Of a CronJob.
     CronJob => cron_job,
+    /// Of a DaemonSet.
+    DaemonSet => daemon_set,
+    /// Of a Deployment.
+    Deployment => deployment,
+    /// Of an Endpoints.
+    Endpoints => endpoints,
     /// Of a Job.
     Job => job,
     /// Of a Lease.
@@ -156,12 +170,22 @@ bodies! {
     PersistentVolumeClaim => persistent_volume_claim,
     /// Of a Pod.
     Pod => pod,
+    /// Of a ReplicaSet.
+    ReplicaSet => replica_set,
+    /// Of a ResourceClaim.
+    ResourceClaim => resource_claim,
     /// Of a Secret.
     Secret => secret,
+    /// Of a Service.
+    Service => service,
     /// Of a ServiceAccount.
     ServiceAccount => service_account,
+    /// Of a ServiceCIDR.
+    ServiceCidr => service_cidr,
     /// Of a StatefulSet.
     StatefulSet => stateful_set,
+    /// Of a VolumeAttachment.
+    VolumeAttachment => volume_attachment,
 }
 
 /// An entry of `status.conditions`.

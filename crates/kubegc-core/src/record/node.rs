@@ -14,6 +14,8 @@ pub struct Node {
     pub taints: Field<Vec<Taint>>,
     /// `spec.providerID`; empty where unset.
     pub provider_id: Field<Arc<str>>,
+    /// `status.volumesInUse`.
+    pub volumes_in_use: Field<Vec<Arc<str>>>,
 }
 
 impl Node {

@@ -26,6 +26,12 @@ pub struct Pod {
     pub termination_grace_period_seconds: Field<Option<i64>>,
     /// `spec.tolerations`.
     pub tolerations: Field<Vec<Toleration>>,
+    /// The annotation `batch.kubernetes.io/job-completion-index`; `None` where it is no number.
+    pub completion_index: Field<Option<i32>>,
+    /// The sum of `restartCount` in `status.initContainerStatuses` and `status.containerStatuses`.
+    pub restart_count: Field<i64>,
+    /// `spec.schedulingGroup.podGroupName`; empty where unset.
+    pub pod_group: Field<Arc<str>>,
 }
 
 impl Pod {
@@ -36,7 +42,8 @@ impl Pod {
         Some(matches!(&**phase, "Succeeded" | "Failed"))
     }
 
-    /// Whether a volume of the pod, which has this name, stands for a claim of this name; `None` where the volumes were not read.
+    /// Whether a volume of the pod, which has this name, stands for a claim of this name; `None` where the
+    /// volumes were not read.
     #[must_use]
     pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
         let mut volumes = self.volumes.known()?.iter();

@@ -45,7 +45,14 @@ resources! {
     CertificateSigningRequests: "certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest",
         "certificatesigningrequest.certificates.k8s.io";
     ConfigMaps: "", "configmaps", "ConfigMap", "configmap";
+    ControllerRevisions: "apps", "controllerrevisions", "ControllerRevision", "controllerrevision.apps";
     CronJobs: "batch", "cronjobs", "CronJob", "cronjob.batch";
+    DaemonSets: "apps", "daemonsets", "DaemonSet", "daemonset.apps";
+    Deployments: "apps", "deployments", "Deployment", "deployment.apps";
+    EndpointSlices: "discovery.k8s.io", "endpointslices", "EndpointSlice",
+        "endpointslice.discovery.k8s.io";
+    Endpoints: "", "endpoints", "Endpoints", "endpoints";
+    IpAddresses: "networking.k8s.io", "ipaddresses", "IPAddress", "ipaddress.networking.k8s.io";
     Jobs: "batch", "jobs", "Job", "job.batch";
     Leases: "coordination.k8s.io", "leases", "Lease", "lease.coordination.k8s.io";
     Namespaces: "", "namespaces", "Namespace", "namespace";
@@ -54,10 +61,20 @@ resources! {
     PersistentVolumes: "", "persistentvolumes", "PersistentVolume", "persistentvolume";
     PodCertificateRequests: "certificates.k8s.io", "podcertificaterequests", "PodCertificateRequest",
         "podcertificaterequest.certificates.k8s.io";
+    PodGroups: "scheduling.k8s.io", "podgroups", "PodGroup", "podgroup.scheduling.k8s.io";
     Pods: "", "pods", "Pod", "pod";
+    ReplicaSets: "apps", "replicasets", "ReplicaSet", "replicaset.apps";
+    ResourceClaims: "resource.k8s.io", "resourceclaims", "ResourceClaim",
+        "resourceclaim.resource.k8s.io";
     Secrets: "", "secrets", "Secret", "secret";
     ServiceAccounts: "", "serviceaccounts", "ServiceAccount", "serviceaccount";
+    ServiceCidrs: "networking.k8s.io", "servicecidrs", "ServiceCIDR", "servicecidr.networking.k8s.io";
+    Services: "", "services", "Service", "service";
     StatefulSets: "apps", "statefulsets", "StatefulSet", "statefulset.apps";
+    VolumeAttachments: "storage.k8s.io", "volumeattachments", "VolumeAttachment",
+        "volumeattachment.storage.k8s.io";
+    VolumeAttributesClasses: "storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass",
+        "volumeattributesclass.storage.k8s.io";
 }
 
 impl Resource {

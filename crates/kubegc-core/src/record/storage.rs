@@ -18,6 +18,11 @@ pub struct PersistentVolume {
     pub volume_mode: Field<Option<Arc<str>>>,
     /// The annotations that controllers read.
     pub annotations: Field<VolumeAnnotations>,
+    /// `spec.volumeAttributesClassName`; empty where unset.
+    pub attributes_class: Field<Arc<str>>,
+    /// `kubernetes.io/csi/<driver>^<volumeHandle>` of `spec.csi`, as `status.volumesInUse` of a Node names
+    /// the volume; empty for other volumes.
+    pub csi_name: Field<Arc<str>>,
 }
 
 /// The annotations of a PersistentVolume that controllers read.
@@ -55,4 +60,17 @@ pub struct PersistentVolumeClaim {
     pub volume_name: Field<Arc<str>>,
     /// `spec.volumeMode`; `None` means `Filesystem`.
     pub volume_mode: Field<Option<Arc<str>>>,
+    /// `spec.volumeAttributesClassName`, `status.currentVolumeAttributesClassName` and
+    /// `status.modifyVolumeStatus.targetVolumeAttributesClassName`, as far as they are set, sorted, each
+    /// once.
+    pub attributes_classes: Field<Vec<Arc<str>>>,
+}
+
+/// Fields of a VolumeAttachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VolumeAttachment {
+    /// `spec.nodeName`.
+    pub node_name: Field<Arc<str>>,
+    /// `spec.source.persistentVolumeName`; empty for a volume that is inline in a pod.
+    pub volume_name: Field<Arc<str>>,
 }

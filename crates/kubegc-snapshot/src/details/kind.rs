@@ -7,8 +7,12 @@ use kubegc_core::identity::split_api_version;
 pub(crate) enum Kind {
     CertificateSigningRequest,
     ConfigMap,
+    ControllerRevision,
     CronJob,
     CustomResourceDefinition,
+    DaemonSet,
+    Deployment,
+    Endpoints,
     Job,
     Lease,
     Namespace,
@@ -16,9 +20,14 @@ pub(crate) enum Kind {
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    ReplicaSet,
+    ResourceClaim,
     Secret,
+    Service,
     ServiceAccount,
+    ServiceCidr,
     StatefulSet,
+    VolumeAttachment,
 }
 
 /// A field of an object that details are read from.
@@ -30,6 +39,7 @@ pub(crate) enum Part {
     Data,
     StringData,
     Secrets,
+    Revision,
 }
 
 impl Kind {
@@ -38,8 +48,12 @@ impl Kind {
         Some(match kind {
             "CertificateSigningRequest" => (Self::CertificateSigningRequest, "certificates.k8s.io"),
             "ConfigMap" => (Self::ConfigMap, ""),
+            "ControllerRevision" => (Self::ControllerRevision, "apps"),
             "CronJob" => (Self::CronJob, "batch"),
             "CustomResourceDefinition" => (Self::CustomResourceDefinition, "apiextensions.k8s.io"),
+            "DaemonSet" => (Self::DaemonSet, "apps"),
+            "Deployment" => (Self::Deployment, "apps"),
+            "Endpoints" => (Self::Endpoints, ""),
             "Job" => (Self::Job, "batch"),
             "Lease" => (Self::Lease, "coordination.k8s.io"),
             "Namespace" => (Self::Namespace, ""),
@@ -47,9 +61,14 @@ impl Kind {
             "PersistentVolume" => (Self::PersistentVolume, ""),
             "PersistentVolumeClaim" => (Self::PersistentVolumeClaim, ""),
             "Pod" => (Self::Pod, ""),
+            "ReplicaSet" => (Self::ReplicaSet, "apps"),
+            "ResourceClaim" => (Self::ResourceClaim, "resource.k8s.io"),
             "Secret" => (Self::Secret, ""),
+            "Service" => (Self::Service, ""),
             "ServiceAccount" => (Self::ServiceAccount, ""),
+            "ServiceCIDR" => (Self::ServiceCidr, "networking.k8s.io"),
             "StatefulSet" => (Self::StatefulSet, "apps"),
+            "VolumeAttachment" => (Self::VolumeAttachment, "storage.k8s.io"),
             _ => return None,
         })
     }
@@ -68,21 +87,30 @@ impl Kind {
         match part {
             Part::Spec => !matches!(
                 self,
-                Self::CertificateSigningRequest | Self::ConfigMap | Self::Secret | Self::ServiceAccount
+                Self::CertificateSigningRequest
+                    | Self::ConfigMap
+                    | Self::ControllerRevision
+                    | Self::Endpoints
+                    | Self::Secret
+                    | Self::ServiceAccount
             ),
             Part::Status => !matches!(
                 self,
                 Self::ConfigMap
+                    | Self::ControllerRevision
                     | Self::CronJob
+                    | Self::Endpoints
                     | Self::Lease
-                    | Self::PersistentVolumeClaim
                     | Self::Secret
+                    | Self::Service
                     | Self::ServiceAccount
-                    | Self::StatefulSet
+                    | Self::ServiceCidr
+                    | Self::VolumeAttachment
             ),
             Part::Type | Part::StringData => self == Self::Secret,
             Part::Data => matches!(self, Self::ConfigMap | Self::Secret),
             Part::Secrets => self == Self::ServiceAccount,
+            Part::Revision => self == Self::ControllerRevision,
         }
     }
 }
@@ -96,7 +124,14 @@ pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
         None if !kind.is_empty() => false,
         None => matches!(
             group,
-            "" | "apiextensions.k8s.io" | "apps" | "batch" | "certificates.k8s.io" | "coordination.k8s.io"
+            "" | "apiextensions.k8s.io"
+                | "apps"
+                | "batch"
+                | "certificates.k8s.io"
+                | "coordination.k8s.io"
+                | "networking.k8s.io"
+                | "resource.k8s.io"
+                | "storage.k8s.io"
         ),
     }
 }

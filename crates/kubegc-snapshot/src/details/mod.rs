@@ -1,7 +1,10 @@
 //! The fields outside the metadata that controllers and predictions read, by kind.
 
+mod apps;
+mod claim;
 mod definition;
 mod kind;
+mod network;
 mod node;
 mod pod;
 mod reading;
@@ -28,6 +31,7 @@ use self::reading::Found;
 pub(crate) use self::{
     kind::{Kind, Part, may_read},
     reading::{DetailFlaw, Path, Reading},
+    storage::CSI_NAME,
 };
 
 /// Fields of one object beside its metadata. Kinds without fields of interest have no details.
@@ -128,8 +132,12 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
     match kind {
         Kind::CertificateSigningRequest => Is::CertificateSigningRequest(request::request(reading, body)),
         Kind::ConfigMap => Is::ConfigMap(token::config_map(reading, body)),
+        Kind::ControllerRevision => Is::ControllerRevision(apps::controller_revision(reading, body)),
         Kind::CronJob => Is::CronJob(workload::cron_job(reading, body)),
         Kind::CustomResourceDefinition => Is::Unread,
+        Kind::DaemonSet => Is::DaemonSet(apps::daemon_set(reading, body)),
+        Kind::Deployment => Is::Deployment(apps::deployment(reading, body)),
+        Kind::Endpoints => Is::Endpoints(network::endpoints(reading, body)),
         Kind::Job => Is::Job(workload::job(reading, body)),
         Kind::Lease => Is::Lease(node::lease(reading, body)),
         Kind::Namespace => Is::Namespace(node::namespace(reading, body)),
@@ -137,9 +145,14 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
         Kind::PersistentVolume => Is::PersistentVolume(storage::volume(reading, body)),
         Kind::PersistentVolumeClaim => Is::PersistentVolumeClaim(storage::claim(reading, body)),
         Kind::Pod => Is::Pod(pod::read(reading, body, mentions)),
+        Kind::ReplicaSet => Is::ReplicaSet(apps::replica_set(reading, body)),
+        Kind::ResourceClaim => Is::ResourceClaim(claim::resource_claim(reading, body)),
         Kind::Secret => Is::Secret(token::secret(reading, body)),
+        Kind::Service => Is::Service(network::service(reading, body)),
         Kind::ServiceAccount => Is::ServiceAccount(token::service_account(reading, body)),
-        Kind::StatefulSet => Is::StatefulSet(workload::stateful_set(reading, body)),
+        Kind::ServiceCidr => Is::ServiceCidr(network::service_cidr(reading, body)),
+        Kind::StatefulSet => Is::StatefulSet(apps::stateful_set(reading, body)),
+        Kind::VolumeAttachment => Is::VolumeAttachment(storage::attachment(reading, body)),
     }
 }
 
@@ -164,6 +177,21 @@ fn annotations_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Foun
         // Metadata of another shape has no name either, so that there is no object.
         Soft::Absent | Soft::Wrong(_) => Ok(None),
     }
+}
+
+/// An annotation, where there are any.
+fn annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Found<Arc<str>> {
+    match annotations_of(reading, body)? {
+        Some(annotations) => reading.text(annotations.at(key), ANNOTATIONS.key(key)),
+        None => Ok(None),
+    }
+}
+
+/// Whether an annotation is set, with any value.
+fn has_annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Field<bool> {
+    reading.field(Some(body), |reading, body| {
+        Ok(annotation(reading, body, key)?.is_some())
+    })
 }
 
 /// `status.phase`, which the API server always fills.

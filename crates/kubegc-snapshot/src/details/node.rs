@@ -1,18 +1,15 @@
 //! Fields of nodes, leases and namespaces; and conditions, which several kinds have.
 
-use std::sync::Arc;
-
 use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
 
 use super::{
     SPEC, STATUS, phase_of,
-    reading::{Path, Reading, Unreadable},
+    reading::{Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
-    body::{Body, List, Status},
+    body::{Body, Status},
     item::Text,
-    soft::Soft,
 };
 
 pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
@@ -39,6 +36,9 @@ pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
         conditions: reading.field(status, |reading, status| {
             conditions(reading, status, |condition_type| condition_type == "Ready")
         }),
+        volumes_in_use: reading.field(status, |reading, status| {
+            reading.all_texts(&status.volumes_in_use, STATUS.field("volumesInUse"))
+        }),
     }
 }
 
@@ -60,20 +60,10 @@ pub(super) fn namespace(reading: &mut Reading<'_>, body: &Body<'_>) -> Namespace
     Namespace {
         phase: phase_of(reading, body, status),
         finalizers: reading.field(spec, |reading, spec| {
-            texts(reading, &spec.finalizers, SPEC.field("finalizers"))
+            reading.all_texts(&spec.finalizers, SPEC.field("finalizers"))
         }),
         conditions: reading.field(status, |reading, status| conditions(reading, status, |_| true)),
     }
-}
-
-fn texts(
-    reading: &mut Reading<'_>,
-    list: &Soft<List<Text<'_>>>,
-    path: Path<'_>,
-) -> Result<Vec<Arc<str>>, Unreadable> {
-    reading.list(list, path, |reading, text, _| {
-        Ok(reading.texts.share(text.as_str()))
-    })
 }
 
 /// The conditions of these types, in stored order. Of the others only the type is read.

@@ -6,14 +6,14 @@ use std::{borrow::Cow, sync::Arc};
 use kubegc_core::record::{Field, Pod, PodVolume, Toleration, VolumeSource};
 
 use super::{
-    SPEC, STATUS,
+    SPEC, STATUS, annotation,
     node::conditions,
     phase_of,
     reading::{Found, Path, Reading, Unreadable},
     status_of,
 };
 use crate::{
-    body::{Body, Container, List, Named, PodSpec, Status, Volume},
+    body::{ANNOTATION_COMPLETION_INDEX, Body, Container, List, Named, PodSpec, Status, Volume},
     item::Text,
     mentions::Mentions,
     soft::{Expected, Soft},
@@ -85,7 +85,41 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
                 },
             )
         }),
+        completion_index: reading.field(Some(body), |reading, body| {
+            let index = annotation(reading, body, ANNOTATION_COMPLETION_INDEX)?;
+            Ok(index.and_then(|index| index.parse().ok()))
+        }),
+        restart_count: reading.field(status, |reading, status| {
+            if mentions.restarts {
+                restart_count(reading, status)
+            } else {
+                Ok(0)
+            }
+        }),
+        pod_group: reading.field(spec, |reading, spec| {
+            let path = SPEC.field("schedulingGroup");
+            match reading.value(&spec.scheduling_group, path)? {
+                Some(group) => reading.text_or_empty(&group.pod_group_name, path.field("podGroupName")),
+                None => Ok(Arc::default()),
+            }
+        }),
     }
+}
+
+/// How often the containers were restarted.
+fn restart_count(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<i64, Unreadable> {
+    let lists = [
+        (&status.init_container_statuses, "initContainerStatuses"),
+        (&status.container_statuses, "containerStatuses"),
+    ];
+    let mut sum = 0_i64;
+    for (list, field) in lists {
+        let counts = reading.list(list, STATUS.field(field), |reading, entry, path| {
+            reading.copy_or_zero(&entry.restart_count, path.field("restartCount"))
+        })?;
+        sum = counts.into_iter().fold(sum, i64::saturating_add);
+    }
+    Ok(sum)
 }
 
 /// Whether every container waits or has terminated.

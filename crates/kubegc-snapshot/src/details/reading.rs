@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::{Timestamp, record::Field};
+use kubegc_core::{Timestamp, Uid, record::Field};
 
 use crate::{
     body::List,
@@ -245,6 +245,54 @@ impl Reading<'_> {
             Ok(number) => Ok(Some(number)),
             Err(_) => Err(self.bad(path, format!("{number} has more than 32 bits"))),
         }
+    }
+
+    /// A number of 32 bits in a part, or what stands for an absent one.
+    pub(crate) fn number_or(
+        &mut self,
+        value: &Soft<i64>,
+        path: Path<'_>,
+        default: i32,
+    ) -> Result<i32, Unreadable> {
+        Ok(self.number(value, path)?.unwrap_or(default))
+    }
+
+    /// A copy of a value, or Go's zero value where there is none.
+    pub(crate) fn copy_or_zero<'de, T: Expected<'de> + Copy + Default>(
+        &mut self,
+        value: &Soft<T>,
+        path: Path<'_>,
+    ) -> Result<T, Unreadable> {
+        Ok(self.value(value, path)?.copied().unwrap_or_default())
+    }
+
+    /// Whether there is a value of the expected type.
+    pub(crate) fn is_there<'de, T: Expected<'de>>(
+        &mut self,
+        value: &Soft<T>,
+        path: Path<'_>,
+    ) -> Result<bool, Unreadable> {
+        Ok(self.value(value, path)?.is_some())
+    }
+
+    /// All texts of a list, or none of them.
+    pub(crate) fn all_texts(
+        &mut self,
+        list: &Soft<List<Text<'_>>>,
+        path: Path<'_>,
+    ) -> Result<Vec<Arc<str>>, Unreadable> {
+        self.list(list, path, |reading, text, _| {
+            Ok(reading.texts.share(text.as_str()))
+        })
+    }
+
+    /// The same as uids, which are not shared.
+    pub(crate) fn uids(
+        &mut self,
+        list: &Soft<List<Text<'_>>>,
+        path: Path<'_>,
+    ) -> Result<Vec<Uid>, Unreadable> {
+        self.list(list, path, |_, text, _| Ok(Uid::new(text.as_str())))
     }
 
     /// A date.

@@ -1,17 +1,21 @@
-//! Fields of persistent volumes and claims.
+//! Fields of persistent volumes, claims and volume attachments.
+
+use std::sync::Arc;
 
 use kubegc_core::{
     Uid,
-    record::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations},
+    record::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations, VolumeAttachment},
 };
 
 use super::{
-    ANNOTATIONS, SPEC, annotations_of, phase_of,
+    ANNOTATIONS, SPEC, STATUS, annotations_of, phase_of,
     reading::{Found, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
-    body::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, Body, Spec},
+    body::{
+        ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, Body, Spec, Status,
+    },
     item::Text,
 };
 
@@ -32,6 +36,8 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
             reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
         }),
         claim_ref: reading.field(spec, claim_ref),
+        attributes_class: reading.field(spec, attributes_class),
+        csi_name: reading.field(spec, csi_name),
     }
 }
 
@@ -67,12 +73,80 @@ fn annotations(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<VolumeAnnot
 
 pub(super) fn claim(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVolumeClaim {
     let spec = spec_of(reading, body);
+    let status = status_of(reading, body);
     PersistentVolumeClaim {
         volume_name: reading.field(spec, |reading, spec| {
             reading.text_or_empty(&spec.volume_name, SPEC.field("volumeName"))
         }),
         volume_mode: reading.field(spec, |reading, spec| {
             reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
+        }),
+        attributes_classes: reading.field(spec.zip(status), |reading, (spec, status)| {
+            attributes_classes(reading, spec, status)
+        }),
+    }
+}
+
+fn attributes_class(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<str>, Unreadable> {
+    let path = SPEC.field("volumeAttributesClassName");
+    reading.text_or_empty(&spec.volume_attributes_class_name, path)
+}
+
+/// The name of a CSI volume in `status.volumesInUse` of a Node.
+fn csi_name(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<str>, Unreadable> {
+    let path = SPEC.field("csi");
+    let Some(volume) = reading.value(&spec.csi, path)? else {
+        return Ok(Arc::default());
+    };
+    let driver = reading.value(&volume.driver, path.field("driver"));
+    let handle = reading.value(&volume.volume_handle, path.field("volumeHandle"));
+    let driver = driver?.map_or("", Text::as_str);
+    let handle = handle?.map_or("", Text::as_str);
+    Ok(format!("{CSI_NAME}{driver}^{handle}").into())
+}
+
+/// What the names of CSI volumes start with.
+pub(crate) const CSI_NAME: &str = "kubernetes.io/csi/";
+
+/// The classes that a claim names anywhere.
+fn attributes_classes(
+    reading: &mut Reading<'_>,
+    spec: &Spec<'_>,
+    status: &Status<'_>,
+) -> Result<Vec<Arc<str>>, Unreadable> {
+    let wanted = attributes_class(reading, spec);
+    let path = STATUS.field("currentVolumeAttributesClassName");
+    let current = reading.text_or_empty(&status.current_attributes_class, path);
+    let path = STATUS.field("modifyVolumeStatus");
+    let target = match reading.value(&status.modify_volume_status, path)? {
+        Some(modify) => {
+            let path = path.field("targetVolumeAttributesClassName");
+            reading.text_or_empty(&modify.target_attributes_class, path)
+        }
+        None => Ok(Arc::default()),
+    };
+    let mut classes = vec![wanted?, current?, target?];
+    classes.retain(|class| !class.is_empty());
+    classes.sort_unstable();
+    classes.dedup();
+    Ok(classes)
+}
+
+pub(super) fn attachment(reading: &mut Reading<'_>, body: &Body<'_>) -> VolumeAttachment {
+    let spec = spec_of(reading, body);
+    VolumeAttachment {
+        node_name: reading.field(spec, |reading, spec| {
+            reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"))
+        }),
+        volume_name: reading.field(spec, |reading, spec| {
+            let path = SPEC.field("source");
+            match reading.value(&spec.source, path)? {
+                Some(source) => {
+                    let path = path.field("persistentVolumeName");
+                    reading.text_or_empty(&source.persistent_volume_name, path)
+                }
+                None => Ok(Arc::default()),
+            }
         }),
     }
 }

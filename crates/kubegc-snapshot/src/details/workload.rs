@@ -1,17 +1,18 @@
-//! Fields of Jobs, CronJobs and StatefulSets.
+//! Fields of Jobs and CronJobs.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::record::{ClaimRetentionPolicy, CronJob, Job, StatefulSet};
+use kubegc_core::record::{CronJob, Job, JobCounts};
 
 use super::{
-    SPEC, STATUS,
+    SPEC, STATUS, has_annotation,
     node::conditions,
-    reading::{Found, Reading, Unreadable},
+    reading::{Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
-    body::{Body, Spec},
+    body::{ANNOTATION_JOB_TRACKING, Body, Spec, Status},
+    item::Text,
     soft::Soft,
 };
 
@@ -25,13 +26,95 @@ pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
                 SPEC.field("ttlSecondsAfterFinished"),
             )
         }),
-        conditions: reading.field(status, |reading, status| {
-            conditions(reading, status, |found| matches!(found, "Complete" | "Failed"))
-        }),
+        conditions: reading.field(status, |reading, status| conditions(reading, status, is_end)),
         start_time: reading.field(status, |reading, status| {
             reading.time(&status.start_time, STATUS.field("startTime"))
         }),
+        parallelism: reading.field(spec, |reading, spec| {
+            reading.number(&spec.parallelism, SPEC.field("parallelism"))
+        }),
+        completions: reading.field(spec, |reading, spec| {
+            reading.number(&spec.completions, SPEC.field("completions"))
+        }),
+        completion_mode: reading.field(spec, |reading, spec| {
+            reading.text_or_empty(&spec.completion_mode, SPEC.field("completionMode"))
+        }),
+        is_suspended: reading.field(spec, |reading, spec| {
+            reading.copy_or_zero(&spec.suspend, SPEC.field("suspend"))
+        }),
+        active_deadline_seconds: reading.field(spec, |reading, spec| {
+            let path = SPEC.field("activeDeadlineSeconds");
+            Ok(reading.value(&spec.active_deadline_seconds, path)?.copied())
+        }),
+        backoff_limit: reading.field(spec, |reading, spec| {
+            reading.number(&spec.backoff_limit, SPEC.field("backoffLimit"))
+        }),
+        has_backoff_limit_per_index: reading.field(spec, |reading, spec| {
+            reading.is_there(&spec.backoff_limit_per_index, SPEC.field("backoffLimitPerIndex"))
+        }),
+        has_pod_failure_policy: reading.field(spec, |reading, spec| {
+            reading.is_there(&spec.pod_failure_policy, SPEC.field("podFailurePolicy"))
+        }),
+        has_success_policy: reading.field(spec, |reading, spec| {
+            reading.is_there(&spec.success_policy, SPEC.field("successPolicy"))
+        }),
+        pod_replacement_policy: reading.field(spec, |reading, spec| {
+            reading.text_or_empty(&spec.pod_replacement_policy, SPEC.field("podReplacementPolicy"))
+        }),
+        managed_by: reading.field(spec, |reading, spec| {
+            reading.text_or_empty(&spec.managed_by, SPEC.field("managedBy"))
+        }),
+        restart_policy: reading.field(spec, restart_policy),
+        has_tracking_annotation: has_annotation(reading, body, ANNOTATION_JOB_TRACKING),
+        counts: reading.field(status, counts),
     }
+}
+
+/// `spec.template.spec.restartPolicy`.
+fn restart_policy(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<str>, Unreadable> {
+    let path = SPEC.field("template");
+    let template = reading.value(&spec.template, path)?;
+    let path = path.field("spec");
+    let pod = match template {
+        Some(template) => reading.value(&template.spec, path)?,
+        None => None,
+    };
+    let absent = Soft::Absent;
+    let policy = pod.map_or(&absent, |pod| &pod.restart_policy);
+    reading.text_or_empty(policy, path.field("restartPolicy"))
+}
+
+fn counts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<JobCounts, Unreadable> {
+    let succeeded = reading.number_or(&status.succeeded, STATUS.field("succeeded"), 0);
+    let failed = reading.number_or(&status.failed, STATUS.field("failed"), 0);
+    let indexes = STATUS.field("completedIndexes");
+    let completed_indexes = match reading.value(&status.completed_indexes, indexes) {
+        // Hardly two Jobs have the same.
+        Ok(indexes) => Ok(Arc::from(indexes.map_or("", Text::as_str))),
+        Err(error) => Err(error),
+    };
+    let path = STATUS.field("uncountedTerminatedPods");
+    let mut counts = JobCounts::default();
+    if let Some(uncounted) = reading.value(&status.uncounted_terminated_pods, path)? {
+        let succeeded = reading.uids(&uncounted.succeeded, path.field("succeeded"));
+        let failed = reading.uids(&uncounted.failed, path.field("failed"));
+        counts.uncounted_succeeded = succeeded?;
+        counts.uncounted_failed = failed?;
+    }
+    Ok(JobCounts {
+        succeeded: succeeded?,
+        failed: failed?,
+        completed_indexes: completed_indexes?,
+        ..counts
+    })
+}
+
+/// Whether a condition of a Job says that it has ended or is ending.
+fn is_end(condition: &str) -> bool {
+    matches!(
+        condition,
+        "Complete" | "Failed" | "FailureTarget" | "SuccessCriteriaMet"
+    )
 }
 
 pub(super) fn cron_job(reading: &mut Reading<'_>, body: &Body<'_>) -> CronJob {
@@ -84,46 +167,4 @@ fn template_labels(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Labels,
         }
     }
     labels
-}
-
-pub(super) fn stateful_set(reading: &mut Reading<'_>, body: &Body<'_>) -> StatefulSet {
-    let spec = spec_of(reading, body);
-    StatefulSet {
-        replicas: reading.field(spec, |reading, spec| {
-            let replicas = reading.number(&spec.replicas, SPEC.field("replicas"))?;
-            Ok(replicas.unwrap_or(1))
-        }),
-        first_ordinal: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("ordinals");
-            let start = match reading.value(&spec.ordinals, path)? {
-                Some(ordinals) => reading.number(&ordinals.start, path.field("start"))?,
-                None => None,
-            };
-            Ok(start.unwrap_or(0))
-        }),
-        retention_policy: reading.field(spec, retention_policy),
-        claim_templates: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("volumeClaimTemplates");
-            reading.list(&spec.volume_claim_templates, path, |reading, template, path| {
-                let path = path.field("metadata");
-                let meta = reading.value(&template.metadata, path)?;
-                let absent = Soft::Absent;
-                let name = meta.map_or(&absent, |meta| &meta.name);
-                reading.text_or_empty(name, path.field("name"))
-            })
-        }),
-    }
-}
-
-fn retention_policy(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<ClaimRetentionPolicy> {
-    let path = SPEC.field("persistentVolumeClaimRetentionPolicy");
-    let Some(policy) = reading.value(&spec.retention_policy, path)? else {
-        return Ok(None);
-    };
-    let when_deleted = reading.text_or_empty(&policy.when_deleted, path.field("whenDeleted"));
-    let when_scaled = reading.text_or_empty(&policy.when_scaled, path.field("whenScaled"));
-    Ok(Some(ClaimRetentionPolicy {
-        when_deleted: when_deleted?,
-        when_scaled: when_scaled?,
-    }))
 }

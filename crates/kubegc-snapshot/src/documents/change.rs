@@ -3,7 +3,7 @@
 use kubegc_controllers::{DocumentError, FieldChange};
 use kubegc_core::{
     OwnerReference, Timestamp, Uid,
-    record::{Condition, Taint},
+    record::{Condition, Consumer, JobCounts, Taint},
 };
 use serde_json::{Map, Value};
 
@@ -65,6 +65,13 @@ pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<FieldPa
         }
         FieldChange::RemoveTaint(taint) => retain(object, &path, |other| !is_taint(other, taint))?,
         FieldChange::RemoveActive(uid) => retain(object, &path, |other| !has_uid(other, uid))?,
+        FieldChange::JobCounts(counts) => put_job_counts(object, counts)?,
+        FieldChange::RemoveSecretReference(name) => {
+            retain(object, &path, |other| text_at(other, "name") != &**name)?;
+        }
+        FieldChange::ReservedFor(consumers) => put_consumers(list(object, &path)?, consumers),
+        FieldChange::RemoveAllocation => remove(object, &path)?,
+        FieldChange::RequestDeallocation => put(object, &path, true.into())?,
     }
     Ok(path)
 }
@@ -85,6 +92,11 @@ fn path_of(change: &FieldChange) -> FieldPath {
         FieldChange::RemoveClaimRefUid => vec!["spec", "claimRef", "uid"],
         FieldChange::AddTaint(_) | FieldChange::RemoveTaint(_) => vec!["spec", "taints"],
         FieldChange::RemoveActive(_) => vec!["status", "active"],
+        FieldChange::JobCounts(_) => vec!["status"],
+        FieldChange::RemoveSecretReference(_) => vec!["secrets"],
+        FieldChange::ReservedFor(_) => vec!["status", "reservedFor"],
+        FieldChange::RemoveAllocation => vec!["status", "allocation"],
+        FieldChange::RequestDeallocation => vec!["status", "deallocationRequested"],
     }
 }
 
@@ -167,6 +179,44 @@ fn retain(
         list(object, path)?.retain(stays);
     }
     Ok(())
+}
+
+/// Counts that are zero or empty are removed, as Go's encoder leaves them out.
+fn put_job_counts(object: &mut Object, counts: &JobCounts) -> Result<(), DocumentError> {
+    let uids = |uids: &[Uid]| {
+        uids.iter()
+            .map(|uid| Value::from(uid.to_string()))
+            .collect::<Value>()
+    };
+    let values: [(FieldPath, Value); 5] = [
+        (vec!["status", "succeeded"], counts.succeeded.into()),
+        (vec!["status", "failed"], counts.failed.into()),
+        (
+            vec!["status", "uncountedTerminatedPods", "succeeded"],
+            uids(&counts.uncounted_succeeded),
+        ),
+        (
+            vec!["status", "uncountedTerminatedPods", "failed"],
+            uids(&counts.uncounted_failed),
+        ),
+        (
+            vec!["status", "completedIndexes"],
+            (&*counts.completed_indexes).into(),
+        ),
+    ];
+    for (place, value) in values {
+        if value == 0 || value == "" || value == Value::Array(Vec::new()) {
+            remove(object, &place)?;
+        } else {
+            put(object, &place, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the entries of these consumers, with all their fields.
+fn put_consumers(list: &mut Vec<Value>, consumers: &[Consumer]) {
+    list.retain(|entry| consumers.iter().any(|consumer| has_uid(entry, &consumer.uid)));
 }
 
 fn has_uid(entry: &Value, uid: &Uid) -> bool {

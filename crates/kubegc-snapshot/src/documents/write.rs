@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Timestamp,
+    Timestamp, Uid,
     record::{
-        Body, Certificate, CertificateSigningRequest, ClaimRef, Condition, CronJob, Field, Job, Lease,
-        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, Secret, StatefulSet,
-        Toleration, VolumeAnnotations, VolumeSource,
+        Body, Certificate, CertificateSigningRequest, ClaimRef, Condition, Consumer, CronJob, DaemonSet,
+        Deployment, Field, Job, JobCounts, Lease, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
+        Pod, PodVolume, ReplicaSet, ResourceClaim, Secret, StatefulSet, Toleration, VolumeAnnotations,
+        VolumeAttachment, VolumeSource,
     },
 };
 use serde_json::{Value, json};
@@ -16,12 +17,15 @@ use super::change::{Object, with_condition, with_taint};
 use crate::{
     body::{
         ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
-        ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, SECRET_TYPE_BOOTSTRAP_TOKEN,
+        ANNOTATION_COMPLETION_INDEX, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO,
+        ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, SECRET_TYPE_BOOTSTRAP_TOKEN,
     },
-    encoding, x509,
+    details::CSI_NAME,
+    encoding, template, x509,
 };
 
-/// The JSON of a body. Unread fields are `false`, which no field can be.
+/// The JSON of a body. Unread fields are `false`, or 0 where a flag belongs, so that they cannot be
+/// read again.
 pub(super) fn body(body: &Body) -> Object {
     match body {
         Body::Unread => object([
@@ -31,13 +35,21 @@ pub(super) fn body(body: &Body) -> Object {
             ("type", false.into()),
             ("data", false.into()),
             ("secrets", false.into()),
+            ("revision", false.into()),
         ]),
         Body::CertificateSigningRequest(request) => certificate_request(request),
         Body::ConfigMap(config_map) => {
             let data = known(&config_map.since, |since| json!({ "since": since }));
             object([("data", data)])
         }
+        Body::ControllerRevision(revision) => object([("revision", plain(&revision.revision))]),
         Body::CronJob(cron_job) => of_cron_job(cron_job),
+        Body::DaemonSet(set) => of_daemon_set(set),
+        Body::Deployment(deployment) => of_deployment(deployment),
+        Body::Endpoints(endpoints) => {
+            let leader = presence(&endpoints.has_leader_annotation, "{}");
+            annotations([(ANNOTATION_LEADER, leader)])
+        }
         Body::Job(job) => of_job(job),
         Body::Lease(lease) => of_lease(lease),
         Body::Namespace(namespace) => of_namespace(namespace),
@@ -45,9 +57,20 @@ pub(super) fn body(body: &Body) -> Object {
         Body::PersistentVolume(volume) => of_volume(volume),
         Body::PersistentVolumeClaim(claim) => of_claim(claim),
         Body::Pod(pod) => of_pod(pod),
+        Body::ReplicaSet(set) => of_replica_set(set),
+        Body::ResourceClaim(claim) => of_resource_claim(claim),
         Body::Secret(secret) => of_secret(secret),
+        Body::Service(service) => {
+            let spec = object([("selector", presence(&service.has_selector, Object::new()))]);
+            object([("spec", spec.into())])
+        }
         Body::ServiceAccount(account) => object([("secrets", known(&account.secrets, |names| named(names)))]),
+        Body::ServiceCidr(cidr) => {
+            let spec = object([("cidrs", known(&cidr.cidrs, |cidrs| json!(cidrs)))]);
+            object([("spec", spec.into())])
+        }
         Body::StatefulSet(set) => of_stateful_set(set),
+        Body::VolumeAttachment(attachment) => of_attachment(attachment),
     }
 }
 
@@ -65,6 +88,11 @@ fn plain<T: Clone + Into<Value>>(field: &Field<T>) -> Value {
     known(field, |value| value.clone().into())
 }
 
+/// A flag, of which `false` is Go's zero value. An unread one is a number: it must not look like `false`.
+fn flag(field: &Field<bool>) -> Value {
+    field.known().map_or(Value::from(0), |&flag| flag.into())
+}
+
 fn text(field: &Field<Arc<str>>) -> Value {
     known(field, |text| json!(text))
 }
@@ -75,6 +103,23 @@ fn optional_text(field: &Field<Option<Arc<str>>>) -> Value {
 
 fn optional_time(field: &Field<Option<Timestamp>>) -> Value {
     known(field, |time| json!(time.map(|time| time.to_string())))
+}
+
+/// What stands for a field of which only the presence is known.
+fn presence(field: &Field<bool>, present: impl Into<Value>) -> Value {
+    known(
+        field,
+        |&is_present| if is_present { present.into() } else { Value::Null },
+    )
+}
+
+fn annotations<const N: usize>(annotations: [(&str, Value); N]) -> Object {
+    object([("metadata", json!({ "annotations": object(annotations) }))])
+}
+
+/// A template that is known by its digest only.
+fn template(digest: &Field<u64>) -> Value {
+    known(digest, |digest| json!({ template::DIGEST: digest.to_string() }))
 }
 
 fn named(names: &[Arc<str>]) -> Value {
@@ -120,12 +165,130 @@ fn of_cron_job(cron_job: &CronJob) -> Object {
 }
 
 fn of_job(job: &Job) -> Object {
-    let spec = object([("ttlSecondsAfterFinished", plain(&job.ttl_seconds_after_finished))]);
-    let status = object([
+    let spec = object([
+        ("ttlSecondsAfterFinished", plain(&job.ttl_seconds_after_finished)),
+        ("parallelism", plain(&job.parallelism)),
+        ("completions", plain(&job.completions)),
+        ("completionMode", text(&job.completion_mode)),
+        ("suspend", flag(&job.is_suspended)),
+        ("activeDeadlineSeconds", plain(&job.active_deadline_seconds)),
+        ("backoffLimit", plain(&job.backoff_limit)),
+        (
+            "backoffLimitPerIndex",
+            presence(&job.has_backoff_limit_per_index, 1),
+        ),
+        (
+            "podFailurePolicy",
+            presence(&job.has_pod_failure_policy, Object::new()),
+        ),
+        ("successPolicy", presence(&job.has_success_policy, Object::new())),
+        ("podReplacementPolicy", text(&job.pod_replacement_policy)),
+        ("managedBy", text(&job.managed_by)),
+        (
+            "template",
+            json!({ "spec": { "restartPolicy": text(&job.restart_policy) } }),
+        ),
+    ]);
+    let mut status = object([
         ("conditions", conditions(&job.conditions)),
         ("startTime", optional_time(&job.start_time)),
     ]);
+    status.extend(match job.counts.known() {
+        Some(counts) => job_counts(counts),
+        None => object([("succeeded", false.into())]),
+    });
+    let mut fields = annotations([(
+        ANNOTATION_JOB_TRACKING,
+        presence(&job.has_tracking_annotation, ""),
+    )]);
+    fields.extend(object([("spec", spec.into()), ("status", status.into())]));
+    fields
+}
+
+fn job_counts(counts: &JobCounts) -> Object {
+    let JobCounts {
+        succeeded,
+        failed,
+        uncounted_succeeded,
+        uncounted_failed,
+        completed_indexes,
+    } = counts;
+    let uids = |uids: &[Uid]| -> Value { uids.iter().map(Uid::to_string).collect() };
+    object([
+        ("succeeded", (*succeeded).into()),
+        ("failed", (*failed).into()),
+        (
+            "uncountedTerminatedPods",
+            json!({ "succeeded": uids(uncounted_succeeded), "failed": uids(uncounted_failed) }),
+        ),
+        ("completedIndexes", json!(completed_indexes)),
+    ])
+}
+
+fn of_daemon_set(set: &DaemonSet) -> Object {
+    let spec = object([("revisionHistoryLimit", plain(&set.revision_history_limit))]);
+    let status = object([("observedGeneration", plain(&set.observed_generation))]);
     object([("spec", spec.into()), ("status", status.into())])
+}
+
+fn of_deployment(deployment: &Deployment) -> Object {
+    let spec = object([
+        ("revisionHistoryLimit", plain(&deployment.revision_history_limit)),
+        ("paused", flag(&deployment.is_paused)),
+        ("replicas", plain(&deployment.replicas)),
+        ("template", template(&deployment.template_digest)),
+    ]);
+    let mut status = object([("observedGeneration", plain(&deployment.observed_generation))]);
+    status.extend(match deployment.status_replicas.known() {
+        Some(&[all, updated, available]) => object([
+            ("replicas", all.into()),
+            ("updatedReplicas", updated.into()),
+            ("availableReplicas", available.into()),
+        ]),
+        None => object([("replicas", false.into())]),
+    });
+    object([("spec", spec.into()), ("status", status.into())])
+}
+
+fn of_replica_set(set: &ReplicaSet) -> Object {
+    let spec = object([
+        ("replicas", plain(&set.replicas)),
+        ("template", template(&set.template_digest)),
+    ]);
+    let status = object([
+        ("replicas", plain(&set.status_replicas)),
+        ("observedGeneration", plain(&set.observed_generation)),
+    ]);
+    let mut fields = annotations([(ANNOTATION_REVISION, text(&set.revision))]);
+    fields.extend(object([("spec", spec.into()), ("status", status.into())]));
+    fields
+}
+
+fn of_resource_claim(claim: &ResourceClaim) -> Object {
+    let consumer = |consumer: &Consumer| {
+        json!({
+            "apiGroup": consumer.api_group, "resource": consumer.resource,
+            "name": consumer.name, "uid": consumer.uid.to_string(),
+        })
+    };
+    let reserved_for = known(&claim.reserved_for, |all| all.iter().map(consumer).collect());
+    let spec = object([("allocationMode", text(&claim.allocation_mode))]);
+    let status = object([
+        ("reservedFor", reserved_for),
+        ("allocation", presence(&claim.is_allocated, Object::new())),
+    ]);
+    object([("spec", spec.into()), ("status", status.into())])
+}
+
+fn of_attachment(attachment: &VolumeAttachment) -> Object {
+    let spec = object([
+        ("nodeName", text(&attachment.node_name)),
+        (
+            "source",
+            json!({ "persistentVolumeName": text(&attachment.volume_name) }),
+        ),
+    ]);
+    object([("spec", spec.into())])
 }
 
 fn of_lease(lease: &Lease) -> Object {
@@ -153,7 +316,10 @@ fn of_node(node: &Node) -> Object {
             .collect()
     });
     let spec = object([("taints", taints), ("providerID", text(&node.provider_id))]);
-    let status = object([("conditions", conditions(&node.conditions))]);
+    let status = object([
+        ("conditions", conditions(&node.conditions)),
+        ("volumesInUse", known(&node.volumes_in_use, |names| json!(names))),
+    ]);
     object([("spec", spec.into()), ("status", status.into())])
 }
 
@@ -169,6 +335,8 @@ fn of_volume(volume: &PersistentVolume) -> Object {
         ),
         ("persistentVolumeReclaimPolicy", text(&volume.reclaim_policy)),
         ("volumeMode", optional_text(&volume.volume_mode)),
+        ("volumeAttributesClassName", text(&volume.attributes_class)),
+        ("csi", known(&volume.csi_name, |name| csi_volume(name))),
     ]);
     let status = object([("phase", text(&volume.phase))]);
     let annotations = known(&volume.annotations, |annotations| {
@@ -193,12 +361,36 @@ fn of_volume(volume: &PersistentVolume) -> Object {
     ])
 }
 
+/// The source of a CSI volume of this name; a name of another form cannot be read.
+fn csi_volume(name: &str) -> Value {
+    if name.is_empty() {
+        return Value::Null;
+    }
+    let parts = name.strip_prefix(CSI_NAME).and_then(|name| name.split_once('^'));
+    parts.map_or(
+        Value::Bool(false),
+        |(driver, handle)| json!({ "driver": driver, "volumeHandle": handle }),
+    )
+}
+
 fn of_claim(claim: &PersistentVolumeClaim) -> Object {
+    let [wanted, current, target] = match claim.attributes_classes.known() {
+        Some(classes) => [0, 1, 2].map(|at| json!(classes.get(at))),
+        None => [false.into(), Value::Null, Value::Null],
+    };
     let spec = object([
         ("volumeName", text(&claim.volume_name)),
         ("volumeMode", optional_text(&claim.volume_mode)),
+        ("volumeAttributesClassName", wanted),
     ]);
-    object([("spec", spec.into())])
+    let status = object([
+        ("currentVolumeAttributesClassName", current),
+        (
+            "modifyVolumeStatus",
+            json!({ "targetVolumeAttributesClassName": target }),
+        ),
+    ]);
+    object([("spec", spec.into()), ("status", status.into())])
 }
 
 fn of_pod(pod: &Pod) -> Object {
@@ -219,6 +411,7 @@ fn of_pod(pod: &Pod) -> Object {
             "tolerations",
             known(&pod.tolerations, |all| all.iter().map(toleration).collect()),
         ),
+        ("schedulingGroup", json!({ "podGroupName": text(&pod.pod_group) })),
     ]);
     // Readers skip the conditions and the containers of a pod whose text mentions neither of these.
     let conditions = match conditions(&pod.conditions) {
@@ -228,15 +421,26 @@ fn of_pod(pod: &Pod) -> Object {
     let container_statuses = match pod.containers_stopped.known() {
         Some(true) => json!([{ "state": { "terminated": {} } }]),
         Some(false) => json!([{ "state": { "running": {} } }]),
-        None => "deletionTimestamp".into(),
+        None => json!([{ "state": "deletionTimestamp" }]),
+    };
+    let init_container_statuses = match pod.restart_count.known() {
+        Some(0) => Value::Null,
+        Some(count) => json!([{ "restartCount": count }]),
+        None => "restartCount".into(),
     };
     let status = object([
         ("phase", text(&pod.phase)),
         ("reason", text(&pod.reason)),
         ("conditions", conditions),
         ("containerStatuses", container_statuses),
+        ("initContainerStatuses", init_container_statuses),
     ]);
-    object([("spec", spec.into()), ("status", status.into())])
+    let completion_index = known(&pod.completion_index, |index| {
+        json!(index.map(|index| index.to_string()))
+    });
+    let mut fields = annotations([(ANNOTATION_COMPLETION_INDEX, completion_index)]);
+    fields.extend(object([("spec", spec.into()), ("status", status.into())]));
+    fields
 }
 
 fn toleration(toleration: &Toleration) -> Value {
@@ -309,6 +513,12 @@ fn of_stateful_set(set: &StatefulSet) -> Object {
         ("ordinals", json!({ "start": plain(&set.first_ordinal) })),
         ("persistentVolumeClaimRetentionPolicy", policy),
         ("volumeClaimTemplates", templates),
+        ("revisionHistoryLimit", plain(&set.revision_history_limit)),
     ]);
-    object([("spec", spec.into())])
+    let status = object([
+        ("currentRevision", text(&set.current_revision)),
+        ("updateRevision", text(&set.update_revision)),
+        ("observedGeneration", plain(&set.observed_generation)),
+    ]);
+    object([("spec", spec.into()), ("status", status.into())])
 }

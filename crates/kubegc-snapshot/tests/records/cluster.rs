@@ -22,6 +22,7 @@ fn nodes() {
         conditions: Field::Unread,
         taints: Field::Unread,
         provider_id: Field::Unread,
+        ..Node::default()
     };
     check(
         Resource::Nodes,
@@ -43,6 +44,7 @@ fn nodes() {
                     conditions: vec![ready].into(),
                     taints: vec![taint, Taint::new("a", "")].into(),
                     provider_id: Field::Known("aws:///a/i-1".into()),
+                    ..Node::default()
                 }),
                 &[],
             ),

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod common;
+mod controllers;
 mod laws;
 mod patches;
 mod pods;

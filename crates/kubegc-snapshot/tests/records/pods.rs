@@ -27,7 +27,9 @@ fn names(names: &[&str]) -> Field<Vec<Arc<str>>> {
 #[test]
 fn every_field_of_a_pod_is_read() {
     let (read, flaws) = pod(json!({
+        "metadata": { "annotations": { "batch.kubernetes.io/job-completion-index": "3" } },
         "spec": {
+            "schedulingGroup": { "podGroupName": "batch-1" },
             "nodeName": "node-1", "terminationGracePeriodSeconds": 30, "containers": [{ "name": "web", "image": "web:1" }],
             "volumes": [
                 { "name": "data", "persistentVolumeClaim": { "claimName": "data-web-0" } },
@@ -40,6 +42,8 @@ fn every_field_of_a_pod_is_read() {
             ],
         },
         "status": {
+            "initContainerStatuses": [{ "name": "init", "restartCount": 2 }],
+            "containerStatuses": [{ "name": "web", "restartCount": 5 }, { "name": "log", "restartCount": 0 }, {}],
             "phase": "Failed", "reason": "Evicted", "startTime": "2026-03-01T12:00:00Z",
             "conditions": [
                 { "type": "Ready", "status": "False", "lastTransitionTime": "2026-03-01T12:00:01Z" },
@@ -86,7 +90,9 @@ fn every_field_of_a_pod_is_read() {
                 ..Toleration::default()
             },
         ]),
-        containers_stopped: false.into(),
+        completion_index: Some(3).into(),
+        restart_count: 7.into(),
+        pod_group: Field::Known("batch-1".into()),
     };
     assert_eq!((read, flaws), (expected, vec![]));
 }
@@ -103,12 +109,14 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
         secrets: Field::Unread,
         termination_grace_period_seconds: Field::Unread,
         tolerations: Field::Unread,
+        pod_group: Field::Unread,
         ..phase("Pending".into())
     };
     let without_status = Pod {
         reason: Field::Unread,
         containers_stopped: Field::Unread,
         conditions: Field::Unread,
+        restart_count: Field::Unread,
         ..phase(Field::Unread)
     };
     const NO_PHASE: &[&str] = &["status.phase: not there"];

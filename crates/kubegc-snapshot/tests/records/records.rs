@@ -35,8 +35,8 @@ fn objects_of_other_kinds_are_healthy_whatever_their_fields_hold() {
         ("example.com/v1", "Widget"),
         ("batch.volcano.sh/v1alpha1", "Job"),
         ("management.cattle.io/v3", "Node"),
-        ("apps/v1", "Deployment"),
-        ("v1", "Service"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("v1", "ReplicationController"),
     ] {
         for text in ways(api_version, kind, ODD) {
             let snapshot = snapshot(&text);

@@ -13,7 +13,7 @@ fn unread() -> PersistentVolume {
         reclaim_policy: Field::Unread,
         claim_ref: Field::Unread,
         volume_mode: Field::Unread,
-        annotations: Field::default(),
+        ..PersistentVolume::default()
     }
 }
 
@@ -62,6 +62,7 @@ fn volumes() {
                     bound_by_controller: true,
                     migrated_to: None,
                 }),
+                ..PersistentVolume::default()
             },
             &[],
         ),
@@ -174,6 +175,7 @@ fn claims() {
         Body::PersistentVolumeClaim(PersistentVolumeClaim {
             volume_name: volume_name.map(Into::into),
             volume_mode: volume_mode.map(|mode| mode.map(Into::into)),
+            ..PersistentVolumeClaim::default()
         })
     };
     let unbound = || claim("".into(), None.into());
@@ -183,7 +185,7 @@ fn claims() {
             (
                 json!({ "spec": { "volumeName": "pv-1", "volumeMode": "Block", "accessModes": ["ReadWriteOnce"] }, "status": 7 }),
                 claim("pv-1".into(), Some("Block").into()),
-                &[],
+                &["status: expected a map, found a number"],
             ),
             (json!({ "spec": {} }), unbound(), &[]),
             (
@@ -194,7 +196,7 @@ fn claims() {
             (json!({}), Body::Unread, &[]),
             (
                 json!({ "spec": null, "status": { "phase": "Bound" } }),
-                Body::Unread,
+                claim(Field::Unread, Field::Unread),
                 &[],
             ),
             (

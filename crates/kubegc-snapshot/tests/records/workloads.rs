@@ -18,6 +18,7 @@ fn jobs() {
             ttl_seconds_after_finished,
             conditions,
             start_time,
+            ..Job::default()
         })
     };
     let empty = || Field::Known(vec![]);
@@ -189,6 +190,7 @@ fn stateful_sets() {
             first_ordinal,
             retention_policy: policy,
             claim_templates: templates.map(|names| names.iter().map(|name| (*name).into()).collect()),
+            ..StatefulSet::default()
         })
     };
     let none: Field<&[&str]> = Field::Known(&[]);

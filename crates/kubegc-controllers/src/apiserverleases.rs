@@ -1,0 +1,146 @@
+//! Deletes the identity Leases of API servers that no longer renew them.
+//!
+//! - not in `kube-system`, or without the label `apiserver.kubernetes.io/identity: kube-apiserver`: nothing
+//!   is said of it.
+//! - `spec.renewTime` and `spec.leaseDurationSeconds` have not passed: it is kept.
+//! - they have passed, or one is not set: it is read again, and deleted without preconditions.
+//!
+//! The API server itself does this once an hour; an error is logged, and NotFound is ignored. Node Leases
+//! have an owner reference to their Node, and the garbage collector deletes them.
+//!
+//! - before 1.26: there are no such Leases (feature gate `APIServerIdentity`: alpha from 1.20, beta and on
+//!   from 1.26).
+//! - 1.26: the label is `k8s.io/component: kube-apiserver`.
+//! - 1.27 to about 1.28: Leases with either label are deleted.
+//!
+//! # Upstream
+//! [`gc` and `isLeaseExpired`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go)
+//! in `gc_controller.go`.
+
+use std::time::Duration;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, ObjectMeta, Timestamp,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent,
+    Subject, Timing, controller::read,
+};
+
+/// The feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26.
+const ENABLED: Behavior = Behavior::since(26, 0, "feature gate APIServerIdentity is beta");
+const NEW_LABEL: Behavior = Behavior::since(27, 0, "kubernetes #114586");
+const NO_OLD_LABEL: Behavior = Behavior::since_about(29, "after 1.27");
+
+const NAMESPACE: &str = "kube-system";
+const LABEL: &str = "apiserver.kubernetes.io/identity";
+const OLD_LABEL: &str = "k8s.io/component";
+const SERVER: &str = "kube-apiserver";
+const PERIOD: Duration = Duration::from_secs(3_600);
+
+/// The API server's garbage collection of identity Leases.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct ApiServerLeases {
+    /// Whether the feature gate `APIServerIdentity` is on.
+    pub is_enabled: bool,
+    /// Whether Leases with the label `apiserver.kubernetes.io/identity` are deleted.
+    pub knows_label: bool,
+    /// Whether Leases with the label `k8s.io/component` are deleted.
+    pub knows_old_label: bool,
+}
+
+impl ApiServerLeases {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(ENABLED),
+            knows_label: version.has(NEW_LABEL),
+            knows_old_label: !version.has(NO_OLD_LABEL),
+        }
+    }
+
+    fn concerns(&self, meta: &ObjectMeta) -> bool {
+        let has = |label: &str| meta.labels.get(label).is_some_and(|value| **value == *SERVER);
+        let is_known = (self.knows_label && has(LABEL)) || (self.knows_old_label && has(OLD_LABEL));
+        self.is_enabled && is_known && *meta.namespace == *NAMESPACE
+    }
+}
+
+/// When a Lease expires; `None` where it has at once.
+fn expiry(id: &ObjectId, record: &Record, cx: &Context<'_>) -> Result<Option<Timestamp>, Missing> {
+    let lease = cx.body(id, record, Record::lease)?;
+    let renewed = *read(&lease.renew_time, id, "spec.renewTime")?;
+    let seconds = *read(&lease.lease_duration_seconds, id, "spec.leaseDurationSeconds")?;
+    Ok(renewed.zip(seconds).map(|(renewed, seconds)| {
+        let duration = Duration::from_secs(u64::from(seconds.unsigned_abs()));
+        if seconds < 0 {
+            renewed.saturating_sub(duration)
+        } else {
+            renewed.saturating_add(duration)
+        }
+    }))
+}
+
+fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
+    }
+    let reason = match expiry(id, record, cx)? {
+        Some(expiry) if expiry >= cx.now => return keep("Renewed", "its API server has renewed it"),
+        Some(_) => Reason::new("Expired", "its API server has not renewed it in time"),
+        None => Reason::new("Invalid", "its renewal time or duration is not set"),
+    };
+    let action = Action::new(Resource::Leases, &record.meta, reason)
+        .after_reading(Read::unchanged(Resource::Leases, record))
+        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+        .on_error(OnError::ReportUnlessNotFound);
+    Ok(Decision::act(action))
+}
+
+static INFO: Info = Info {
+    name: "kube-apiserver-identity-lease-garbage-collector",
+    summary: "deletes the identity Leases of API servers that no longer renew them",
+    resources: &[Resource::Leases],
+    permissions: &[(Resource::Leases, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go",
+};
+
+impl Controller for ApiServerLeases {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(PERIOD)
+    }
+
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.new.is_some_and(|record| self.concerns(&record.meta)) {
+            keys.push(change.key.clone());
+        }
+    }
+
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        let leases = cache.in_namespace(Resource::Leases, &NAMESPACE.into());
+        keys.extend(
+            leases
+                .filter(|lease| self.concerns(&lease.meta))
+                .map(|lease| Key::from(&lease.meta)),
+        );
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::Leases, key) {
+            Subject::Found(id, record) if self.concerns(&record.meta) => {
+                decide(cx, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+            }
+            Subject::Found(..) => Decision::default(),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

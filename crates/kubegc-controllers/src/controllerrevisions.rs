@@ -1,0 +1,313 @@
+//! Deletes old ControllerRevisions of StatefulSets and DaemonSets beyond `spec.revisionHistoryLimit`.
+//!
+//! - StatefulSet: revisions in `status.currentRevision`, `status.updateRevision` or the label
+//!   `controller-revision-hash` of a pod are live; of the others the oldest above the limit are deleted.
+//! - DaemonSet: the revision of the present template is kept; of the others as many as there are above the
+//!   limit are deleted, the oldest first, but none whose label `controller-revision-hash` a pod has.
+//! - DaemonSet that is being deleted: nothing is deleted.
+//! - either, when its spec was not observed yet: which revision is the present one is not known, so nothing
+//!   is decided.
+//!
+//! The order is by `revision`, then creation and name. The revision of the present template of a DaemonSet is
+//! the highest. Deletes carry no preconditions. Revisions and pods are found by their controller reference;
+//! adoption is not covered.
+//!
+//! # Upstream
+//! [`truncateHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go) in
+//! `stateful_set_control.go`, [`cleanupHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go) in
+//! `update.go`. The same in all releases.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kubegc_core::{
+    DeleteOptions, KubernetesVersion,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
+    Subject,
+    controller::read,
+    owner::{UNREAD_PODS, controlled, push_controller, require_pod_owners},
+};
+
+const HASH_LABEL: &str = "controller-revision-hash";
+
+static REVISIONS_BY_STATEFUL_SET: Index = Index::new(
+    "controller revisions by stateful set",
+    Resource::ControllerRevisions,
+    |record, keys| push_controller(record, "StatefulSet", keys),
+);
+static REVISIONS_BY_DAEMON_SET: Index = Index::new(
+    "controller revisions by daemon set",
+    Resource::ControllerRevisions,
+    |record, keys| push_controller(record, "DaemonSet", keys),
+);
+static PODS_BY_STATEFUL_SET: Index = Index::new("pods by stateful set", Resource::Pods, |record, keys| {
+    push_controller(record, "StatefulSet", keys);
+});
+static PODS_BY_DAEMON_SET: Index = Index::new("pods by daemon set", Resource::Pods, |record, keys| {
+    push_controller(record, "DaemonSet", keys);
+});
+
+/// The StatefulSet controller, as far as it deletes ControllerRevisions.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct StatefulSetHistory {}
+
+/// The DaemonSet controller, as far as it deletes ControllerRevisions.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct DaemonSetHistory {}
+
+impl StatefulSetHistory {
+    /// Upstream's behaviour, the same in all releases.
+    #[must_use]
+    pub const fn new(_version: KubernetesVersion) -> Self {
+        Self {}
+    }
+}
+
+impl DaemonSetHistory {
+    /// Upstream's behaviour, the same in all releases.
+    #[must_use]
+    pub const fn new(_version: KubernetesVersion) -> Self {
+        Self {}
+    }
+}
+
+/// An owner of revisions.
+struct Owner<'a> {
+    id: &'a ObjectId,
+    record: &'a Record,
+    limit: usize,
+    observed_generation: i64,
+}
+
+/// The revisions of an owner in order; none where there are no more than the limit.
+fn revisions<'a>(
+    cx: &Context<'a>,
+    key: &Key,
+    owner: &Owner<'_>,
+    index: &'static Index,
+) -> Result<Vec<&'a Record>, Missing> {
+    let all: Vec<&Record> = controlled(cx, index, key, &owner.record.meta).collect();
+    cx.cache.require(Resource::ControllerRevisions)?;
+    if all.len() <= owner.limit {
+        return Ok(Vec::new());
+    }
+    let mut ordered = Vec::with_capacity(all.len());
+    for record in all {
+        let id = record.id(Resource::ControllerRevisions);
+        let body = cx.body(&id, record, Record::controller_revision)?;
+        ordered.push((*read(&body.revision, &id, "revision")?, record));
+    }
+    let place = |record: &&Record| (record.meta.creation_timestamp, Arc::clone(&record.meta.name));
+    ordered.sort_by(|(a, left), (b, right)| a.cmp(b).then_with(|| place(left).cmp(&place(right))));
+    require_pod_owners(cx, &key.namespace)?;
+    if owner.observed_generation < owner.record.meta.generation {
+        return Err(Missing::Outside {
+            question: format!(
+                "which ControllerRevision {} uses, as its spec was not observed",
+                owner.id
+            )
+            .into(),
+            message: "".into(),
+        });
+    }
+    Ok(ordered.into_iter().map(|(_, record)| record).collect())
+}
+
+/// The hashes of the pods of an owner.
+fn hashes(cx: &Context<'_>, key: &Key, owner: &Owner<'_>, index: &'static Index) -> BTreeSet<Arc<str>> {
+    let pods = controlled(cx, index, key, &owner.record.meta);
+    let hash = |pod: &Record| {
+        pod.meta
+            .labels
+            .get(HASH_LABEL)
+            .filter(|hash| !hash.is_empty())
+            .cloned()
+    };
+    pods.filter_map(hash).collect()
+}
+
+/// Deletes the first `above` of the old revisions that are not live.
+fn truncate(cx: &Context<'_>, owner: &Owner<'_>, old: Vec<(&Record, bool)>, mut above: usize) -> Decision {
+    let mut decision = Decision::default();
+    for (record, is_live) in old {
+        let id = record.id(Resource::ControllerRevisions);
+        if is_live {
+            decision.add_kept(
+                id,
+                Reason::new("InUse", "a pod or the status of its owner names it"),
+            );
+        } else if above == 0 {
+            decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
+        } else {
+            above -= 1;
+            if record.meta.is_deleting() {
+                decision.add_kept(id, Reason::new("Terminating", "it is being deleted"));
+                continue;
+            }
+            let reason = Reason::new("AboveLimit", "it is above the history limit of its owner");
+            let action = Action::new(Resource::ControllerRevisions, &record.meta, reason)
+                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                .on_error(OnError::Retry);
+            decision.actions.push(action);
+        }
+    }
+    if decision.actions.is_empty() {
+        let reason = Reason::new(
+            "NothingToDelete",
+            "no old ControllerRevision is above its history limit",
+        );
+        decision.add_kept(owner.id.clone(), reason);
+    }
+    decision
+}
+
+fn stateful_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let set = cx.body(id, record, Record::stateful_set)?;
+    let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
+    let owner = Owner {
+        id,
+        record,
+        limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
+        observed_generation: *read(&set.observed_generation, id, "status.observedGeneration")?,
+    };
+    let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
+    let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
+    live.insert(Arc::clone(read(
+        &set.current_revision,
+        id,
+        "status.currentRevision",
+    )?));
+    live.insert(Arc::clone(read(
+        &set.update_revision,
+        id,
+        "status.updateRevision",
+    )?));
+    let judged: Vec<_> = all
+        .into_iter()
+        .map(|record| (record, live.contains(&record.meta.name)))
+        .collect();
+    let old = judged.iter().filter(|(_, is_live)| !is_live).count();
+    Ok(truncate(cx, &owner, judged, old.saturating_sub(owner.limit)))
+}
+
+fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    if record.meta.is_deleting() {
+        return Ok(Decision::keep(
+            id.clone(),
+            Reason::new("Terminating", "it is being deleted"),
+        ));
+    }
+    let set = cx.body(id, record, Record::daemon_set)?;
+    let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
+    let owner = Owner {
+        id,
+        record,
+        limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
+        observed_generation: *read(&set.observed_generation, id, "status.observedGeneration")?,
+    };
+    let mut old = revisions(cx, key, &owner, &REVISIONS_BY_DAEMON_SET)?;
+    old.pop();
+    let live = hashes(cx, key, &owner, &PODS_BY_DAEMON_SET);
+    let is_live = |record: &Record| {
+        record
+            .meta
+            .labels
+            .get(HASH_LABEL)
+            .is_some_and(|hash| live.contains(hash))
+    };
+    let above = old.len().saturating_sub(owner.limit);
+    Ok(truncate(
+        cx,
+        &owner,
+        old.into_iter().map(|record| (record, is_live(record))).collect(),
+        above,
+    ))
+}
+
+static STATEFUL_SET_INFO: Info = Info {
+    name: "statefulset-controller",
+    summary: "deletes old ControllerRevisions of StatefulSets beyond the history limit",
+    resources: &[
+        Resource::StatefulSets,
+        Resource::ControllerRevisions,
+        Resource::Pods,
+    ],
+    permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
+};
+
+static DAEMON_SET_INFO: Info = Info {
+    name: "daemonset-controller",
+    summary: "deletes old ControllerRevisions of DaemonSets beyond the history limit",
+    resources: &[
+        Resource::DaemonSets,
+        Resource::ControllerRevisions,
+        Resource::Pods,
+    ],
+    permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
+};
+
+fn affected(indexes: [&'static Index; 2], owners: Resource, change: &Change<'_>, keys: &mut Vec<Key>) {
+    match change.resource {
+        Resource::ControllerRevisions => keys.extend(indexes[0].keys_of_change(change)),
+        Resource::Pods => keys.extend(indexes[1].keys_of_change(change)),
+        resource if resource == owners => keys.push(change.key.clone()),
+        _ => {}
+    }
+}
+
+impl Controller for StatefulSetHistory {
+    fn info(&self) -> &'static Info {
+        &STATEFUL_SET_INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS];
+        INDEXES
+    }
+
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let indexes = [&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET];
+        affected(indexes, Resource::StatefulSets, change, keys);
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::StatefulSets, key) {
+            Subject::Found(id, record) => {
+                stateful_set(cx, key, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+            }
+            Subject::Settled(decision) => decision,
+        }
+    }
+}
+
+impl Controller for DaemonSetHistory {
+    fn info(&self) -> &'static Info {
+        &DAEMON_SET_INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET, &UNREAD_PODS];
+        INDEXES
+    }
+
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let indexes = [&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET];
+        affected(indexes, Resource::DaemonSets, change, keys);
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::DaemonSets, key) {
+            Subject::Found(id, record) => {
+                daemon_set(cx, key, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+            }
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Deletes the Endpoints of Services that no longer exist.
+//!
+//! - Endpoints whose Service exists, terminating or not: they are kept.
+//! - Endpoints whose Service was deleted: they are deleted, without preconditions.
+//! - Endpoints without a Service when the controller starts: they are deleted, unless they hold a leader
+//!   election record.
+//! - Endpoints that are created without a Service: they are kept until the controller starts anew.
+//!
+//! The API server itself deletes the Endpoints together with the Service (CP-1), so that the request of the
+//! controller usually finds nothing. EndpointSlices have an owner reference to their Service, and the garbage
+//! collector deletes them; mirrored ones are deleted by
+//! [`endpointslicemirroring`](crate::endpointslicemirroring) too.
+//!
+//! # Upstream
+//! [`syncService` and `checkLeftoverEndpoints`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go)
+//! in `endpoints_controller.go`; [`afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/registry/core/service/storage/storage.go)
+//! of the API server. The same in all releases.
+
+use kubegc_core::{
+    DeleteOptions, KubernetesVersion,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject,
+    controller::read,
+};
+
+/// The endpoints controller, as far as it deletes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointsOfServices {}
+
+impl EndpointsOfServices {
+    /// Upstream's behaviour, the same in all releases.
+    #[must_use]
+    pub const fn new(_version: KubernetesVersion) -> Self {
+        Self {}
+    }
+}
+
+fn decide(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    if record.meta.is_deleting() {
+        return keep("Terminating", "they are being deleted");
+    }
+    if cx.cache.get(Resource::Services, key).is_some() {
+        return keep("ServiceExists", "their Service exists");
+    }
+    let endpoints = cx.body(id, record, Record::endpoints)?;
+    let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
+    if *read(&endpoints.has_leader_annotation, id, annotation)? {
+        return keep("LeaderElection", "they hold a leader election record");
+    }
+    cx.cache.require(Resource::Services)?;
+    let action = Action::new(
+        Resource::Endpoints,
+        &record.meta,
+        Reason::new("ServiceDeleted", "their Service does not exist"),
+    );
+    let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
+    Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
+}
+
+static INFO: Info = Info {
+    name: "endpoints-controller",
+    summary: "deletes the Endpoints of Services that no longer exist",
+    resources: &[Resource::Endpoints, Resource::Services],
+    permissions: &[(Resource::Endpoints, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go",
+};
+
+impl Controller for EndpointsOfServices {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource == Resource::Services {
+            keys.push(change.key.clone());
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::Endpoints, key) {
+            Subject::Found(id, record) => {
+                decide(cx, key, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+            }
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

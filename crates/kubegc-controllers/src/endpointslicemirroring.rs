@@ -1,0 +1,178 @@
+//! Deletes EndpointSlices that mirror Endpoints which no longer exist or are not mirrored any more.
+//!
+//! A mirrored slice has the labels `endpointslice.kubernetes.io/managed-by:
+//! endpointslicemirroring-controller.k8s.io` and `kubernetes.io/service-name`. All mirrored slices of a name
+//! are deleted where
+//!
+//! - there are no Endpoints of that name: they are deleted.
+//! - the Endpoints have the label `endpointslice.kubernetes.io/skip-mirror: "true"` or a leader election
+//!   record: they are deleted.
+//! - there is no Service of that name: they are deleted.
+//! - the Service has a selector: they are deleted.
+//! - otherwise: the slices follow the Endpoints; which surplus slices that deletes is not covered.
+//!
+//! Slices of the EndpointSlice controller are not touched: the garbage collector deletes them with their
+//! Service.
+//!
+//! Releases: from 1.19 on, with the feature gate `EndpointSlice` (beta and on) there.
+//!
+//! # Upstream
+//! [`syncEndpoints` and `deleteMirroredSlices`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go)
+//! in `endpointslicemirroring_controller.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion,
+    record::{Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
+    controller::read,
+};
+
+const MIRRORING: Behavior = Behavior::since(19, 0, "kubernetes #91637");
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
+
+/// Mirrored slices by the name of their Service.
+static MIRRORED: Index = Index::new(
+    "mirrored slices by service",
+    Resource::EndpointSlices,
+    |record, keys| {
+        let labels = &record.meta.labels;
+        if labels
+            .get(MANAGED_BY)
+            .is_some_and(|manager| **manager == *MANAGER)
+        {
+            let service = labels.get(SERVICE_NAME).filter(|name| !name.is_empty());
+            keys.extend(service.map(|name| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name))));
+        }
+    },
+);
+
+/// The EndpointSlice mirroring controller, as far as it deletes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointSliceMirroring {
+    /// Whether the release has the controller.
+    pub is_enabled: bool,
+}
+
+impl EndpointSliceMirroring {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(MIRRORING),
+        }
+    }
+
+    /// Why the slices of this name are deleted, or kept.
+    fn judge(&self, cx: &Context<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
+        let delete = |code, message: &'static str| Ok((true, Reason::new(code, message)));
+        if !self.is_enabled {
+            return Ok((
+                false,
+                Reason::new("NoMirroring", "this release has no mirroring controller"),
+            ));
+        }
+        let Some(record) = cx.cache.get(Resource::Endpoints, key) else {
+            cx.cache.require(Resource::Endpoints)?;
+            return delete("EndpointsDeleted", "there are no Endpoints to mirror");
+        };
+        let id = record.id(Resource::Endpoints);
+        if !record.has_whole_meta {
+            return Err(Missing::Metadata { object: id });
+        }
+        let Some(service) = cx.cache.get(Resource::Services, key) else {
+            cx.cache.require(Resource::Services)?;
+            return delete("ServiceDeleted", "their Service does not exist");
+        };
+        if record
+            .meta
+            .labels
+            .get(SKIP_MIRROR)
+            .is_some_and(|skips| &**skips == "true")
+        {
+            return delete("MirroringSkipped", "the Endpoints are not to be mirrored");
+        }
+        let endpoints = cx.body(&id, record, Record::endpoints)?;
+        let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
+        if *read(&endpoints.has_leader_annotation, &id, annotation)? {
+            return delete("LeaderElection", "the Endpoints hold a leader election record");
+        }
+        let service_id = service.id(Resource::Services);
+        let service = cx.body(&service_id, service, Record::service)?;
+        if *read(&service.has_selector, &service_id, "spec.selector")? {
+            return delete("ServiceHasSelector", "their Service has a selector");
+        }
+        Ok((false, Reason::new("Mirrored", "it mirrors Endpoints that exist")))
+    }
+}
+
+static INFO: Info = Info {
+    name: "endpointslice-mirroring-controller",
+    summary: "deletes EndpointSlices that mirror Endpoints which no longer exist",
+    resources: &[Resource::EndpointSlices, Resource::Endpoints, Resource::Services],
+    permissions: &[(Resource::EndpointSlices, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go",
+};
+
+impl Controller for EndpointSliceMirroring {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&MIRRORED];
+        INDEXES
+    }
+
+    /// A key is the name of a Service.
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::EndpointSlices => keys.extend(MIRRORED.keys_of_change(change)),
+            _ => keys.push(change.key.clone()),
+        }
+    }
+
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        keys.extend(
+            cache
+                .records(Resource::EndpointSlices)
+                .flat_map(|slice| MIRRORED.keys_of(slice)),
+        );
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let mut decision = Decision::default();
+        let slices = cx.cache.indexed_records(&MIRRORED, key);
+        if slices.is_empty() {
+            return decision;
+        }
+        let judged = self.judge(cx, key);
+        for slice in slices {
+            let id = slice.id(Resource::EndpointSlices);
+            if !slice.has_whole_meta || id.uid.is_empty() {
+                decision.add_unknown(id.clone(), Missing::Metadata { object: id });
+                continue;
+            }
+            match &judged {
+                Err(missing) => decision.add_unknown(id, missing.clone()),
+                Ok((true, reason)) if !slice.meta.is_deleting() => {
+                    let action = Action::new(Resource::EndpointSlices, &slice.meta, reason.clone())
+                        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                        .on_error(OnError::Retry);
+                    decision.actions.push(action);
+                }
+                Ok((true, _)) => decision.add_kept(id, Reason::new("Terminating", "it is being deleted")),
+                Ok((false, reason)) => decision.add_kept(id, reason.clone()),
+            }
+        }
+        decision
+    }
+}

@@ -1,0 +1,305 @@
+//! Removes the finalizer `batch.kubernetes.io/job-tracking` from the pods of Jobs, and deletes the active
+//! pods of Jobs that fail, are suspended, or have too many.
+//!
+//! The controller writes the uid of a finished pod to `status.uncountedTerminatedPods` of the Job, removes
+//! the finalizer from the pod, and then counts the pod in `status.succeeded` or `status.failed`.
+//!
+//! - a pod with the finalizer that no Job controls, or whose Job does not exist or has finished: it loses the
+//!   finalizer.
+//! - a pod that something other than a `batch/v1` Job controls: it keeps the finalizer.
+//! - a Job with another `spec.managedBy` than `kubernetes.io/job-controller`, and its pods: nothing happens.
+//! - a Job that is being deleted: all its pods lose the finalizer; the collector deletes them.
+//! - a Job that fails or met its success criteria: its active pods are deleted, and all its pods lose the
+//!   finalizer.
+//! - a suspended Job: its active pods lose the finalizer and are deleted.
+//! - a Job with more active pods than it wants: if it wants none, as above; otherwise it is not known which
+//!   are deleted.
+//! - a Job with all completions and no active pod: all its pods lose the finalizer.
+//! - a succeeded or failed pod of any other Job: it is counted and loses the finalizer; at most 500 per sync.
+//! - a terminating pod that has not finished: counts as failed, unless the Job replaces pods only once they
+//!   have failed.
+//!
+//! A Job fails when its failed pods exceed `spec.backoffLimit`, when its containers restarted that often
+//! under `OnFailure`, when `spec.activeDeadlineSeconds` have passed since `status.startTime`, or by a
+//! `FailureTarget` condition. Pod failure policies, success policies and failure limits per index are not
+//! evaluated: what depends on them is undetermined until the condition shows it.
+//!
+//! Upstream reacts to events: it looks for orphans when a pod or its Job changes or is deleted. Here the
+//! state alone decides. Pods are found by their controller reference, not by the selector: adoption and
+//! release are not covered.
+//!
+//! - before 1.25, except 1.23.0 to 1.23.6: pods are not tracked (feature gate `JobTrackingWithFinalizers`:
+//!   alpha in 1.22, turned off again in 1.23.7); every pod of a Job loses the finalizer.
+//! - before 1.27: Jobs without the annotation `batch.kubernetes.io/job-tracking` are not tracked.
+//! - before 1.22: `spec.suspend` is ignored (feature gate `SuspendJob`), and nothing removes the finalizer.
+//! - before 1.24: the pods of finished Jobs keep the finalizer.
+//! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
+//!   are not active.
+//! - before 1.29: `spec.podReplacementPolicy` is ignored (feature gate `JobPodReplacementPolicy`).
+//! - before 1.31: a pod loses the finalizer also where another kind of object controls it.
+//! - before 1.31: a Job is marked as finished while pods are terminating, without a `FailureTarget` or
+//!   `SuccessCriteriaMet` condition before.
+//! - before 1.32: `spec.managedBy` is ignored (feature gate `JobManagedBy`).
+//!
+//! # Upstream
+//! [`syncJob`, `deleteActivePods`, `manageJob`, `trackJobStatusAndRemoveFinalizers`, `canRemoveFinalizer`, `enactJobFinished`,
+//! `syncOrphanPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go) in `job_controller.go`; for
+//! Jobs without tracking [`syncJob` of 1.25](https://github.com/kubernetes/kubernetes/blob/v1.25.0/pkg/controller/job/job_controller.go).
+
+mod indexes;
+mod sync;
+
+use kubegc_core::{
+    Behavior, KubernetesVersion, PatchType,
+    record::{Job, ObjectId, Record, Resource},
+};
+
+use self::indexes::Indexes;
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
+    OnError, Reason, Sent, Subject,
+    controller::read,
+    owner::{UNREAD_PODS, controller_of, push_controller},
+};
+
+/// The finalizer that keeps pods until they are counted.
+pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The feature gate `JobTrackingWithFinalizers`: alpha from 1.22, on from 1.25, locked from 1.26.
+const TRACKING: Behavior = Behavior::since(25, 0, "feature gate JobTrackingWithFinalizers is on");
+/// The gate became beta and on in 1.23.
+const TRACKING_FIRST: Behavior = Behavior::since(23, 0, "kubernetes #105687");
+/// It was turned off again for a bug.
+const TRACKING_PAUSED: Behavior = Behavior::since(23, 7, "kubernetes #109491");
+/// Before, only Jobs with the annotation are tracked.
+const TRACKING_OF_ALL: Behavior = Behavior::since(27, 0, "kubernetes #113510");
+/// Before, the controller does not know the finalizer.
+const ORPHANS: Behavior = Behavior::since(22, 0, "feature gate JobTrackingWithFinalizers exists");
+/// The pods of finished Jobs count as orphans.
+const FINISHED_ORPHANS: Behavior = Behavior::since(24, 0, "kubernetes #109486");
+/// Pods that another kind controls keep the finalizer.
+const OTHER_CONTROLLERS: Behavior = Behavior::since(31, 0, "kubernetes #124798");
+/// The feature gate `SuspendJob`: alpha in 1.21, beta and on from 1.22.
+const SUSPEND: Behavior = Behavior::since(22, 0, "feature gate SuspendJob is beta");
+/// A Job whose failures exceed the limit fails, whether or not a failure is new.
+const BACKOFF_BY_COUNT: Behavior = Behavior::since_about(28, "between 1.26 and 1.33");
+/// A Job with a pod failure policy counts terminating pods as failed only once they have finished.
+const POLICY_WAITS: Behavior = Behavior::since_about(27, "between 1.26 and 1.33");
+/// The feature gate `JobPodReplacementPolicy`: alpha in 1.28, beta and on from 1.29.
+const REPLACEMENT_POLICY: Behavior = Behavior::since(29, 0, "feature gate JobPodReplacementPolicy is beta");
+/// Conditions `FailureTarget` and `SuccessCriteriaMet` come before `Failed` and `Complete`, which wait for
+/// terminating pods.
+const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510");
+/// The feature gate `JobManagedBy`: alpha in 1.30, beta and on from 1.32.
+const MANAGED_BY: Behavior = Behavior::since(32, 0, "feature gate JobManagedBy is beta");
+
+/// Pods by the Job that controls them.
+static PODS_BY_JOB: Index = Index::new("pods by job", Resource::Pods, |record, keys| {
+    push_controller(record, "Job", keys);
+});
+
+/// The part of the Job controller that deletes pods and removes their finalizer.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one behaviour of a release")]
+pub struct JobTracking {
+    /// Whether finished pods are counted before they lose the finalizer. Off, all pods of a Job lose it.
+    pub is_tracking: bool,
+    /// Whether Jobs without the annotation `batch.kubernetes.io/job-tracking` are tracked.
+    pub is_tracking_all: bool,
+    /// Whether the controller knows the finalizer.
+    pub removes_finalizers: bool,
+    /// Whether the pods of finished Jobs lose the finalizer.
+    pub frees_pods_of_finished_jobs: bool,
+    /// Whether pods that another kind of object controls keep the finalizer.
+    pub keeps_pods_of_others: bool,
+    /// Whether `spec.suspend` counts.
+    pub respects_suspend: bool,
+    /// Whether failures above the backoff limit fail a Job even where none is new.
+    pub counts_old_failures: bool,
+    /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have
+    /// finished.
+    pub policy_waits: bool,
+    /// Whether `spec.podReplacementPolicy` counts.
+    pub respects_replacement_policy: bool,
+    /// Whether a condition announces the end of a Job, which then waits for terminating pods.
+    pub announces_end: bool,
+    /// Whether `spec.managedBy` counts.
+    pub respects_managed_by: bool,
+}
+
+impl JobTracking {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_tracking: version.has(TRACKING)
+                || (version.has(TRACKING_FIRST) && !version.has(TRACKING_PAUSED)),
+            is_tracking_all: version.has(TRACKING_OF_ALL),
+            removes_finalizers: version.has(ORPHANS),
+            frees_pods_of_finished_jobs: version.has(FINISHED_ORPHANS),
+            keeps_pods_of_others: version.has(OTHER_CONTROLLERS),
+            respects_suspend: version.has(SUSPEND),
+            counts_old_failures: version.has(BACKOFF_BY_COUNT),
+            policy_waits: version.has(POLICY_WAITS),
+            respects_replacement_policy: version.has(REPLACEMENT_POLICY),
+            announces_end: version.has(INTERIM_CONDITIONS),
+            respects_managed_by: version.has(MANAGED_BY),
+        }
+    }
+
+    /// Decides about a pod with the finalizer that no live Job tracks. Nothing is said of other pods.
+    fn orphan(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        if !record.meta.has_finalizer(TRACKING_FINALIZER) {
+            return Ok(Decision::default());
+        }
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.removes_finalizers {
+            return keep("FinalizerUnknown", "this release does not know the finalizer");
+        }
+        let reason = match controller_of(&record.meta) {
+            None => Reason::new("NoJob", "no Job controls it"),
+            Some(owner) if &*owner.kind != "Job" || &*owner.api_version != "batch/v1" => {
+                if self.keeps_pods_of_others {
+                    return keep(
+                        "ControlledByOther",
+                        "an object that is no batch/v1 Job controls it",
+                    );
+                }
+                Reason::new("NoJob", "no Job controls it")
+            }
+            Some(owner) => {
+                let key = Key::new(id.namespace.clone(), owner.name.clone());
+                let found = cx.cache.get(Resource::Jobs, &key);
+                match found.filter(|job| job.meta.uid == owner.uid) {
+                    Some(job) => {
+                        let job_id = job.id(Resource::Jobs);
+                        let body = cx.body(&job_id, job, Record::job)?;
+                        if self.is_managed_by_other(body, &job_id)? {
+                            return keep("ManagedByOther", "another controller manages its Job");
+                        }
+                        read(&body.conditions, &job_id, "status.conditions")?;
+                        if body.finished().flatten().is_none() {
+                            return Ok(Decision::default());
+                        }
+                        if !self.frees_pods_of_finished_jobs {
+                            return keep("JobFinished", "this release ignores the pods of finished Jobs");
+                        }
+                        Reason::new("JobFinished", "its Job has finished")
+                    }
+                    None => {
+                        if found.is_none_or(|job| job.meta.uid.is_empty()) {
+                            cx.cache.require(Resource::Jobs)?;
+                        }
+                        if found.is_some_and(|job| job.meta.uid.is_empty()) {
+                            return Err(Missing::Metadata {
+                                object: found.map_or_else(|| id.clone(), |job| job.id(Resource::Jobs)),
+                            });
+                        }
+                        Reason::new("JobDeleted", "its Job no longer exists")
+                    }
+                }
+            }
+        };
+        let action = Action::new(Resource::Pods, &record.meta, reason)
+            .write(
+                cx.wire,
+                Sent::Nothing,
+                Form::Patch(PatchType::Strategic),
+                "",
+                vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)],
+            )
+            .on_error(OnError::RetryUnlessNotFound);
+        Ok(Decision::act(action))
+    }
+
+    fn is_managed_by_other(&self, job: &Job, id: &ObjectId) -> Result<bool, Missing> {
+        if !self.respects_managed_by {
+            return Ok(false);
+        }
+        let manager = read(&job.managed_by, id, "spec.managedBy")?;
+        Ok(!matches!(&**manager, "" | "kubernetes.io/job-controller"))
+    }
+}
+
+static INFO: Info = Info {
+    name: "job-controller",
+    summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of ending Jobs",
+    resources: &[Resource::Jobs, Resource::Pods],
+    permissions: &[
+        (Resource::Jobs, "status", &["update"]),
+        (Resource::Pods, "", &["delete", "patch"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go",
+};
+
+impl Controller for JobTracking {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> crate::Timing {
+        crate::Timing {
+            backoff: [
+                std::time::Duration::from_secs(1),
+                std::time::Duration::from_secs(60),
+            ],
+            ..crate::Timing::default()
+        }
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&PODS_BY_JOB, &UNREAD_PODS];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::Jobs => {
+                keys.push(change.key.clone());
+                // Finished and deleted Jobs make orphans of their pods.
+                let pods = cache.indexed(&PODS_BY_JOB, change.key).into_iter();
+                keys.extend(pods.map(|name| Key::new(change.key.namespace.clone(), name)));
+            }
+            Resource::Pods => {
+                keys.extend(PODS_BY_JOB.keys_of_change(change));
+                if has_finalizer(change.new) {
+                    keys.push(change.key.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        keys.extend(cache.keys(Resource::Jobs));
+        let pods = cache
+            .records(Resource::Pods)
+            .filter(|pod| has_finalizer(Some(pod)));
+        keys.extend(pods.map(|pod| Key::from(&pod.meta)));
+    }
+
+    /// The key is that of a Job, of a pod with the finalizer, or of both.
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let mut decision = match cx.subject(Resource::Jobs, key) {
+            Subject::Found(id, record) => self
+                .sync(cx, key, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        };
+        let orphan = match cx.subject(Resource::Pods, key) {
+            Subject::Found(id, record) => self
+                .orphan(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        };
+        decision.actions.extend(orphan.actions);
+        decision.kept.extend(orphan.kept);
+        decision.unknown.extend(orphan.unknown);
+        decision
+    }
+}
+
+fn has_finalizer(record: Option<&Record>) -> bool {
+    record.is_some_and(|record| record.meta.has_finalizer(TRACKING_FINALIZER))
+}

@@ -1,0 +1,849 @@
+//! One sync of one Job.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    DeleteOptions, ObjectMeta, PatchType, StoreError, Timestamp, Uid,
+    record::{Condition, Job, JobCounts, ObjectId, Pod, Record, Resource},
+};
+
+use super::{Indexes, JobTracking, PODS_BY_JOB, TRACKING_FINALIZER};
+use crate::{
+    Context, Decision, End, EventRequest, FieldChange, Form, Key, Missing, Port, Reason, Request, Sent,
+    Steps, Wire, Write,
+    controller::read,
+    owner::{controlled, require_pod_owners},
+};
+
+/// The most uids that one sync writes to `status.uncountedTerminatedPods`.
+const UNCOUNTED_MAX: usize = 500;
+
+/// A pod of the Job.
+struct JobPod<'a> {
+    record: &'a Record,
+    id: ObjectId,
+    pod: Result<&'a Pod, Missing>,
+    has_finalizer: bool,
+}
+
+impl JobPod<'_> {
+    fn phase(&self) -> Result<&str, Missing> {
+        let pod = self.pod.as_ref().map_err(Missing::clone)?;
+        Ok(&**read(&pod.phase, &self.id, "status.phase")?)
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.record.meta.is_deleting()
+    }
+
+    fn has_finished(&self) -> Result<bool, Missing> {
+        Ok(matches!(self.phase()?, "Succeeded" | "Failed"))
+    }
+
+    fn is_active(&self) -> Result<bool, Missing> {
+        Ok(!self.is_deleting() && !self.has_finished()?)
+    }
+
+    /// The completion index, where it is one of the Job.
+    fn index(&self, completions: i32) -> Result<Option<i32>, Missing> {
+        let pod = self.pod.as_ref().map_err(Missing::clone)?;
+        let index = read(&pod.completion_index, &self.id, "the completion index")?;
+        Ok(index.filter(|index| (0..completions).contains(index)))
+    }
+}
+
+/// How a Job ends.
+#[derive(Clone, Debug)]
+struct Finish {
+    is_success: bool,
+    reason: Arc<str>,
+    message: Arc<str>,
+    /// Whether a condition in the status says so already.
+    is_announced: bool,
+}
+
+impl Finish {
+    fn sentence(&self) -> String {
+        match (&*self.message, self.is_success) {
+            ("", true) => "its Job is complete".to_owned(),
+            ("", false) => "its Job has failed".to_owned(),
+            (message, _) => format!("its Job ends: {message}"),
+        }
+    }
+
+    fn failed(reason: &str, message: &str) -> Self {
+        Self {
+            is_success: false,
+            reason: reason.into(),
+            message: message.into(),
+            is_announced: false,
+        }
+    }
+
+    fn announced(is_success: bool, condition: &Condition) -> Self {
+        Self {
+            is_success,
+            reason: Arc::clone(&condition.reason),
+            message: Arc::clone(&condition.message),
+            is_announced: true,
+        }
+    }
+
+    fn condition(&self, kinds: [&str; 2], now: Timestamp) -> Condition {
+        Condition {
+            reason: Arc::clone(&self.reason),
+            message: Arc::clone(&self.message),
+            last_transition_time: Some(now.truncate_to_secs()),
+            ..Condition::new(kinds[usize::from(self.is_success)], "True")
+        }
+    }
+}
+
+/// What a sync rests on.
+struct Sync<'a> {
+    controller: &'a JobTracking,
+    now: Timestamp,
+    id: &'a ObjectId,
+    is_deleting: bool,
+    job: &'a Job,
+    is_tracked: bool,
+    /// `spec.completions` of an Indexed Job.
+    indexed: Option<i32>,
+    counts: &'a JobCounts,
+    pods: Vec<JobPod<'a>>,
+}
+
+fn outside(question: String) -> Missing {
+    Missing::Outside {
+        question: question.into(),
+        message: "".into(),
+    }
+}
+
+/// The pods that are counted: those that have finished and are not in the status yet.
+struct Counted {
+    succeeded: i32,
+    failed: i32,
+    active: usize,
+    has_new_failure: bool,
+}
+
+impl JobTracking {
+    pub(super) fn sync(
+        &self,
+        cx: &Context<'_>,
+        key: &Key,
+        id: &ObjectId,
+        record: &Record,
+    ) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        let job = cx.body(id, record, Record::job)?;
+        if self.is_managed_by_other(job, id)? {
+            return keep("ManagedByOther", "another controller manages it");
+        }
+        read(&job.conditions, id, "status.conditions")?;
+        if job.finished().flatten().is_some() {
+            return keep("Finished", "it has finished");
+        }
+        let is_indexed = match &**read(&job.completion_mode, id, "spec.completionMode")? {
+            "" | "NonIndexed" => false,
+            "Indexed" => true,
+            _ => return keep("UnknownCompletionMode", "its completion mode is unknown"),
+        };
+        let indexed = if is_indexed {
+            *read(&job.completions, id, "spec.completions")?
+        } else {
+            None
+        };
+        require_pod_owners(cx, &key.namespace)?;
+        let is_tracked = self.is_tracking
+            && (self.is_tracking_all
+                || *read(
+                    &job.has_tracking_annotation,
+                    id,
+                    "the annotation batch.kubernetes.io/job-tracking",
+                )?);
+        let pods = controlled(cx, &PODS_BY_JOB, key, &record.meta).map(|record| {
+            let pod_id = record.id(Resource::Pods);
+            JobPod {
+                record,
+                pod: cx.body(&pod_id, record, Record::pod),
+                has_finalizer: record.meta.has_finalizer(TRACKING_FINALIZER),
+                id: pod_id,
+            }
+        });
+        let sync = Sync {
+            controller: self,
+            now: cx.now,
+            id,
+            is_deleting: record.meta.is_deleting(),
+            job,
+            is_tracked,
+            indexed,
+            counts: read(&job.counts, id, "the counts of finished pods")?,
+            pods: pods.collect(),
+        };
+        sync.decide(cx.wire, record)
+    }
+}
+
+impl Sync<'_> {
+    fn decide(&self, wire: Wire, record: &Record) -> Result<Decision, Missing> {
+        let mut decision = Decision::default();
+        let mut work = SyncWork::new(self.id, record, wire);
+        let counted = self.count();
+        let finish = counted
+            .as_ref()
+            .map_err(Missing::clone)
+            .and_then(|counted| self.finish(counted));
+        // Why it is not known which active pods are deleted, and whether the others are freed by the end of
+        // the Job.
+        let (finish, mut missing) = match finish {
+            Ok(finish) => (finish, None),
+            Err(missing) => (None, Some(missing).filter(|_| !self.is_deleting)),
+        };
+        let is_open = missing.is_some();
+        match (&finish, &counted) {
+            (Some(finish), _) => {
+                let reason = Reason::new("JobFinishing", finish.sentence());
+                work.deletes = self
+                    .active()
+                    .map(|pod| PodWork::new(pod, false, reason.clone()))
+                    .collect();
+            }
+            (None, Ok(counted)) if !is_open && !self.is_deleting => match self.surplus(counted) {
+                Ok(deletes) => work.deletes = deletes,
+                Err(why) => missing = Some(why),
+            },
+            _ => {}
+        }
+        if finish.is_none()
+            && let Ok(Some(deadline)) = self.deadline()
+        {
+            decision = decision.requeue_at(deadline);
+        }
+        let mut undecided = self.track(finish.as_ref(), &mut work, &mut decision);
+        undecided.retain(|pod| is_open || pod.is_active() != Ok(false) || pod.has_finalizer);
+        for pod in undecided {
+            let is_missing = is_open || pod.is_active() != Ok(false);
+            match missing.as_ref().filter(|_| is_missing) {
+                Some(missing) => decision.add_unknown(pod.id.clone(), missing.clone()),
+                None if pod.has_finalizer && self.is_tracked => {
+                    let reason = Reason::new("PodNotFinished", "it has not finished, and its Job is active");
+                    decision.add_kept(pod.id.clone(), reason);
+                }
+                None => {}
+            }
+        }
+        if !work.is_empty() {
+            let work = Arc::new(work);
+            decision.steps = Some(Steps::new(self.id.clone(), move |port| {
+                perform(Arc::clone(&work), port)
+            }));
+        } else if decision.unknown.is_empty() {
+            let reason = Reason::new("NothingToCount", "none of its pods is to be counted or deleted");
+            decision.add_kept(self.id.clone(), reason);
+        }
+        Ok(decision)
+    }
+
+    /// Whether a terminating pod counts only once it has finished.
+    fn waits_for_failure(&self) -> Result<bool, Missing> {
+        let by_policy = self.controller.policy_waits
+            && *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")?;
+        Ok(by_policy
+            || (self.controller.respects_replacement_policy
+                && &**read(
+                    &self.job.pod_replacement_policy,
+                    self.id,
+                    "spec.podReplacementPolicy",
+                )? == "Failed"))
+    }
+
+    fn is_failed(&self, pod: &JobPod<'_>) -> Result<bool, Missing> {
+        Ok(match pod.phase()? {
+            "Failed" => true,
+            "Succeeded" => false,
+            _ => pod.is_deleting() && self.is_tracked && !self.waits_for_failure()?,
+        })
+    }
+
+    fn count(&self) -> Result<Counted, Missing> {
+        let (counts, is_tracked) = (self.counts, self.is_tracked);
+        let old = |count: i32, uncounted: &[Uid]| {
+            count.saturating_add(i32::try_from(uncounted.len()).unwrap_or(i32::MAX))
+        };
+        let mut counted = Counted {
+            succeeded: if is_tracked {
+                old(counts.succeeded, &counts.uncounted_succeeded)
+            } else {
+                0
+            },
+            failed: if is_tracked {
+                old(counts.failed, &counts.uncounted_failed)
+            } else {
+                0
+            },
+            active: 0,
+            has_new_failure: false,
+        };
+        let mut new_indexes = Vec::new();
+        for pod in &self.pods {
+            counted.active = counted.active.saturating_add(usize::from(pod.is_active()?));
+            let uid = &pod.record.meta.uid;
+            if is_tracked && !pod.has_finalizer {
+                continue;
+            }
+            if let Some(completions) = self.indexed {
+                let Some(index) = pod.index(completions)? else {
+                    continue;
+                };
+                if pod.phase()? == "Succeeded" {
+                    new_indexes.push(index);
+                }
+            }
+            if pod.phase()? == "Succeeded" && !(is_tracked && counts.uncounted_succeeded.contains(uid)) {
+                counted.succeeded = counted.succeeded.saturating_add(1);
+            }
+            if self.is_failed(pod)? && !(is_tracked && counts.uncounted_failed.contains(uid)) {
+                counted.failed = counted.failed.saturating_add(1);
+            }
+        }
+        counted.has_new_failure = counted.failed > counts.failed;
+        if let Some(completions) = self.indexed {
+            let mut indexes = if is_tracked {
+                Indexes::parse(&counts.completed_indexes, completions)
+            } else {
+                Indexes::default()
+            };
+            indexes.extend(new_indexes);
+            counted.succeeded = indexes.total();
+        }
+        Ok(counted)
+    }
+
+    /// When the active deadline passes; `None` where there is none.
+    fn deadline(&self) -> Result<Option<Timestamp>, Missing> {
+        let seconds = *read(
+            &self.job.active_deadline_seconds,
+            self.id,
+            "spec.activeDeadlineSeconds",
+        )?;
+        let (Some(seconds), false) = (seconds, self.is_suspended()?) else {
+            return Ok(None);
+        };
+        let started = *read(&self.job.start_time, self.id, "status.startTime")?;
+        let allowed = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        Ok(started.and_then(|started| started.checked_add(allowed)))
+    }
+
+    fn is_suspended(&self) -> Result<bool, Missing> {
+        Ok(self.controller.respects_suspend && *read(&self.job.is_suspended, self.id, "spec.suspend")?)
+    }
+
+    /// Whether the Job ends now, and how.
+    fn finish(&self, counted: &Counted) -> Result<Option<Finish>, Missing> {
+        let (job, id) = (self.job, self.id);
+        let conditions = read(&job.conditions, id, "status.conditions")?;
+        let find = |kind: &str| {
+            conditions
+                .iter()
+                .find(|known| *known.condition_type == *kind && known.is_true())
+        };
+        if let Some(met) = find("SuccessCriteriaMet") {
+            return Ok(Some(Finish::announced(true, met)));
+        }
+        if let Some(target) = find("FailureTarget") {
+            return Ok(Some(Finish::announced(false, target)));
+        }
+        let is_uncounted = |pod: &JobPod<'_>| pod.has_finalizer || !self.is_tracked;
+        let has_new_failure = || -> Result<bool, Missing> {
+            for pod in self.pods.iter().filter(|pod| is_uncounted(pod)) {
+                if self.is_failed(pod)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        if *read(&job.has_pod_failure_policy, id, "spec.podFailurePolicy")? && has_new_failure()? {
+            return Err(outside(format!(
+                "whether a rule of spec.podFailurePolicy fails {id}"
+            )));
+        }
+        let limit = read(&job.backoff_limit, id, "spec.backoffLimit")?.unwrap_or(6);
+        let parallelism = read(&job.parallelism, id, "spec.parallelism")?.unwrap_or(1);
+        let is_new = counted.has_new_failure && usize::try_from(parallelism) != Ok(counted.active);
+        let exceeds = counted.failed > limit && (self.controller.counts_old_failures || is_new);
+        if exceeds || self.exceeds_restarts(limit)? {
+            let message = "Job has reached the specified backoff limit";
+            return Ok(Some(Finish::failed("BackoffLimitExceeded", message)));
+        }
+        if self.deadline()?.is_some_and(|deadline| deadline <= self.now) {
+            let message = "Job was active longer than specified deadline";
+            return Ok(Some(Finish::failed("DeadlineExceeded", message)));
+        }
+        if self.indexed.is_some() {
+            let by_index = *read(&job.has_backoff_limit_per_index, id, "spec.backoffLimitPerIndex")?;
+            if by_index && has_new_failure()? {
+                return Err(outside(format!("whether failed indexes end {id}")));
+            }
+            if *read(&job.has_success_policy, id, "spec.successPolicy")? && counted.succeeded > 0 {
+                return Err(outside(format!("whether {id} meets spec.successPolicy")));
+            }
+        }
+        let completions = *read(&job.completions, id, "spec.completions")?;
+        let is_complete = match completions {
+            None => counted.succeeded > 0,
+            Some(completions) => counted.succeeded >= completions,
+        };
+        Ok((is_complete && counted.active == 0).then(|| Finish {
+            is_success: true,
+            reason: "".into(),
+            message: "".into(),
+            is_announced: false,
+        }))
+    }
+
+    /// Whether the containers of running and pending pods were restarted as often as failures are allowed.
+    fn exceeds_restarts(&self, limit: i32) -> Result<bool, Missing> {
+        if &**read(
+            &self.job.restart_policy,
+            self.id,
+            "spec.template.spec.restartPolicy",
+        )? != "OnFailure"
+        {
+            return Ok(false);
+        }
+        let mut restarts: i64 = 0;
+        for pod in &self.pods {
+            if matches!(pod.phase()?, "Running" | "Pending") {
+                let body = pod.pod.as_ref().map_err(Missing::clone)?;
+                restarts = restarts.saturating_add(*read(&body.restart_count, &pod.id, "restart counts")?);
+            }
+        }
+        Ok(restarts >= i64::from(limit.max(1)))
+    }
+
+    /// The active pods that the Job does not want.
+    fn surplus(&self, counted: &Counted) -> Result<Vec<PodWork>, Missing> {
+        let wanted = self.wanted(counted)?;
+        let surplus = counted.active.saturating_sub(wanted);
+        if surplus > 0 && wanted > 0 {
+            return Err(outside(format!(
+                "which {surplus} of {} active pods {} deletes",
+                counted.active, self.id
+            )));
+        }
+        let reason = if self.is_suspended()? {
+            Reason::new("JobSuspended", "its Job is suspended")
+        } else {
+            Reason::new("JobSurplus", "its Job wants no active pod")
+        };
+        let surplus = self.active().take(surplus);
+        Ok(surplus
+            .map(|pod| PodWork::new(pod, self.is_tracked, reason.clone()))
+            .collect())
+    }
+
+    fn active(&self) -> impl Iterator<Item = &JobPod<'_>> {
+        self.pods.iter().filter(|pod| pod.is_active() == Ok(true))
+    }
+
+    /// The number of pods that the Job wants to be active; more than there are where it leaves those that
+    /// run.
+    fn wanted(&self, counted: &Counted) -> Result<usize, Missing> {
+        if self.is_suspended()? {
+            return Ok(0);
+        }
+        let parallelism = read(&self.job.parallelism, self.id, "spec.parallelism")?.unwrap_or(1);
+        let wanted = match *read(&self.job.completions, self.id, "spec.completions")? {
+            None if counted.succeeded > 0 => return Ok(usize::MAX),
+            None => parallelism,
+            Some(completions) => completions.saturating_sub(counted.succeeded).min(parallelism),
+        };
+        let wanted = usize::try_from(wanted).unwrap_or(0);
+        if let Some(completions) = self.indexed.filter(|_| wanted > 0) {
+            // Pods whose index is unknown, or that another active pod has, are deleted whatever is wanted.
+            let mut seen = BTreeSet::new();
+            for pod in self.active() {
+                let index = pod.index(completions)?;
+                if !index.is_some_and(|index| seen.insert(index)) {
+                    return Ok(seen.len().min(wanted).max(1));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Chooses the pods that lose the finalizer, and counts them. Gives the pods that are neither deleted nor
+    /// freed.
+    fn track(
+        &self,
+        finish: Option<&Finish>,
+        work: &mut SyncWork,
+        decision: &mut Decision,
+    ) -> Vec<&JobPod<'_>> {
+        let deleted: BTreeSet<Uid> = work.deletes.iter().map(|pod| pod.meta.uid.clone()).collect();
+        let (gone, rest): (Vec<_>, Vec<_>) = self
+            .pods
+            .iter()
+            .partition(|pod| deleted.contains(&pod.record.meta.uid));
+        if !self.is_tracked {
+            if self.controller.removes_finalizers {
+                let reason = Reason::new("NotTracked", "its Job is not tracked with finalizers");
+                let held = self.pods.iter().filter(|pod| pod.has_finalizer);
+                work.strips = held.map(|pod| PodWork::new(pod, true, reason.clone())).collect();
+            }
+            self.end(finish, work);
+            return rest;
+        }
+        let held = self.pods.iter().filter(|pod| pod.has_finalizer);
+        work.held = held.map(|pod| pod.record.meta.uid.clone()).collect();
+        work.counts = self.counts.clone();
+        settle(&mut work.counts, &work.held);
+        let mut indexes = self
+            .indexed
+            .map(|completions| Indexes::parse(&self.counts.completed_indexes, completions));
+        let mut new_indexes = Vec::new();
+        let mut undecided = Vec::new();
+        let mut is_full = false;
+        // Surplus pods lose the finalizer before they are deleted; others that are deleted lose it here.
+        for pod in rest
+            .into_iter()
+            .chain(gone.into_iter().filter(|_| finish.is_some()))
+        {
+            let reason = match self.freed(pod, finish) {
+                _ if !pod.has_finalizer => None,
+                Ok(reason) => reason,
+                Err(missing) => {
+                    decision.add_unknown(pod.id.clone(), missing);
+                    continue;
+                }
+            };
+            let Some(reason) = reason else {
+                undecided.push(pod);
+                continue;
+            };
+            if is_full {
+                let reason = Reason::new("CountedNext", "the next sync counts it: one sync counts 500 pods");
+                decision.add_kept(pod.id.clone(), reason);
+                continue;
+            }
+            self.add_count(pod, finish, indexes.as_ref(), &mut new_indexes, &mut work.counts);
+            work.strips.push(PodWork::new(pod, true, reason));
+            let uncounted = [
+                work.counts.uncounted_succeeded.len(),
+                work.counts.uncounted_failed.len(),
+            ];
+            is_full = uncounted.iter().sum::<usize>().saturating_add(new_indexes.len()) >= UNCOUNTED_MAX;
+        }
+        if let Some(indexes) = &mut indexes {
+            indexes.extend(new_indexes);
+            work.counts.succeeded = indexes.total();
+            work.counts.completed_indexes = indexes.to_string().into();
+        }
+        work.is_flushed = work.counts != *self.counts;
+        if !is_full {
+            self.end(finish, work);
+        }
+        undecided
+    }
+
+    /// Why a pod loses the finalizer; `None` where it keeps it.
+    fn freed(&self, pod: &JobPod<'_>, finish: Option<&Finish>) -> Result<Option<Reason>, Missing> {
+        if self.is_deleting {
+            return Ok(Some(Reason::new("JobTerminating", "its Job is being deleted")));
+        }
+        if let Some(finish) = finish {
+            return Ok(Some(Reason::new("JobFinishing", finish.sentence())));
+        }
+        if pod.phase()? == "Succeeded" {
+            return Ok(Some(Reason::new("PodSucceeded", "it has succeeded")));
+        }
+        if !self.is_failed(pod)? {
+            return Ok(None);
+        }
+        if *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")? {
+            let question = format!("whether spec.podFailurePolicy of {} counts {}", self.id, pod.id);
+            return Err(outside(question));
+        }
+        let by_index = *read(
+            &self.job.has_backoff_limit_per_index,
+            self.id,
+            "spec.backoffLimitPerIndex",
+        )?;
+        if by_index && let Some(completions) = self.indexed {
+            let index = pod.index(completions)?;
+            let mut is_replaced = index.is_none();
+            for other in self.active() {
+                is_replaced |= other.index(completions)? == index;
+            }
+            if !is_replaced {
+                return Err(outside(format!("whether {} replaces {} first", self.id, pod.id)));
+            }
+        }
+        Ok(Some(Reason::new("PodFailed", "it has failed")))
+    }
+
+    /// Counts a pod that loses the finalizer. A phase that was not read is not counted.
+    fn add_count(
+        &self,
+        pod: &JobPod<'_>,
+        finish: Option<&Finish>,
+        indexes: Option<&Indexes>,
+        new_indexes: &mut Vec<i32>,
+        counts: &mut JobCounts,
+    ) {
+        let uid = &pod.record.meta.uid;
+        let index = self
+            .indexed
+            .map(|completions| pod.index(completions).ok().flatten());
+        let has_failed = || {
+            let is_ended = finish.is_some_and(|finish| !finish.is_success);
+            is_ended || self.is_failed(pod) == Ok(true)
+        };
+        match pod.phase() {
+            Ok("Succeeded") if !counts.uncounted_failed.contains(uid) => match index {
+                Some(Some(index)) if indexes.is_some_and(|known| !known.has(index)) => {
+                    new_indexes.push(index)
+                }
+                Some(_) => {}
+                None if !counts.uncounted_succeeded.contains(uid) => {
+                    counts.uncounted_succeeded.push(uid.clone())
+                }
+                None => {}
+            },
+            Ok(_) if has_failed() && index != Some(None) && !counts.uncounted_failed.contains(uid) => {
+                counts.uncounted_failed.push(uid.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// The conditions of the end: the announcement, and the end itself once no pod is terminating.
+    fn end(&self, finish: Option<&Finish>, work: &mut SyncWork) {
+        let Some(finish) = finish else {
+            return;
+        };
+        let announces = self.controller.announces_end;
+        if announces && !finish.is_announced {
+            work.announcement = Some(finish.condition(["FailureTarget", "SuccessCriteriaMet"], self.now));
+        }
+        let is_terminating = |pod: &JobPod<'_>| pod.is_deleting() && pod.has_finished() != Ok(true);
+        let waits = !work.deletes.is_empty() || self.pods.iter().any(is_terminating);
+        if !(announces && waits) {
+            work.end = Some(finish.condition(["Failed", "Complete"], self.now));
+        }
+    }
+}
+
+/// A pod that is deleted or loses the finalizer.
+#[derive(Debug)]
+struct PodWork {
+    id: ObjectId,
+    meta: ObjectMeta,
+    strips: bool,
+    reason: Reason,
+}
+
+impl PodWork {
+    fn new(pod: &JobPod<'_>, strips: bool, reason: Reason) -> Self {
+        Self {
+            id: pod.id.clone(),
+            meta: pod.record.meta.clone(),
+            strips: strips && pod.has_finalizer,
+            reason,
+        }
+    }
+
+    async fn strip(&self, wire: Wire, port: &Port) -> Result<Option<ObjectMeta>, StoreError> {
+        port.because(self.reason.clone());
+        port.write(Write {
+            object: self.id.clone(),
+            subresource: "",
+            form: Form::Patch(PatchType::Strategic),
+            precondition: wire.preconditions(&self.meta, Sent::Nothing),
+            changes: vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)],
+        })
+        .await
+    }
+}
+
+/// The writes of one sync.
+#[derive(Debug)]
+struct SyncWork {
+    id: ObjectId,
+    meta: ObjectMeta,
+    wire: Wire,
+    deletes: Vec<PodWork>,
+    strips: Vec<PodWork>,
+    counts: JobCounts,
+    /// Uids of the pods with the finalizer.
+    held: BTreeSet<Uid>,
+    /// Whether the counts differ from the status.
+    is_flushed: bool,
+    announcement: Option<Condition>,
+    end: Option<Condition>,
+}
+
+impl SyncWork {
+    fn new(id: &ObjectId, record: &Record, wire: Wire) -> Self {
+        Self {
+            id: id.clone(),
+            meta: record.meta.clone(),
+            wire,
+            deletes: Vec::new(),
+            strips: Vec::new(),
+            counts: JobCounts::default(),
+            held: BTreeSet::new(),
+            is_flushed: false,
+            announcement: None,
+            end: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.deletes.is_empty()
+            && self.strips.is_empty()
+            && !self.is_flushed
+            && self.announcement.is_none()
+            && self.end.is_none()
+    }
+}
+
+/// Counts the pods that have lost the finalizer. Gives whether there were any.
+fn settle(counts: &mut JobCounts, held: &BTreeSet<Uid>) -> bool {
+    let move_to = |count: &mut i32, uncounted: &mut Vec<Uid>| {
+        let before = uncounted.len();
+        uncounted.retain(|uid| held.contains(uid));
+        let moved = before.saturating_sub(uncounted.len());
+        *count = count.saturating_add(i32::try_from(moved).unwrap_or(i32::MAX));
+        moved > 0
+    };
+    let succeeded = move_to(&mut counts.succeeded, &mut counts.uncounted_succeeded);
+    move_to(&mut counts.failed, &mut counts.uncounted_failed) | succeeded
+}
+
+async fn perform(work: Arc<SyncWork>, port: Port) -> End {
+    let mut failure = None;
+    for pod in &work.deletes {
+        if let Err(error) = delete(&work, pod, &port).await {
+            failure.get_or_insert(error);
+        }
+    }
+    if let Some(error) = failure {
+        return End::failed(error);
+    }
+    let mut job = work.meta.clone();
+    let mut counts = work.counts.clone();
+    if work.is_flushed || work.announcement.is_some() {
+        port.because(Reason::new("PodsCounted", "its status counts its finished pods"));
+        let mut changes = Vec::new();
+        if work.is_flushed {
+            changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
+        }
+        changes.extend(work.announcement.clone().map(FieldChange::Condition));
+        if let Err(error) = update(&work, &mut job, changes, &port).await {
+            return End::failed(error);
+        }
+    }
+    let mut held = work.held.clone();
+    for pod in &work.strips {
+        match pod.strip(work.wire, &port).await {
+            Ok(_) | Err(StoreError::NotFound) => {
+                held.remove(&pod.id.uid);
+            }
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    let mut changes = Vec::new();
+    if settle(&mut counts, &held) {
+        changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
+    }
+    let is_counted = counts.uncounted_succeeded.is_empty() && counts.uncounted_failed.is_empty();
+    let end = work.end.as_ref().filter(|_| failure.is_none() && is_counted);
+    changes.extend(end.cloned().map(FieldChange::Condition));
+    if !changes.is_empty() {
+        port.because(Reason::new("PodsCounted", "its status counts its finished pods"));
+        if let Err(error) = update(&work, &mut job, changes, &port).await {
+            return End::failed(error);
+        }
+    }
+    if let Some(end) = end {
+        let is_success = &*end.condition_type == "Complete";
+        port.event(EventRequest {
+            object: work.id.clone(),
+            is_warning: !is_success,
+            reason: if is_success {
+                "Completed".into()
+            } else {
+                Arc::clone(&end.reason)
+            },
+            message: if is_success {
+                "Job completed".to_owned()
+            } else {
+                end.message.to_string()
+            },
+        })
+        .await;
+    }
+    failure.map_or(End::Done, End::failed)
+}
+
+/// Updates the status of the Job, from the version that the last update left.
+async fn update(
+    work: &SyncWork,
+    job: &mut ObjectMeta,
+    changes: Vec<FieldChange>,
+    port: &Port,
+) -> Result<(), StoreError> {
+    let write = Write {
+        object: work.id.clone(),
+        subresource: "status",
+        form: Form::Update,
+        precondition: work.wire.preconditions(job, Sent::ResourceVersion),
+        changes,
+    };
+    let written = port.write(write).await?;
+    job.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+    Ok(())
+}
+
+/// Deletes a pod, after its finalizer where that is to be removed first.
+async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), StoreError> {
+    let mut meta = pod.meta.clone();
+    if pod.strips {
+        match pod.strip(work.wire, port).await {
+            Ok(written) => {
+                meta.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+            }
+            Err(StoreError::NotFound) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    port.because(pod.reason.clone());
+    let options = DeleteOptions {
+        preconditions: work.wire.preconditions(&meta, Sent::Nothing),
+        ..DeleteOptions::default()
+    };
+    let object = pod.id.clone();
+    let deleted = crate::sequence::done(port.send(Request::Delete { object, options }).await);
+    let (is_warning, reason, message) = match &deleted {
+        Err(StoreError::NotFound) => return Ok(()),
+        Ok(()) => (false, "SuccessfulDelete", format!("Deleted pod: {}", pod.id.name)),
+        Err(error) => {
+            let message = format!("Error deleting: {}", crate::action::server_message(error));
+            (true, "FailedDelete", message)
+        }
+    };
+    port.event(EventRequest {
+        object: work.id.clone(),
+        is_warning,
+        reason: reason.into(),
+        message,
+    })
+    .await;
+    deleted
+}

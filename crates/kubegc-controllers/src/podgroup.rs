@@ -1,0 +1,154 @@
+//! Removes the finalizer `scheduling.k8s.io/podgroup-protection` from PodGroups that no active pod uses.
+//!
+//! - it is not being deleted, or does not have the finalizer: nothing happens; admission adds the finalizer
+//!   at the creation.
+//! - it is being deleted, and a pod that has not finished names it in `spec.schedulingGroup.podGroupName`:
+//!   the finalizer stays.
+//! - it is being deleted, and no such pod exists: an update removes the finalizer.
+//!
+//! Terminating pods count until they have finished or no longer exist. The controller exists from 1.36 on and
+//! is off by default (feature gate `GenericWorkload`: alpha from 1.35, beta and off in 1.37).
+//!
+//! # Upstream
+//! [`processPodGroup`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go)
+//! in `podgroup_protection_controller.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    KubernetesVersion,
+    record::{ObjectId, Pod, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
+    OnError, Reason, Sent, Subject, controller::read,
+};
+
+/// The finalizer.
+pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+
+/// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty
+/// name.
+static ACTIVE_PODS: Index = Index::new("active pods by pod group", Resource::Pods, |record, keys| {
+    let namespace = &record.meta.namespace;
+    if record.pod().and_then(Pod::has_final_phase) == Some(true) {
+        return;
+    }
+    match record.pod().map(|pod| pod.pod_group.known()) {
+        Some(Some(group)) if group.is_empty() => {}
+        Some(Some(group)) => keys.push(Key::new(Arc::clone(namespace), Arc::clone(group))),
+        _ => keys.push(Key::new(Arc::clone(namespace), "")),
+    }
+});
+
+/// The PodGroup protection controller.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct PodGroupProtection {
+    /// Whether the feature gate `GenericWorkload` is on.
+    pub is_enabled: bool,
+}
+
+impl PodGroupProtection {
+    /// Upstream's default: off in all releases.
+    #[must_use]
+    pub const fn new(_version: KubernetesVersion) -> Self {
+        Self { is_enabled: false }
+    }
+
+    fn decide(
+        &self,
+        cx: &Context<'_>,
+        key: &Key,
+        id: &ObjectId,
+        record: &Record,
+    ) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep("Disabled", "the feature gate GenericWorkload is off");
+        }
+        if !record.meta.is_deleting() || !record.meta.has_finalizer(FINALIZER) {
+            return keep(
+                "NotTerminating",
+                "it is not being deleted, or does not have the finalizer",
+            );
+        }
+        let mut unread = None;
+        for pod in cx.cache.indexed_records(&ACTIVE_PODS, key) {
+            let pod_id = pod.id(Resource::Pods);
+            let phase = cx
+                .body(&pod_id, pod, Record::pod)
+                .and_then(|pod| read(&pod.phase, &pod_id, "status.phase"));
+            match phase {
+                Ok(_) => return keep("Used", "a pod that has not finished uses it"),
+                Err(missing) => unread = Some(missing),
+            }
+        }
+        if let Some(missing) = unread {
+            return Err(missing);
+        }
+        cx.cache.require(Resource::Pods)?;
+        let unread = Key::new(Arc::clone(&key.namespace), "");
+        if let Some(pod) = cx.cache.first_indexed(&ACTIVE_PODS, &unread) {
+            let object = pod.id(Resource::Pods);
+            return Err(Missing::Field {
+                object,
+                field: "spec.schedulingGroup.podGroupName",
+            });
+        }
+        let reason = Reason::new("Unused", "it is being deleted, and no active pod uses it");
+        let action = Action::new(Resource::PodGroups, &record.meta, reason)
+            .write(
+                cx.wire,
+                Sent::ResourceVersion,
+                Form::Update,
+                "",
+                vec![FieldChange::RemoveFinalizer(FINALIZER)],
+            )
+            .on_error(OnError::Retry);
+        Ok(Decision::act(action))
+    }
+}
+
+static INFO: Info = Info {
+    name: "podgroup-protection-controller",
+    summary: "removes the finalizer of PodGroups that no active pod uses",
+    resources: &[Resource::PodGroups, Resource::Pods],
+    permissions: &[(Resource::PodGroups, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go",
+};
+
+impl Controller for PodGroupProtection {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&ACTIVE_PODS];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::PodGroups => keys.push(change.key.clone()),
+            Resource::Pods => {
+                let groups = ACTIVE_PODS.keys_of_change(change);
+                if groups.iter().any(|group| group.name.is_empty()) {
+                    self.keys(cache, keys);
+                }
+                keys.extend(groups.into_iter().filter(|group| !group.name.is_empty()));
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::PodGroups, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, key, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Removes reservations and the finalizer `resource.kubernetes.io/delete-protection` from ResourceClaims, and
+//! deletes generated claims that no pod will use.
+//!
+//! - an entry of `status.reservedFor` whose pod does not exist, after a live read, or has another uid: it is
+//!   removed.
+//! - an entry whose pod has finished, or is being deleted and was never scheduled: it is removed.
+//! - an entry for something else than a pod: it is kept.
+//! - the last entry was removed, and the claim has the finalizer: it is deallocated.
+//! - an entry was removed, and the claim with the finalizer is not allocated: it loses the finalizer.
+//! - a claim with the finalizer is being deleted, and nothing is reserved: it is deallocated and loses the
+//!   finalizer.
+//! - a claim without reservations, generated for a pod that was replaced or will not run: it is deleted,
+//!   without preconditions.
+//! - a claim generated for a pod that does not exist: the garbage collector deletes it.
+//!
+//! A claim is generated for the pod that controls it. A claim that is being deleted is not deleted again.
+//!
+//! - before 1.34: the controller is off (feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and
+//!   off from 1.32).
+//! - before about 1.36: an entry for something else than a pod is an error, and nothing is done about the
+//!   claim.
+//! - before about 1.31: only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated.
+//! - before about 1.30: the finalizer is left to the driver, which is asked to deallocate.
+//! - before about 1.28: entries of finished pods stay, and generated claims are left to the garbage
+//!   collector.
+//!
+//! # Upstream
+//! [`syncClaim`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go) in `controller.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, ObjectMeta, StoreError,
+    record::{Consumer, ObjectId, Pod, Record, Resource},
+};
+
+use crate::{
+    Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Port,
+    Reason, Sent, Steps, Subject, Wire, Write, controller::read, owner::controller_of,
+};
+
+/// The finalizer of allocated claims.
+pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+
+/// The feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and off from 1.32, on from 1.34.
+const ENABLED: Behavior = Behavior::since(34, 0, "feature gate DynamicResourceAllocation is on");
+const OTHER_CONSUMERS: Behavior = Behavior::since_about(36, "kubernetes #136450");
+const NO_ALLOCATION_MODE: Behavior = Behavior::since_about(31, "resource.k8s.io/v1alpha3");
+const OWN_FINALIZER: Behavior = Behavior::since_about(30, "structured parameters");
+const FINISHED_PODS: Behavior = Behavior::since_about(28, "between 1.27 and 1.30");
+
+/// Claims by the pods that they are reserved for or that control them.
+static CLAIMS_BY_POD: Index = Index::new(
+    "resource claims by pod",
+    Resource::ResourceClaims,
+    |record, keys| {
+        let namespace = &record.meta.namespace;
+        let reserved = record
+            .resource_claim()
+            .and_then(|claim| claim.reserved_for.known());
+        for consumer in reserved.into_iter().flatten().filter(|consumer| is_pod(consumer)) {
+            keys.push(Key::new(Arc::clone(namespace), Arc::clone(&consumer.name)));
+        }
+        let owner = controller_of(&record.meta).filter(|owner| &*owner.kind == "Pod");
+        keys.extend(owner.map(|owner| Key::new(Arc::clone(namespace), Arc::clone(&owner.name))));
+    },
+);
+
+fn is_pod(consumer: &Consumer) -> bool {
+    consumer.api_group.is_empty() && &*consumer.resource == "pods"
+}
+
+/// The resource claim controller, as far as it deletes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one behaviour of a release")]
+pub struct ResourceClaims {
+    /// Whether the feature gate `DynamicResourceAllocation` is on.
+    pub is_enabled: bool,
+    /// Whether entries for something else than pods are kept instead of being an error.
+    pub keeps_other_consumers: bool,
+    /// Whether `spec.allocationMode` is ignored.
+    pub ignores_allocation_mode: bool,
+    /// Whether the controller deallocates and removes the finalizer itself.
+    pub removes_finalizer: bool,
+    /// Whether finished pods lose their reservations and generated claims.
+    pub frees_finished_pods: bool,
+}
+
+/// What is to be done about a claim.
+#[derive(Clone, Debug)]
+struct Work {
+    id: ObjectId,
+    meta: ObjectMeta,
+    wire: Wire,
+    valid: Vec<Consumer>,
+    /// Entries whose pod is not in the cache.
+    doubtful: Vec<Consumer>,
+    had: usize,
+    is_allocated: bool,
+    removes_finalizer: bool,
+    /// Whether the last reservation takes the allocation with it.
+    deallocates: bool,
+    /// Whether the driver is asked to deallocate instead.
+    asks_driver: bool,
+    /// Why a claim without reservations is deleted.
+    delete: Option<Reason>,
+}
+
+impl ResourceClaims {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(ENABLED),
+            keeps_other_consumers: version.has(OTHER_CONSUMERS),
+            ignores_allocation_mode: version.has(NO_ALLOCATION_MODE),
+            removes_finalizer: version.has(OWN_FINALIZER),
+            frees_finished_pods: version.has(FINISHED_PODS),
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep("Disabled", "the feature gate DynamicResourceAllocation is off");
+        }
+        let claim = cx.body(id, record, Record::resource_claim)?;
+        let reserved = read(&claim.reserved_for, id, "status.reservedFor")?;
+        let mut valid = Vec::new();
+        let mut doubtful = Vec::new();
+        for consumer in reserved {
+            if !is_pod(consumer) {
+                if !self.keeps_other_consumers {
+                    return keep(
+                        "UnsupportedConsumer",
+                        "it is reserved for something else than a pod",
+                    );
+                }
+                valid.push(consumer.clone());
+                continue;
+            }
+            let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
+            match cx.cache.get(Resource::Pods, &key) {
+                None => {
+                    cx.cache.require(Resource::Pods)?;
+                    doubtful.push(consumer.clone());
+                }
+                Some(pod) if pod.meta.uid.is_empty() => {
+                    return Err(Missing::Metadata {
+                        object: pod.id(Resource::Pods),
+                    });
+                }
+                Some(pod) if pod.meta.uid != consumer.uid => {}
+                Some(pod) if self.frees_finished_pods && is_done(cx, pod)? => {}
+                Some(_) => valid.push(consumer.clone()),
+            }
+        }
+        let is_deleting = record.meta.is_deleting();
+        let is_waiting = self.ignores_allocation_mode
+            || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
+        let has_finalizer = self.removes_finalizer && record.meta.has_finalizer(FINALIZER);
+        let may_be_free = valid.is_empty();
+        let work = Work {
+            id: id.clone(),
+            meta: record.meta.clone(),
+            wire: cx.wire,
+            had: reserved.len(),
+            is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
+            removes_finalizer: has_finalizer,
+            deallocates: has_finalizer && (is_waiting || is_deleting),
+            asks_driver: !has_finalizer && is_waiting && !self.ignores_allocation_mode,
+            delete: if may_be_free && !is_deleting {
+                self.unused(cx, id, record)?
+            } else {
+                None
+            },
+            valid,
+            doubtful,
+        };
+        let frees = work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
+        let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
+        if !frees && !ends {
+            return match work.had {
+                0 => keep("NothingReserved", "it has no reservation to remove"),
+                _ => keep("Reserved", "its pods may run"),
+            };
+        }
+        let work = Arc::new(work);
+        let steps = Steps::new(id.clone(), move |port| perform(Arc::clone(&work), port));
+        Ok(Decision::steps(steps))
+    }
+
+    /// Why a claim without reservations is deleted: the pod that it was generated for will not use it.
+    fn unused(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Reason>, Missing> {
+        let owner =
+            controller_of(&record.meta).filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
+        let Some(owner) = owner.filter(|_| self.frees_finished_pods) else {
+            return Ok(None);
+        };
+        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&owner.name));
+        Ok(match cx.cache.get(Resource::Pods, &key) {
+            None => None,
+            Some(pod) if pod.meta.uid.is_empty() => {
+                return Err(Missing::Metadata {
+                    object: pod.id(Resource::Pods),
+                });
+            }
+            Some(pod) if pod.meta.uid != owner.uid => Some(Reason::new(
+                "PodReplaced",
+                "the pod that it was generated for was replaced",
+            )),
+            Some(pod) if is_done(cx, pod)? => Some(Reason::new(
+                "PodDone",
+                "the pod that it was generated for will not run any more",
+            )),
+            Some(_) => None,
+        })
+    }
+}
+
+/// Whether no container of the pod runs or will run.
+fn is_done(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
+    let id = record.id(Resource::Pods);
+    let pod: &Pod = cx.body(&id, record, Record::pod)?;
+    read(&pod.phase, &id, "status.phase")?;
+    if pod.has_final_phase() == Some(true) {
+        return Ok(true);
+    }
+    if !record.has_whole_meta {
+        return Err(Missing::Metadata { object: id });
+    }
+    Ok(record.meta.is_deleting() && read(&pod.node_name, &id, "spec.nodeName")?.is_empty())
+}
+
+async fn perform(work: Arc<Work>, port: Port) -> End {
+    let mut valid = work.valid.clone();
+    for consumer in &work.doubtful {
+        match port.get(Resource::Pods, &work.id.namespace, &consumer.name).await {
+            Ok(pod) if pod.meta.uid == consumer.uid => valid.push(consumer.clone()),
+            Ok(_) | Err(StoreError::NotFound) => {}
+            Err(error) => return End::failed(error),
+        }
+    }
+    let (mut meta, mut is_allocated) = (work.meta.clone(), work.is_allocated);
+    let is_free = valid.is_empty();
+    let mut strips = false;
+    let mut changes = Vec::new();
+    if valid.len() < work.had {
+        port.because(Reason::new(
+            "ReservationsRemoved",
+            "pods that it is reserved for will not run any more",
+        ));
+        changes.push(FieldChange::ReservedFor(valid));
+        if is_free && work.deallocates && is_allocated {
+            changes.push(FieldChange::RemoveAllocation);
+            is_allocated = false;
+        } else if is_free && work.asks_driver {
+            changes.push(FieldChange::RequestDeallocation);
+        }
+        strips = work.removes_finalizer && !is_allocated;
+    } else if work.removes_finalizer && meta.is_deleting() && is_free {
+        port.because(Reason::new("Unused", "it is being deleted, and no pod uses it"));
+        changes.extend(is_allocated.then_some(FieldChange::RemoveAllocation));
+        strips = true;
+    }
+    if !changes.is_empty()
+        && let Err(error) = update(&work, &mut meta, "status", changes, &port).await
+    {
+        return End::failed(error);
+    }
+    if strips {
+        let changes = vec![FieldChange::RemoveFinalizer(FINALIZER)];
+        if let Err(error) = update(&work, &mut meta, "", changes, &port).await {
+            return End::failed(error);
+        }
+    }
+    let Some(reason) = work.delete.as_ref().filter(|_| is_free) else {
+        return End::Done;
+    };
+    port.because(reason.clone());
+    let options = DeleteOptions {
+        preconditions: work.wire.preconditions(&meta, Sent::Nothing),
+        ..DeleteOptions::default()
+    };
+    match port.delete(work.id.clone(), options).await {
+        Ok(()) => End::Done,
+        Err(error) => End::failed(error),
+    }
+}
+
+/// Updates the claim, from the version that the last update left.
+async fn update(
+    work: &Work,
+    meta: &mut ObjectMeta,
+    subresource: &'static str,
+    changes: Vec<FieldChange>,
+    port: &Port,
+) -> Result<(), StoreError> {
+    let write = Write {
+        object: work.id.clone(),
+        subresource,
+        form: Form::Update,
+        precondition: work.wire.preconditions(meta, Sent::ResourceVersion),
+        changes,
+    };
+    let written = port.write(write).await?;
+    meta.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+    Ok(())
+}
+
+static INFO: Info = Info {
+    name: "resourceclaim-controller",
+    summary: "removes reservations and the finalizer of ResourceClaims, and deletes unused generated ones",
+    resources: &[Resource::ResourceClaims, Resource::Pods],
+    permissions: &[
+        (Resource::ResourceClaims, "", &["delete", "update"]),
+        (Resource::ResourceClaims, "status", &["update"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go",
+};
+
+impl Controller for ResourceClaims {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&CLAIMS_BY_POD];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::ResourceClaims => keys.push(change.key.clone()),
+            Resource::Pods => {
+                let claims = cache.indexed(&CLAIMS_BY_POD, change.key).into_iter();
+                keys.extend(claims.map(|name| Key::new(Arc::clone(&change.key.namespace), name)));
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::ResourceClaims, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

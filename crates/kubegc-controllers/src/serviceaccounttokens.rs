@@ -1,0 +1,236 @@
+//! Deletes the token Secrets of ServiceAccounts that no longer exist, and removes references to deleted token
+//! Secrets.
+//!
+//! - a Secret of type `kubernetes.io/service-account-token` without the annotation
+//!   `kubernetes.io/service-account.name`: it is kept.
+//! - one whose ServiceAccount exists with the uid of the annotation `kubernetes.io/service-account.uid`, or
+//!   with any uid where that is empty: it is kept.
+//! - one whose ServiceAccount does not exist, or has another uid: it is deleted, with its uid as
+//!   precondition.
+//! - a live ServiceAccount that references a token Secret which was deleted: the reference is removed from
+//!   `secrets`.
+//!
+//! A ServiceAccount that is not in the cache is read from the API server first. NotFound and Conflict of the
+//! delete end the work. References are only removed when the deletion of the Secret is observed: a name that
+//! never existed stays. Creating and filling tokens is not covered.
+//!
+//! # Upstream
+//! [`syncSecret`, `syncServiceAccount`, `deleteToken`, `removeSecretReference`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go)
+//! in `tokens_controller.go`. The same in all releases.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    DeleteOptions, KubernetesVersion, StoreError,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Reason,
+    Sent, Steps, Subject, Write, controller::read,
+};
+
+const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+const NAME_ANNOTATION: &str = "the annotation kubernetes.io/service-account.name";
+const UID_ANNOTATION: &str = "the annotation kubernetes.io/service-account.uid";
+
+/// Token Secrets by their ServiceAccount.
+static TOKENS: Index = Index::new(
+    "token secrets by service account",
+    Resource::Secrets,
+    |record, keys| {
+        keys.extend(account_of(record));
+    },
+);
+
+/// The ServiceAccount that a token Secret names.
+fn account_of(record: &Record) -> Option<Key> {
+    let secret = record.secret()?;
+    let name = secret.service_account_name.known()?;
+    let is_token = secret
+        .secret_type
+        .known()
+        .is_some_and(|kind| **kind == *TOKEN_TYPE);
+    (is_token && !name.is_empty()).then(|| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)))
+}
+
+/// The ServiceAccount tokens controller, as far as it deletes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceAccountTokens {}
+
+impl ServiceAccountTokens {
+    /// Upstream's behaviour, the same in all releases.
+    #[must_use]
+    pub const fn new(_version: KubernetesVersion) -> Self {
+        Self {}
+    }
+}
+
+fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    let secret = cx.body(id, record, Record::secret)?;
+    if **read(&secret.secret_type, id, "type")? != *TOKEN_TYPE {
+        return Ok(Decision::default());
+    }
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
+    }
+    let name = read(&secret.service_account_name, id, NAME_ANNOTATION)?;
+    if name.is_empty() {
+        return keep("NoAccount", "it names no ServiceAccount");
+    }
+    let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
+    let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
+    let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
+    match cx.cache.get(Resource::ServiceAccounts, &key) {
+        Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
+            let object = account.id(Resource::ServiceAccounts);
+            return Err(Missing::Metadata { object });
+        }
+        Some(account) if is_same(account, uid) => return keep("AccountExists", "its ServiceAccount exists"),
+        Some(_) => {}
+        None => cx.cache.require(Resource::ServiceAccounts)?,
+    }
+    let options = DeleteOptions {
+        preconditions: cx.wire.preconditions(&record.meta, Sent::Uid),
+        ..DeleteOptions::default()
+    };
+    let (id, uid, key) = (id.clone(), Arc::clone(uid), Arc::new(key));
+    Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+        let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), Arc::clone(&key), options.clone());
+        async move {
+            match port
+                .get(Resource::ServiceAccounts, &key.namespace, &key.name)
+                .await
+            {
+                Ok(account) if is_same(&account, &uid) => {
+                    return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
+                }
+                Ok(_) | Err(StoreError::NotFound) => {}
+                Err(error) => return End::failed(error),
+            }
+            port.because(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
+            match port.delete(id, options).await {
+                Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
+                Err(error) => End::failed(error),
+            }
+        }
+    })))
+}
+
+/// The key of the reference of an account to a Secret. No name has a slash.
+fn reference_key(namespace: &Arc<str>, account: &str, secret: &str) -> Key {
+    Key::new(Arc::clone(namespace), format!("{account}/{secret}"))
+}
+
+/// Removes the reference of an account to a Secret that does not exist.
+fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -> Decision {
+    let key = Key::new(Arc::clone(namespace), account);
+    let (id, _) = match cx.subject(Resource::ServiceAccounts, &key) {
+        Subject::Found(id, record) => (id, record),
+        Subject::Settled(decision) => return decision,
+    };
+    if cx
+        .cache
+        .get(Resource::Secrets, &Key::new(Arc::clone(namespace), secret))
+        .is_some()
+    {
+        return Decision::default();
+    }
+    if let Err(missing) = cx.cache.require(Resource::Secrets) {
+        return Decision::unknown(id, missing);
+    }
+    let (wire, secret) = (cx.wire, Arc::<str>::from(secret));
+    Decision::steps(Steps::new(id.clone(), move |port| {
+        let (id, secret) = (id.clone(), Arc::clone(&secret));
+        async move {
+            let account = match port.get(Resource::ServiceAccounts, &id.namespace, &id.name).await {
+                Ok(account) => account,
+                Err(StoreError::NotFound) => return End::Done,
+                Err(error) => return End::failed(error),
+            };
+            let references = match account.service_account().map(|account| account.secrets.known()) {
+                Some(Some(references)) if account.meta.uid == id.uid => references,
+                Some(Some(_)) => return End::Done,
+                _ => {
+                    return End::Unknown(Missing::Field {
+                        object: id,
+                        field: "secrets",
+                    });
+                }
+            };
+            if !references.contains(&secret) {
+                return End::Done;
+            }
+            port.because(Reason::new(
+                "TokenDeleted",
+                format!("its token {secret} was deleted"),
+            ));
+            let write = Write {
+                object: id,
+                subresource: "",
+                form: Form::Update,
+                precondition: wire.preconditions(&account.meta, Sent::ResourceVersion),
+                changes: vec![FieldChange::RemoveSecretReference(secret)],
+            };
+            match port.write(write).await {
+                Ok(_) | Err(StoreError::NotFound) => End::Done,
+                Err(error) => End::failed(error),
+            }
+        }
+    }))
+}
+
+static INFO: Info = Info {
+    name: "serviceaccount-token-controller",
+    summary: "deletes the token Secrets of ServiceAccounts that no longer exist",
+    resources: &[Resource::Secrets, Resource::ServiceAccounts],
+    permissions: &[
+        (Resource::Secrets, "", &["delete"]),
+        (Resource::ServiceAccounts, "", &["update"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go",
+};
+
+impl Controller for ServiceAccountTokens {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&TOKENS];
+        INDEXES
+    }
+
+    /// A key is that of a Secret, or the name of an account and of a deleted Secret with a slash between
+    /// them.
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::ServiceAccounts => {
+                let tokens = cache.indexed(&TOKENS, change.key).into_iter();
+                keys.extend(tokens.map(|name| Key::new(Arc::clone(&change.key.namespace), name)));
+            }
+            Resource::Secrets if change.new.is_some() => keys.push(change.key.clone()),
+            Resource::Secrets => {
+                let account = change.old.and_then(account_of);
+                let key =
+                    account.map(|account| reference_key(&account.namespace, &account.name, &change.key.name));
+                keys.extend(key);
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        if let Some((account, secret)) = key.name.split_once('/') {
+            return unlink(cx, &key.namespace, account, secret);
+        }
+        match cx.subject(Resource::Secrets, key) {
+            Subject::Found(id, record) => {
+                decide(cx, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+            }
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

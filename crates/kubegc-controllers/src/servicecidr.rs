@@ -1,0 +1,203 @@
+//! Adds the finalizer `networking.k8s.io/service-cidr-finalizer` to ServiceCIDRs, and removes it from those
+//! that no IPAddress needs.
+//!
+//! - it is not being deleted and does not have the finalizer: a patch adds the finalizer.
+//! - it is being deleted, and each of its ranges lies in a range of another ServiceCIDR: it can be removed.
+//! - it is being deleted, and an IPAddress of the API server lies in its ranges and in those of no other
+//!   ServiceCIDR: the finalizer stays.
+//! - it is being deleted, and no such IPAddress exists: it can be removed.
+//! - it can be removed, 10 s after the deletion: a patch removes the finalizer.
+//!
+//! Other ServiceCIDRs count though they are being deleted. IPAddresses of the API server have the label
+//! `ipaddress.kubernetes.io/managed-by: ipallocator.k8s.io`. IPAddresses have no finalizer: the API server
+//! deletes them with their Service. The `Ready` condition is not covered.
+//!
+//! The controller is off before 1.33 (feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off
+//! from 1.31).
+//!
+//! # Upstream
+//! [`sync` and `canDeleteCIDR`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go)
+//! in `servicecidrs_controller.go`.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, KubernetesVersion, PatchType,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Info, Key, Missing, OnError,
+    Reason, Sent, Subject, controller::read,
+};
+
+/// The finalizer.
+pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
+/// The feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from 1.31, on from 1.33.
+const ENABLED: Behavior = Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
+
+/// How long allocators may not yet know of the deletion.
+const DELETION_GRACE: Duration = Duration::from_secs(10);
+
+/// The ServiceCIDR controller, as far as it adds and removes finalizers.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceCidrs {
+    /// Whether the feature gate `MultiCIDRServiceAllocator` is on.
+    pub is_enabled: bool,
+}
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = text.split_once('/')?;
+        let (address, bits) = (address.parse().ok()?, bits.parse().ok()?);
+        let width = match address {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        (bits <= width).then_some(Self { address, bits })
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let differs = match (self.address, address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(a.to_bits() ^ b.to_bits()) << 96,
+            (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
+            _ => return false,
+        };
+        differs.leading_zeros() >= self.bits
+    }
+
+    fn contains_range(&self, other: &Self) -> bool {
+        self.bits <= other.bits && self.contains(other.address)
+    }
+}
+
+/// The ranges of a ServiceCIDR.
+fn ranges(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Range>, Missing> {
+    let cidr = cx.body(id, record, Record::service_cidr)?;
+    let texts = read(&cidr.cidrs, id, "spec.cidrs")?;
+    Ok(texts.iter().filter_map(|text| Range::parse(text)).collect())
+}
+
+impl ServiceCidrs {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(ENABLED),
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep("Disabled", "the feature gate MultiCIDRServiceAllocator is off");
+        }
+        let write = |reason, change| {
+            let form = Form::Patch(PatchType::Strategic);
+            let action = Action::new(Resource::ServiceCidrs, &record.meta, reason)
+                .write(cx.wire, Sent::Nothing, form, "", vec![change])
+                .on_error(OnError::RetryUnlessNotFound);
+            Ok(Decision::act(action))
+        };
+        let Some(deleted_at) = record.meta.deletion_timestamp else {
+            if record.meta.has_finalizer(FINALIZER) {
+                return keep("Protected", "it has the finalizer and is not being deleted");
+            }
+            let reason = Reason::new("Unprotected", "it does not have the finalizer");
+            return write(reason, FieldChange::AddFinalizer(FINALIZER));
+        };
+        if !record.meta.has_finalizer(FINALIZER) {
+            return keep("Terminating", "it is being deleted without the finalizer");
+        }
+        let own = ranges(cx, id, record)?;
+        let mut others = Vec::new();
+        let mut unread = cx.cache.require(Resource::ServiceCidrs).err();
+        for other in cx
+            .cache
+            .records(Resource::ServiceCidrs)
+            .filter(|other| other.meta.name != record.meta.name)
+        {
+            match ranges(cx, &other.id(Resource::ServiceCidrs), other) {
+                Ok(ranges) => others.extend(ranges),
+                Err(missing) => unread = Some(missing),
+            }
+        }
+        let has_parent = |range: &Range| others.iter().any(|other| other.contains_range(range));
+        if !own.iter().all(has_parent) {
+            let managed = "ipaddress.kubernetes.io/managed-by";
+            let addresses = cx.cache.records(Resource::IpAddresses).filter(|address| {
+                let manager = address.meta.labels.get(managed);
+                manager.is_some_and(|manager| &**manager == "ipallocator.k8s.io") || !address.has_whole_meta
+            });
+            for address in addresses {
+                let Ok(ip) = address.meta.name.parse::<IpAddr>() else {
+                    continue;
+                };
+                let is_own = own.iter().any(|range| range.contains(ip));
+                if !is_own || others.iter().any(|range| range.contains(ip)) {
+                    continue;
+                }
+                if let Some(missing) = unread {
+                    return Err(missing);
+                }
+                if !address.has_whole_meta {
+                    return Err(Missing::Metadata {
+                        object: address.id(Resource::IpAddresses),
+                    });
+                }
+                return keep("Used", "an IPAddress lies in its ranges only");
+            }
+            cx.cache.require(Resource::IpAddresses)?;
+        }
+        let free_at = deleted_at.saturating_add(DELETION_GRACE);
+        if free_at > cx.now {
+            let reason = Reason::new("DeletionRecent", "it was deleted less than 10s ago");
+            return Ok(Decision::keep(id.clone(), reason).requeue_at(free_at));
+        }
+        let reason = Reason::new("Unused", "it is being deleted, and no IPAddress needs it");
+        write(reason, FieldChange::RemoveFinalizer(FINALIZER))
+    }
+}
+
+static INFO: Info = Info {
+    name: "service-cidr-controller",
+    summary: "adds and removes the finalizer of ServiceCIDRs",
+    resources: &[Resource::ServiceCidrs, Resource::IpAddresses],
+    permissions: &[(Resource::ServiceCidrs, "", &["patch"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go",
+};
+
+impl Controller for ServiceCidrs {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    /// Every change concerns the ServiceCIDRs that are being deleted: there are few.
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource == Resource::ServiceCidrs {
+            keys.push(change.key.clone());
+        }
+        let terminating = cache
+            .records(Resource::ServiceCidrs)
+            .filter(|cidr| cidr.meta.is_deleting());
+        keys.extend(terminating.map(|cidr| Key::cluster(Arc::clone(&cidr.meta.name))));
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::ServiceCidrs, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

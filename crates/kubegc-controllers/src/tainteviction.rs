@@ -1,0 +1,265 @@
+//! Deletes pods from nodes with `NoExecute` taints that they do not tolerate, or no longer.
+//!
+//! - a pod that is not scheduled, or on a node without such a taint: it is kept.
+//! - a taint that no toleration matches: the pod is deleted at once.
+//! - each taint is matched by the first toleration that fits; none of these has `tolerationSeconds`: the pod
+//!   is kept for ever.
+//! - otherwise: the pod is deleted after the least of their `tolerationSeconds`; zero and less mean at once.
+//! - the time runs: from `timeAdded` of the newest of the taints, or from when they are first seen; later
+//!   changes of taints or tolerations do not move it.
+//! - all taints are removed, or all are tolerated for ever: the deletion is cancelled.
+//! - the deletion: Event `TaintManagerEviction`, a status patch that sets the condition `DisruptionTarget`,
+//!   DELETE without preconditions.
+//! - a pod that is being deleted: it is kept: deleting it again would change nothing.
+//!
+//! The API server gives most pods tolerations of 300 s for the taints `not-ready` and `unreachable` of the
+//! node lifecycle controller. Upstream counts from when it sees a taint, also after its own start; taking
+//! `timeAdded` is the same for a controller that ran throughout.
+//!
+//! Before 1.26 the condition is not set (feature gate `PodDisruptionConditions`), from 1.34 on it has
+//! `observedGeneration`. Before 1.29 the node lifecycle controller does the same work.
+//!
+//! # Upstream
+//! [`processPodOnNode`, `getMinTolerationTime`, `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go)
+//! in `taint_eviction.go`; [before 1.29](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/nodelifecycle/scheduler/taint_manager.go)
+//! `taint_manager.go`.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
+    record::{Condition, ObjectId, Pod, Record, Resource, Taint, Toleration},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Deadlines, Decision, FieldChange, Form, Index, Info, Key,
+    Missing, OnError, Read, Reason, Sent, Subject, controller::read,
+};
+
+/// The feature gate `PodDisruptionConditions`: alpha in 1.25, beta and on from 1.26.
+const CONDITION: Behavior = Behavior::since(26, 0, "feature gate PodDisruptionConditions is beta");
+/// The feature gate `PodObservedGenerationTracking`: alpha in 1.33, beta and on from 1.34.
+const OBSERVED_GENERATION: Behavior =
+    Behavior::since(34, 0, "feature gate PodObservedGenerationTracking is beta");
+
+/// What the time of the deletion is stored under.
+const DEADLINE: &str = "eviction";
+
+/// Pods by node.
+static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record, keys| {
+    let node = record
+        .pod()
+        .and_then(|pod| pod.node_name.known())
+        .filter(|node| !node.is_empty());
+    keys.extend(node.map(|node| Key::cluster(Arc::clone(node))));
+});
+
+/// The taint eviction controller.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct TaintEviction {
+    /// Whether the condition `DisruptionTarget` is set first.
+    pub sets_condition: bool,
+    /// Whether the condition has `observedGeneration`.
+    pub observes_generation: bool,
+}
+
+impl TaintEviction {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            sets_condition: version.has(CONDITION),
+            observes_generation: version.has(OBSERVED_GENERATION),
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        // What is kept needs no time.
+        let keep = |code, message: &'static str| {
+            let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
+            decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
+            Ok(decision)
+        };
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let pod = cx.body(id, record, Record::pod)?;
+        let node_name = read(&pod.node_name, id, "spec.nodeName")?;
+        if node_name.is_empty() {
+            return keep("NotScheduled", "it is not scheduled");
+        }
+        let Some(node) = cx
+            .cache
+            .get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)))
+        else {
+            cx.cache.require(Resource::Nodes)?;
+            return keep("NoNode", "its node does not exist");
+        };
+        let node_id = node.id(Resource::Nodes);
+        let taints = read(
+            &cx.body(&node_id, node, Record::node)?.taints,
+            &node_id,
+            "spec.taints",
+        )?;
+        let taints: Vec<&Taint> = taints
+            .iter()
+            .filter(|taint| &*taint.effect == "NoExecute")
+            .collect();
+        if taints.is_empty() {
+            return keep("NoTaint", "its node has no NoExecute taint");
+        }
+        let tolerations = read(&pod.tolerations, id, "spec.tolerations")?;
+        let mut least: Option<i64> = None;
+        for taint in &taints {
+            let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+                let message = format!("it does not tolerate the taint {} of its node", taint.key);
+                return self.evict(cx, id, record, pod, Reason::new("TaintNotTolerated", message));
+            };
+            least = least.into_iter().chain(toleration.toleration_seconds).min();
+        }
+        let Some(seconds) = least else {
+            return keep("Tolerated", "it tolerates the taints of its node for ever");
+        };
+        let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let seen_at = taints
+            .iter()
+            .filter_map(|taint| taint.time_added)
+            .max()
+            .unwrap_or(cx.now);
+        let computed = seen_at.checked_add(tolerated);
+        let Some(at) = cx.deadlines.get(DEADLINE).copied().or(computed) else {
+            return keep(
+                "Tolerated",
+                "it tolerates the taints of its node until after the year 2262",
+            );
+        };
+        if at <= cx.now {
+            let message = format!("it tolerated the taints of its node for {seconds}s");
+            return self.evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
+        }
+        let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
+        let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
+        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
+        Ok(decision)
+    }
+
+    fn evict(
+        &self,
+        cx: &Context<'_>,
+        id: &ObjectId,
+        record: &Record,
+        pod: &Pod,
+        reason: Reason,
+    ) -> Result<Decision, Missing> {
+        let message = format!("Marking for deletion Pod {}/{}", id.namespace, id.name);
+        let object = Read::Unchanged {
+            object: id.clone(),
+            resource_version: kubegc_core::ResourceVersion::default(),
+        };
+        let mut action = Action::new(Resource::Pods, &record.meta, reason)
+            .after_reading(object)
+            .event(false, "TaintManagerEviction", message)
+            .on_error(OnError::Report);
+        if self.sets_condition
+            && let Some(condition) =
+                self.condition(cx.now, record, read(&pod.conditions, id, "status.conditions")?)
+        {
+            let patch = Form::Patch(PatchType::Strategic);
+            action = action.write(
+                cx.wire,
+                Sent::Uid,
+                patch,
+                "status",
+                vec![FieldChange::Condition(condition)],
+            );
+        }
+        Ok(Decision::act(action.delete(
+            cx.wire,
+            Sent::Nothing,
+            DeleteOptions::default(),
+        )))
+    }
+
+    /// The condition; `None` where the pod has it.
+    fn condition(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Option<Condition> {
+        let mut condition = Condition {
+            reason: "DeletionByTaintManager".into(),
+            message: "Taint manager: deleting due to NoExecute taint".into(),
+            last_transition_time: Some(now),
+            observed_generation: if self.observes_generation {
+                record.meta.generation
+            } else {
+                0
+            },
+            ..Condition::new("DisruptionTarget", "True")
+        };
+        let known = conditions
+            .iter()
+            .find(|known| known.condition_type == condition.condition_type);
+        if let Some(known) = known.filter(|known| known.is_true()) {
+            condition.last_transition_time = known.last_transition_time;
+        }
+        (known != Some(&condition)).then_some(condition)
+    }
+}
+
+/// Whether a toleration matches a taint.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let matches_effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
+    let matches_key = toleration.key.is_empty() || toleration.key == taint.key;
+    matches_effect
+        && matches_key
+        && match &*toleration.operator {
+            "" | "Equal" => toleration.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+}
+
+static INFO: Info = Info {
+    name: "taint-eviction-controller",
+    summary: "deletes pods that do not tolerate the NoExecute taints of their node",
+    resources: &[Resource::Pods, Resource::Nodes],
+    permissions: &[
+        (Resource::Pods, "", &["delete"]),
+        (Resource::Pods, "status", &["patch"]),
+    ],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go",
+};
+
+impl Controller for TaintEviction {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&PODS_BY_NODE];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::Pods => keys.push(change.key.clone()),
+            Resource::Nodes => {
+                let taints =
+                    |record: Option<&Record>| record.and_then(Record::node).map(|node| node.taints.clone());
+                if taints(change.old) == taints(change.new) && change.old.is_some() == change.new.is_some() {
+                    return;
+                }
+                let pods = cache.indexed_records(&PODS_BY_NODE, change.key).into_iter();
+                keys.extend(pods.map(|pod| Key::from(&pod.meta)));
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::Pods, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

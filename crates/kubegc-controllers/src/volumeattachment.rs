@@ -1,0 +1,317 @@
+//! Deletes the VolumeAttachments of volumes that no pod on their node uses.
+//!
+//! - a pod on its node that has not finished uses the claim of the volume: it is kept.
+//! - no such pod; the node exists and does not report the volume in `status.volumesInUse`: it is deleted.
+//! - no such pod; the node reports the volume, and has the taint `node.kubernetes.io/out-of-service`: it is
+//!   deleted.
+//! - no such pod; the node reports the volume and is ready: it is kept until the node has unmounted the
+//!   volume.
+//! - no such pod; the node reports the volume and is not ready: it is deleted 6 minutes later.
+//! - no such pod; the node does not exist: it is deleted 6 minutes later.
+//! - of a volume that is inline in a pod: what uses it is not known.
+//!
+//! Deletes carry no preconditions, and NotFound is ignored. The external attacher then detaches the volume
+//! and removes its finalizer. Upstream deletes the VolumeAttachment of a Node that no longer exists at once
+//! where its last status did not report the volume; that status is not known here, so the longest time is
+//! taken. Pods on a Node that no longer exists are deleted by podgc first. Attaching is not covered.
+//!
+//! Before 1.26 the taint is ignored (feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and
+//! on from 1.26).
+//!
+//! # Upstream
+//! [`reconcile`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go) in
+//! `reconciler.go`, [`Detach`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csi/csi_attacher.go) in `csi_attacher.go`.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion,
+    record::{Node, ObjectId, PersistentVolume, Pod, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError,
+    Reason, Sent, Subject, Timing, controller::read, storage::PODS_BY_CLAIM,
+};
+
+/// The feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and on from 1.26.
+const OUT_OF_SERVICE: Behavior = Behavior::since(26, 0, "feature gate NodeOutOfServiceVolumeDetach is beta");
+const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
+/// How long a volume may stay mounted on a node that is not ready.
+const UNMOUNT_WAIT: Duration = Duration::from_secs(360);
+/// What the time of a forced detach is stored under.
+const DEADLINE: &str = "detach";
+
+/// Attachments by volume.
+static BY_VOLUME: Index = Index::new(
+    "attachments by volume",
+    Resource::VolumeAttachments,
+    |record, keys| {
+        let attachment = record.volume_attachment();
+        keys.extend(
+            attachment
+                .and_then(|body| body.volume_name.known())
+                .map(|name| Key::cluster(Arc::clone(name))),
+        );
+    },
+);
+/// Attachments by node.
+static BY_NODE: Index = Index::new(
+    "attachments by node",
+    Resource::VolumeAttachments,
+    |record, keys| {
+        let attachment = record.volume_attachment();
+        keys.extend(
+            attachment
+                .and_then(|body| body.node_name.known())
+                .map(|name| Key::cluster(Arc::clone(name))),
+        );
+    },
+);
+/// Volumes by the claim that they are bound to.
+static VOLUMES_BY_CLAIM: Index =
+    Index::new("claimed volumes", Resource::PersistentVolumes, |record, keys| {
+        let claim = record
+            .persistent_volume()
+            .and_then(|volume| volume.claim_ref.known())
+            .and_then(Option::as_ref);
+        keys.extend(claim.map(|claim| Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name))));
+    });
+/// Pods of which it is not known whether they use a volume on a node, by namespace.
+static UNREAD: Index = Index::new(
+    "pods with unread node or volumes",
+    Resource::Pods,
+    |record, keys| {
+        let pod = record
+            .pod()
+            .filter(|pod| !pod.node_name.is_unread() && !pod.volumes.is_unread());
+        if pod.is_none() {
+            keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+        }
+    },
+);
+
+/// The attach/detach controller, as far as it deletes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct VolumeAttachments {
+    /// Whether volumes are detached from nodes that are out of service.
+    pub respects_out_of_service: bool,
+    /// Whether volumes are detached by force after 6 minutes. Upstream: `--disable-force-detach-on-timeout`,
+    /// from 1.30 on.
+    pub forces_detach: bool,
+}
+
+impl VolumeAttachments {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            respects_out_of_service: version.has(OUT_OF_SERVICE),
+            forces_detach: true,
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        // Whatever is kept for another reason than the time needs none.
+        let keep = |code, message: &'static str| {
+            let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
+            decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
+            Ok(decision)
+        };
+        let delete = |code, message: &'static str| {
+            let action = Action::new(
+                Resource::VolumeAttachments,
+                &record.meta,
+                Reason::new(code, message),
+            )
+            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+            .on_error(OnError::RetryUnlessNotFound);
+            Ok(Decision::act(action))
+        };
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let attachment = cx.body(id, record, Record::volume_attachment)?;
+        let volume_name = read(&attachment.volume_name, id, "spec.source.persistentVolumeName")?;
+        let node_name = read(&attachment.node_name, id, "spec.nodeName")?;
+        let outside = |question: String| Missing::Outside {
+            question: question.into(),
+            message: "".into(),
+        };
+        if volume_name.is_empty() {
+            return Err(outside(format!("which pod uses the inline volume of {id}")));
+        }
+        let Some(volume) = cx.cache.get(
+            Resource::PersistentVolumes,
+            &Key::cluster(Arc::clone(volume_name)),
+        ) else {
+            cx.cache.require(Resource::PersistentVolumes)?;
+            return Err(outside(format!(
+                "which pod uses the volume {volume_name}, which does not exist"
+            )));
+        };
+        let volume_id = volume.id(Resource::PersistentVolumes);
+        let volume = cx.body(&volume_id, volume, Record::persistent_volume)?;
+        if is_used(cx, &volume_id, volume, node_name)? {
+            return keep("InUse", "a pod on its node uses the volume");
+        }
+        let waits = |code, message: &'static str| {
+            let now_or_later = cx.now.saturating_add(UNMOUNT_WAIT);
+            let at = cx.deadlines.get(DEADLINE).copied().unwrap_or(now_or_later);
+            if at <= cx.now {
+                return delete(
+                    "UnmountTimeout",
+                    "the node has not unmounted the volume for 6 minutes",
+                );
+            }
+            let mut decision = Decision::keep(id.clone(), Reason::new(code, message)).requeue_at(at);
+            decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
+            Ok(decision)
+        };
+        let Some(node) = cx
+            .cache
+            .get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)))
+        else {
+            cx.cache.require(Resource::Nodes)?;
+            if !self.forces_detach {
+                return Err(outside(format!(
+                    "whether the node {node_name} had mounted the volume when it was deleted"
+                )));
+            }
+            return waits(
+                "NodeDeleted",
+                "its node does not exist, and may have had the volume mounted",
+            );
+        };
+        let node_id = node.id(Resource::Nodes);
+        let node: &Node = cx.body(&node_id, node, Record::node)?;
+        let in_use = read(&node.volumes_in_use, &node_id, "status.volumesInUse")?;
+        let csi_name = read(&volume.csi_name, &volume_id, "spec.csi")?;
+        if in_use.is_empty() || (!csi_name.is_empty() && !in_use.contains(csi_name)) {
+            return delete("Unused", "no pod on its node uses the volume");
+        }
+        if csi_name.is_empty() {
+            return Err(outside(format!(
+                "whether {node_id} has {volume_id} mounted, which is no CSI volume"
+            )));
+        }
+        if self.respects_out_of_service {
+            read(&node.taints, &node_id, "spec.taints")?;
+            if node.has_taint(OUT_OF_SERVICE_TAINT) == Some(true) {
+                return delete("NodeOutOfService", "its node is out of service");
+            }
+        }
+        read(&node.conditions, &node_id, "status.conditions")?;
+        if node.is_ready() == Some(true) || !self.forces_detach {
+            return keep("Mounted", "its node has the volume still mounted");
+        }
+        waits("NodeNotReady", "its node is not ready and has the volume mounted")
+    }
+}
+
+/// Whether a pod on the node that has not finished uses the claim of the volume.
+fn is_used(
+    cx: &Context<'_>,
+    volume_id: &ObjectId,
+    volume: &PersistentVolume,
+    node_name: &Arc<str>,
+) -> Result<bool, Missing> {
+    let Some(claim) = read(&volume.claim_ref, volume_id, "spec.claimRef")? else {
+        return Ok(false);
+    };
+    let key = Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+    let mut missing = None;
+    for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &key) {
+        let id = record.id(Resource::Pods);
+        let pod: &Pod = cx.body(&id, record, Record::pod)?;
+        if pod.node_name.known().is_some_and(|node| node != node_name) {
+            continue;
+        }
+        match (
+            read(&pod.node_name, &id, "spec.nodeName"),
+            read(&pod.phase, &id, "status.phase"),
+        ) {
+            (Ok(_), Ok(_)) if pod.has_final_phase() == Some(true) => {}
+            (Ok(_), Ok(_)) => return Ok(true),
+            (Err(why), _) | (_, Err(why)) => missing = Some(why),
+        }
+    }
+    if let Some(missing) = missing {
+        return Err(missing);
+    }
+    cx.cache.require(Resource::Pods)?;
+    match cx
+        .cache
+        .first_indexed(&UNREAD, &Key::new(Arc::clone(&claim.namespace), ""))
+    {
+        None => Ok(false),
+        Some(pod) => Err(Missing::Field {
+            object: pod.id(Resource::Pods),
+            field: "spec.volumes",
+        }),
+    }
+}
+
+static INFO: Info = Info {
+    name: "persistentvolume-attach-detach-controller",
+    summary: "deletes the VolumeAttachments of volumes that no pod on their node uses",
+    resources: &[
+        Resource::VolumeAttachments,
+        Resource::Nodes,
+        Resource::PersistentVolumes,
+        Resource::Pods,
+    ],
+    permissions: &[(Resource::VolumeAttachments, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go",
+};
+
+impl Controller for VolumeAttachments {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+            ..Timing::default()
+        }
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&BY_VOLUME, &BY_NODE, &VOLUMES_BY_CLAIM, &PODS_BY_CLAIM, &UNREAD];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let of_volume = |name: &Arc<str>, keys: &mut Vec<Key>| {
+            let attachments = cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name)));
+            keys.extend(attachments.into_iter().map(Key::cluster));
+        };
+        match change.resource {
+            Resource::VolumeAttachments => keys.push(change.key.clone()),
+            Resource::Nodes => {
+                keys.extend(cache.indexed(&BY_NODE, change.key).into_iter().map(Key::cluster));
+            }
+            Resource::PersistentVolumes => of_volume(&change.key.name, keys),
+            Resource::Pods if !UNREAD.keys_of_change(change).is_empty() => self.keys(cache, keys),
+            Resource::Pods => {
+                for claim in PODS_BY_CLAIM.keys_of_change(change) {
+                    for volume in cache.indexed(&VOLUMES_BY_CLAIM, &claim) {
+                        of_volume(&volume, keys);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::VolumeAttachments, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

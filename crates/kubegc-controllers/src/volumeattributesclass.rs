@@ -1,0 +1,172 @@
+//! Adds the finalizer `kubernetes.io/vac-protection` to VolumeAttributesClasses, and removes it from those
+//! that are being deleted and that no volume and no claim uses.
+//!
+//! - it is not being deleted and does not have the finalizer: an update adds the finalizer.
+//! - it is being deleted, and a PersistentVolume names it in `spec.volumeAttributesClassName`: the finalizer
+//!   stays.
+//! - it is being deleted, and a claim names it as wanted, current or target class: the finalizer stays.
+//! - it is being deleted, and nothing names it: an update removes the finalizer.
+//!
+//! The controller is off before 1.34 (feature gate `VolumeAttributesClass`: alpha from 1.29, beta and off
+//! from 1.31).
+//!
+//! # Upstream
+//! [`processVAC` and `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go)
+//! in `vac_protection_controller.go`.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Behavior, KubernetesVersion,
+    record::{ObjectId, Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
+    OnError, Reason, Sent, Subject,
+};
+
+/// The finalizer.
+pub const FINALIZER: &str = "kubernetes.io/vac-protection";
+
+/// The feature gate `VolumeAttributesClass`: alpha from 1.29, beta and off from 1.31, on from 1.34.
+const ENABLED: Behavior = Behavior::since(34, 0, "feature gate VolumeAttributesClass is on");
+
+/// Volumes by class. Those whose class was not read are found under an empty name.
+static VOLUMES: Index = Index::new(
+    "volumes by attributes class",
+    Resource::PersistentVolumes,
+    |record, keys| match record
+        .persistent_volume()
+        .map(|volume| volume.attributes_class.known())
+    {
+        Some(Some(class)) if class.is_empty() => {}
+        Some(Some(class)) => keys.push(Key::cluster(Arc::clone(class))),
+        _ => keys.push(Key::cluster("")),
+    },
+);
+
+/// Claims by class. Those whose classes were not read are found under an empty name.
+static CLAIMS: Index = Index::new(
+    "claims by attributes class",
+    Resource::PersistentVolumeClaims,
+    |record, keys| match record
+        .persistent_volume_claim()
+        .map(|claim| claim.attributes_classes.known())
+    {
+        Some(Some(classes)) => keys.extend(classes.iter().map(|class| Key::cluster(Arc::clone(class)))),
+        _ => keys.push(Key::cluster("")),
+    },
+);
+
+/// The VolumeAttributesClass protection controller.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct VolumeAttributesClassProtection {
+    /// Whether the feature gate `VolumeAttributesClass` is on.
+    pub is_enabled: bool,
+}
+
+impl VolumeAttributesClassProtection {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(ENABLED),
+        }
+    }
+
+    fn decide(
+        &self,
+        cx: &Context<'_>,
+        key: &Key,
+        id: &ObjectId,
+        record: &Record,
+    ) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep("Disabled", "the feature gate VolumeAttributesClass is off");
+        }
+        let write = |reason, change| {
+            let action = Action::new(Resource::VolumeAttributesClasses, &record.meta, reason)
+                .write(cx.wire, Sent::ResourceVersion, Form::Update, "", vec![change])
+                .on_error(OnError::Retry);
+            Ok(Decision::act(action))
+        };
+        match (record.meta.is_deleting(), record.meta.has_finalizer(FINALIZER)) {
+            (false, true) => return keep("Protected", "it has the finalizer and is not being deleted"),
+            (true, false) => return keep("Terminating", "it is being deleted without the finalizer"),
+            (false, false) => {
+                let reason = Reason::new("Unprotected", "it does not have the finalizer");
+                return write(reason, FieldChange::AddFinalizer(FINALIZER));
+            }
+            (true, true) => {}
+        }
+        if cx.cache.first_indexed(&VOLUMES, key).is_some() {
+            return keep("UsedByVolume", "a volume uses it");
+        }
+        if cx.cache.first_indexed(&CLAIMS, key).is_some() {
+            return keep("UsedByClaim", "a claim uses it");
+        }
+        cx.cache
+            .require_all(&[Resource::PersistentVolumes, Resource::PersistentVolumeClaims])?;
+        for index in [&VOLUMES, &CLAIMS] {
+            if let Some(unread) = cx.cache.first_indexed(index, &Key::cluster("")) {
+                return Err(Missing::Field {
+                    object: unread.id(index.resource()),
+                    field: "spec.volumeAttributesClassName",
+                });
+            }
+        }
+        let reason = Reason::new(
+            "Unused",
+            "it is being deleted, and no volume and no claim uses it",
+        );
+        write(reason, FieldChange::RemoveFinalizer(FINALIZER))
+    }
+}
+
+static INFO: Info = Info {
+    name: "volumeattributesclass-protection-controller",
+    summary: "adds and removes the finalizer of VolumeAttributesClasses",
+    resources: &[
+        Resource::VolumeAttributesClasses,
+        Resource::PersistentVolumes,
+        Resource::PersistentVolumeClaims,
+    ],
+    permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
+};
+
+impl Controller for VolumeAttributesClassProtection {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&VOLUMES, &CLAIMS];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let classes = match change.resource {
+            Resource::VolumeAttributesClasses => return keys.push(change.key.clone()),
+            Resource::PersistentVolumes => VOLUMES.keys_of_change(change),
+            Resource::PersistentVolumeClaims => CLAIMS.keys_of_change(change),
+            _ => return,
+        };
+        if classes.iter().any(|class| class.name.is_empty()) {
+            self.keys(cache, keys);
+        }
+        keys.extend(classes.into_iter().filter(|class| !class.name.is_empty()));
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::VolumeAttributesClasses, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, key, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

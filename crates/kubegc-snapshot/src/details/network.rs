@@ -1,0 +1,30 @@
+//! Fields of services, endpoints and service CIDRs.
+
+use kubegc_core::record::{Endpoints, Service, ServiceCidr};
+
+use super::{SPEC, has_annotation, reading::Reading, spec_of};
+use crate::body::{ANNOTATION_LEADER, Body};
+
+pub(super) fn service(reading: &mut Reading<'_>, body: &Body<'_>) -> Service {
+    let spec = spec_of(reading, body);
+    Service {
+        has_selector: reading.field(spec, |reading, spec| {
+            reading.is_there(&spec.selector, SPEC.field("selector"))
+        }),
+    }
+}
+
+pub(super) fn endpoints(reading: &mut Reading<'_>, body: &Body<'_>) -> Endpoints {
+    Endpoints {
+        has_leader_annotation: has_annotation(reading, body, ANNOTATION_LEADER),
+    }
+}
+
+pub(super) fn service_cidr(reading: &mut Reading<'_>, body: &Body<'_>) -> ServiceCidr {
+    let spec = spec_of(reading, body);
+    ServiceCidr {
+        cidrs: reading.field(spec, |reading, spec| {
+            reading.all_texts(&spec.cidrs, SPEC.field("cidrs"))
+        }),
+    }
+}
