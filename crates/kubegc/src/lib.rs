@@ -8,10 +8,12 @@
 //! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
 //! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, what goes under pressure |
 //! | [`lifecycle`] | the other collectors: pods, finished jobs, certificates, volumes, nodes, tokens, namespaces; a controller of all, a driver |
+//! | [`controllers`] | the other controllers that delete objects or remove finalizers: one `reconcile` each, a batch planner, a manager, a driver |
 //! | [`snapshot`] | what a dump says, and what it leaves unknown |
 //! | [`sim`] | how an API server and a container runtime answer: the world in memory |
 //! | [`predict`] | what a delete does, what a node's next passes remove, what a cluster cleans up by itself, and why |
 
+pub use kubegc_controllers as controllers;
 pub use kubegc_core as core;
 pub use kubegc_lifecycle as lifecycle;
 pub use kubegc_node as node;
