@@ -18,9 +18,7 @@ use kubegc::controllers::{
     driver::{Driver, NothingOutside, Performer, Report, Resources, execute},
     planner::protected_by_label,
 };
-use kubegc::core::{
-    Catalog, KubernetesVersion, ObjectStore as _, Planner as _, Timestamp, record::Resource,
-};
+use kubegc::core::{Catalog, KubernetesVersion, ObjectStore as _, Planner as _, Timestamp, record::Resource};
 use kubegc::sim::{ApiServer, Manifest, SharedApiServer, SimClock};
 use kubegc::snapshot::JsonDocuments;
 
@@ -87,23 +85,28 @@ async fn drive(store: &SharedApiServer, now: Timestamp) {
         if id.resource != Resource::Jobs || is_protected {
             return Err(Reason::new("Protected", "it is protected"));
         }
-        left = left
-            .checked_sub(1)
-            .ok_or(Reason::new("LimitReached", "this run has reached its limit of deletions"))?;
+        left = left.checked_sub(1).ok_or(Reason::new(
+            "LimitReached",
+            "this run has reached its limit of deletions",
+        ))?;
         Ok(())
     };
     let clock = SimClock::new(now);
-    let driver = Driver::builder(Arc::new(store.clone()), Arc::new(clock), Arc::new(JsonDocuments::default()))
-        .controller(TtlAfterFinished::new(VERSION))
-        // One task after the other, so that the output has an order.
-        .workers(1)
-        .guard(guard)
-        .observer(|report| {
-            if matches!(report, Report::Ended { .. }) {
-                println!("{report}");
-            }
-        })
-        .build();
+    let driver = Driver::builder(
+        Arc::new(store.clone()),
+        Arc::new(clock),
+        Arc::new(JsonDocuments::default()),
+    )
+    .controller(TtlAfterFinished::new(VERSION))
+    // One task after the other, so that the output has an order.
+    .workers(1)
+    .guard(guard)
+    .observer(|report| {
+        if matches!(report, Report::Ended { .. }) {
+            println!("{report}");
+        }
+    })
+    .build();
     let summary = driver.run_until_idle(pending()).await;
     let next_at = summary.next_at.map_or("never".to_owned(), |at| at.to_string());
     println!("next: {next_at}");
@@ -112,7 +115,10 @@ async fn drive(store: &SharedApiServer, now: Timestamp) {
 /// A cluster with Jobs that finished a minute before noon.
 fn cluster() -> Result<ApiServer, Box<dyn Error>> {
     let mut server = ApiServer::new(VERSION, Catalog::builtin(VERSION));
-    let jobs = server.catalog().mapping("batch/v1", "Job").ok_or("Jobs are always served")?;
+    let jobs = server
+        .catalog()
+        .mapping("batch/v1", "Job")
+        .ok_or("Jobs are always served")?;
     for (name, ttl, keep) in [
         ("audit", 30, "true"),
         ("backup", 30, "false"),

@@ -25,7 +25,8 @@ const NOON: &str = "2026-03-01T12:00:00Z";
 
 /// A Job that finished a minute before noon.
 fn job(name: &str, ttl: i32, is_protected: bool) -> Value {
-    let complete = json!({"type": "Complete", "status": "True", "lastTransitionTime": "2026-03-01T11:59:00Z"});
+    let complete =
+        json!({"type": "Complete", "status": "True", "lastTransitionTime": "2026-03-01T11:59:00Z"});
     json!({"kind": "Job", "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"),
         "creationTimestamp": "2026-03-01T11:00:00Z", "labels": {LABEL: is_protected.to_string()}},
         "spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [complete]}})
@@ -47,7 +48,10 @@ fn objects<'a>(ids: impl IntoIterator<Item = &'a ObjectId>) -> BTreeSet<String> 
 fn server(jobs: &[Value]) -> SharedApiServer {
     let version = KubernetesVersion::LATEST;
     let mut server = ApiServer::new(version, Catalog::builtin(version));
-    let kind = server.catalog().mapping("batch/v1", "Job").expect("always served");
+    let kind = server
+        .catalog()
+        .mapping("batch/v1", "Job")
+        .expect("always served");
     for job in jobs {
         let mut job = job.clone();
         job.as_object_mut().expect("an object").remove("kind");
@@ -57,10 +61,7 @@ fn server(jobs: &[Value]) -> SharedApiServer {
     SharedApiServer::new(server)
 }
 
-fn with_performer<T>(
-    store: &SharedApiServer,
-    run: impl AsyncFnOnce(&Performer<'_>) -> T,
-) -> T {
+fn with_performer<T>(store: &SharedApiServer, run: impl AsyncFnOnce(&Performer<'_>) -> T) -> T {
     let documents = JsonDocuments::default();
     let discovered = kubegc_core::store::Discovered::from(Catalog::builtin(KubernetesVersion::LATEST));
     let performer = Performer {
@@ -80,7 +81,12 @@ fn with_performer<T>(
 
 #[test]
 fn a_plan_is_text_and_carries_the_reasons_of_wrappers() {
-    let jobs = [job("a", 30, true), job("b", 30, false), job("c", 30, false), job("d", 90, false)];
+    let jobs = [
+        job("a", 30, true),
+        job("b", 30, false),
+        job("c", 30, false),
+        job("d", 90, false),
+    ];
     let planner = planner().protect(protected_by_label(LABEL)).limit_deletions(1);
     let plan = planner.plan(&facts(&jobs), at(NOON));
     let expected = "\
@@ -103,7 +109,8 @@ fn a_missing_fact_is_grouped_without_the_name_of_the_object() {
         job
     });
     let report = planner().plan(&facts(&unread), at(NOON)).report();
-    let line = "cannot decide: status.conditions could not be read (2): job.batch/a -n shop, job.batch/b -n shop";
+    let line =
+        "cannot decide: status.conditions could not be read (2): job.batch/a -n shop, job.batch/b -n shop";
     assert_eq!(report.kept[0].to_string(), line);
 }
 
@@ -138,11 +145,18 @@ fn a_dry_run_sends_nothing_and_an_error_does_not_stop_other_objects() {
 
     let is_there = |name| {
         store.with(|server| {
-            let kind = server.catalog().mapping("batch/v1", "Job").expect("always served");
-            server.object(kind, "shop", name).is_some_and(|job| !job.meta.is_deleting())
+            let kind = server
+                .catalog()
+                .mapping("batch/v1", "Job")
+                .expect("always served");
+            server
+                .object(kind, "shop", name)
+                .is_some_and(|job| !job.meta.is_deleting())
         })
     };
-    let dry = with_performer(&store, async |performer| execute(actions.clone(), performer, true).await);
+    let dry = with_performer(&store, async |performer| {
+        execute(actions.clone(), performer, true).await
+    });
     assert!(is_there("b"));
     assert_eq!(
         dry[2].to_string(),
@@ -153,7 +167,16 @@ fn a_dry_run_sends_nothing_and_an_error_does_not_stop_other_objects() {
     let done = with_performer(&store, async |performer| execute(actions, performer, false).await);
     assert!(!is_there("b"));
     let ends: Vec<_> = done.iter().map(|executed| executed.end.clone()).collect();
-    assert!(matches!(&ends[0], Some(End::Failed { error: StoreError::NotFound, .. })), "{ends:?}");
+    assert!(
+        matches!(
+            &ends[0],
+            Some(End::Failed {
+                error: StoreError::NotFound,
+                ..
+            })
+        ),
+        "{ends:?}"
+    );
     assert!(matches!(&ends[1], Some(End::Kept(reason)) if reason.code() == "EarlierActionNotDone"));
     assert_eq!(ends[2], Some(End::Done));
     let sent: Vec<_> = done.iter().map(|executed| executed.requests.len()).collect();

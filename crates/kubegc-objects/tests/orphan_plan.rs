@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ObjectMeta, ObjectRef, PatchType, Planner, PropagationPolicy, Timestamp, Uid};
+use kubegc_core::{
+    ObjectMeta, ObjectRef, PatchType, PlannedAction, Planner, PropagationPolicy, Timestamp, Uid, Withheld,
+};
 use kubegc_objects::{
     Graph,
     absent_owners::AbsentOwners,
@@ -253,7 +255,11 @@ fn a_protected_dependent_keeps_the_finalizer_of_its_owner() {
     let plan = planner.plan(&facts, Timestamp::EPOCH);
     let acted: Vec<_> = plan.actions.iter().map(PlannedAction::object).collect();
     assert_eq!(acted, [pods[1].clone()]);
-    let kept: Vec<_> = plan.kept.into_iter().map(|kept| (kept.object, kept.reason)).collect();
+    let kept: Vec<_> = plan
+        .kept
+        .into_iter()
+        .map(|kept| (kept.object, kept.reason))
+        .collect();
     let expected = [
         (pods[0].clone(), Withheld::Protected),
         (owner, Withheld::EarlierWithheld),

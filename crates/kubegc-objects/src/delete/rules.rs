@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy, Timestamp, Uid,
+    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy,
+    Timestamp, Uid,
 };
 
 use super::expectation;

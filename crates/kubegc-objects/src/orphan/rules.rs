@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, PlannedAction, Planner, Preconditions, Timestamp, Uid, metadata,
+    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, PlannedAction, Planner, Preconditions, Timestamp, Uid,
+    metadata,
 };
 
 use crate::{delete::expectation, reason::Reason};
