@@ -12,7 +12,7 @@ use std::{error::Error, process::ExitCode, time::Duration};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 
 use kubegc::{
-    controllers::{Cloud, PodGc, default_controllers},
+    controllers::{Cloud, PodGc},
     core::{KubernetesVersion, Timestamp},
     predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Instance, cleanup_forecast},
 };
@@ -76,7 +76,7 @@ enum Output {
 
 /// The name of a controller.
 fn controller(text: &str) -> Result<String, String> {
-    let all = default_controllers(KubernetesVersion::LATEST);
+    let all = CleanupFrame::new(KubernetesVersion::LATEST).controllers;
     let names: Vec<&str> = all.iter().map(|controller| controller.info().name).collect();
     match names.contains(&text) {
         true => Ok(text.to_owned()),

@@ -1,9 +1,9 @@
 //! An action: what a controller does to one object, why, and what must hold when it is done.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use kubegc_core::{
-    DeleteOptions, ObjectMeta, Preconditions, ResourceVersion, StoreError,
+    DeleteOptions, ObjectMeta, PlannedAction, Preconditions, ResourceVersion, StoreError,
     record::{ObjectId, Record, Resource},
 };
 
@@ -21,6 +21,9 @@ use crate::{
 pub struct Action {
     /// The object.
     pub object: ObjectId,
+    /// The other object whose work the action is part of, such as the CronJob whose Job is deleted. In the plan of a
+    /// [`BatchPlanner`](crate::BatchPlanner), later actions on it rest on this one.
+    pub part_of: Option<ObjectId>,
     /// Uid and resourceVersion of the object that the decision rests on, each where it is known.
     pub precondition: Preconditions,
     /// Why.
@@ -43,6 +46,7 @@ impl Action {
     pub fn new(resource: Resource, meta: &ObjectMeta, reason: Reason) -> Self {
         Self {
             object: ObjectId::new(resource, meta),
+            part_of: None,
             precondition: preconditions(meta),
             reason,
             reads: Vec::new(),
@@ -147,6 +151,44 @@ impl Action {
         Steps::new(action.object.clone(), move |port| {
             perform(Arc::clone(&action), port, verify)
         })
+    }
+}
+
+impl PlannedAction for Action {
+    type Object = ObjectId;
+
+    fn object(&self) -> ObjectId {
+        self.object.clone()
+    }
+
+    fn is_deletion(&self) -> bool {
+        self.is_deletion()
+    }
+
+    fn blocks(&self) -> Option<ObjectId> {
+        self.part_of.clone()
+    }
+}
+
+impl fmt::Display for Action {
+    /// Such as `delete job.batch/report -n shop: it finished 100s ago, ...`. Events are left out where there are other requests.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_event = |request: &Request| matches!(request, Request::Event(_));
+        let shows_events = self.requests.iter().all(is_event);
+        let shown = self
+            .requests
+            .iter()
+            .filter(|request| shows_events || !is_event(request));
+        let mut is_first = true;
+        for request in shown {
+            let separator = if is_first { "" } else { ", then " };
+            is_first = false;
+            write!(f, "{separator}{request}")?;
+        }
+        if is_first {
+            write!(f, "{}", self.object)?;
+        }
+        write!(f, ": {}", self.reason)
     }
 }
 

@@ -120,7 +120,7 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
 #[expect(clippy::exhaustive_structs, reason = "controllers build it")]
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    /// Upstream's name, such as `ttl-after-finished-controller`.
+    /// Upstream's name, such as `ttl-after-finished-controller`. No two controllers of a process have the same.
     pub name: &'static str,
     /// What it does, as the rest of a sentence that begins with its name.
     pub summary: &'static str,

@@ -230,7 +230,8 @@ fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Re
 }
 
 static STATEFUL_SET_INFO: Info = Info {
-    name: "statefulset-controller",
+    // Upstream both parts are one controller; names are unique here.
+    name: "statefulset-history-controller",
     summary: "deletes old ControllerRevisions of StatefulSets beyond the history limit",
     resources: &[
         Resource::StatefulSets,

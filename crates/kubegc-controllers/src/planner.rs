@@ -1,6 +1,6 @@
 //! The batch planner: what a controller would do about all objects of a cache now, if every request succeeded.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_core::{
     Kept, Plan, Planner, ResourceVersion, StoreError, Timestamp,
@@ -125,6 +125,41 @@ pub enum Judgement {
     Unknown(Missing),
 }
 
+impl fmt::Display for Judgement {
+    /// The reason, or `cannot decide: ` and the missing fact.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(reason) => reason.fmt(f),
+            Self::Unknown(missing) => write!(f, "cannot decide: {missing}"),
+        }
+    }
+}
+
+/// A predicate for [`Planner::protect`]: whether an object has a label with the value `true`. An object whose labels are not known, because
+/// the cache does not have it in full, is protected too.
+///
+/// Content that is deleted together with a namespace is not looked at: there the namespace needs the label.
+///
+/// # Examples
+/// ```
+/// use kubegc_controllers::{BatchPlanner, PodGc, planner::protected_by_label};
+/// use kubegc_core::{KubernetesVersion, Planner};
+/// let planner = BatchPlanner::new(PodGc::new(KubernetesVersion::LATEST))
+///     .protect(protected_by_label("example.com/keep"))
+///     .limit_deletions(100);
+/// ```
+pub fn protected_by_label(label: &str) -> impl Fn(&Cache, &ObjectId) -> bool + '_ {
+    move |cache, object| {
+        let key = Key::new(Arc::clone(&object.namespace), Arc::clone(&object.name));
+        match cache.get(object.resource, &key) {
+            Some(record) if record.has_whole_meta && record.meta.uid == object.uid => {
+                record.meta.labels.get(label).map(AsRef::as_ref) == Some("true")
+            }
+            _ => true,
+        }
+    }
+}
+
 fn judged<R>(kept: Kept<ObjectId, R>, judge: impl Fn(R) -> Judgement) -> Kept<ObjectId, Judgement> {
     Kept {
         object: kept.object,
@@ -186,6 +221,7 @@ fn play(
                         .map(|record| preconditions(&record.meta))
                         .unwrap_or_default(),
                     object: target.clone(),
+                    part_of: (target != object).then(|| object.clone()),
                     reason: reason
                         .clone()
                         .unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),

@@ -408,6 +408,21 @@ pub enum End {
     },
 }
 
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Kept(reason) => write!(f, "kept: {reason}"),
+            Self::Unknown(missing) => write!(f, "cannot decide: {missing}"),
+            Self::Stale(_) => f.write_str("something has changed, so it is reconciled again"),
+            Self::RequeueAfter { after, reason } => {
+                write!(f, "requeued after {}s: {reason}", after.as_secs_f64())
+            }
+            Self::Failed { message, .. } => write!(f, "failed: {message}"),
+        }
+    }
+}
+
 impl End {
     /// A request failed, and upstream retries the key with backoff.
     #[must_use]

@@ -27,7 +27,7 @@ pub use deletion::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use error::{FieldError, StoreError};
 pub use identity::{ObjectRef, Uid};
 pub use metadata::{ObjectMeta, OwnerReference, ResourceVersion};
-pub use planner::{Kept, Plan, PlanOf, Planner};
+pub use planner::{Kept, Plan, PlanOf, PlanReport, PlannedAction, Planner, Withheld};
 pub use runtime::{LogDirectory, PodSource, Runtime, RuntimeError};
 pub use store::{ObjectStore, PatchType, WatchStream};
 pub use time::Timestamp;

@@ -13,7 +13,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{
-    Kept, Plan, PlanOf, Planner, RuntimeError, Timestamp, Uid,
+    Kept, Plan, PlanOf, PlannedAction, Planner, RuntimeError, Timestamp, Uid,
     node_facts::{Container, ContainerState, ContainerStatus, LogLink, LogTarget},
 };
 
@@ -114,6 +114,22 @@ pub enum Action {
         /// What is wrong with its name.
         problem: NoContainer,
     },
+}
+
+impl PlannedAction for Action {
+    type Object = Subject;
+
+    fn object(&self) -> Subject {
+        match self {
+            Self::RemoveDirectory { entry, .. } => Subject::Directory(Arc::clone(entry)),
+            Self::ResolveLink { path, .. } | Self::RemoveLink { path, .. } => Subject::Link(Arc::clone(path)),
+        }
+    }
+
+    /// A link whose container is asked for first counts as deleted.
+    fn is_deletion(&self) -> bool {
+        true
+    }
 }
 
 /// Why a dangling link goes after its container was asked for.

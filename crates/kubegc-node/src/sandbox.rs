@@ -21,7 +21,7 @@ use std::{
 };
 
 use kubegc_core::{
-    Kept, Plan, PlanOf, Planner, Timestamp, Uid,
+    Kept, Plan, PlanOf, PlannedAction, Planner, Timestamp, Uid,
     node_facts::{Sandbox, SandboxState},
 };
 
@@ -79,6 +79,19 @@ pub enum Action {
         /// Why.
         reason: RemovedBecause,
     },
+}
+
+impl PlannedAction for Action {
+    type Object = Subject;
+
+    fn object(&self) -> Subject {
+        let Self::Remove { sandbox, .. } = self;
+        Subject::Sandbox(Arc::clone(sandbox))
+    }
+
+    fn is_deletion(&self) -> bool {
+        true
+    }
 }
 
 /// Why a sandbox goes.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ObjectMeta, ObjectRef, PatchType, Planner, PropagationPolicy, Timestamp, Uid};
+use kubegc_core::{
+    ObjectMeta, ObjectRef, PatchType, PlannedAction, Planner, PropagationPolicy, Timestamp, Uid, Withheld,
+};
 use kubegc_objects::{
     Graph,
     absent_owners::AbsentOwners,
@@ -109,10 +111,10 @@ fn execute(world: &mut World, actions: &[Action]) -> usize {
                     let (read_at, owners) = (&stored.meta.resource_version, &stored.meta.owner_references);
                     (
                         PatchType::Merge,
-                        patch::remove_owners_merge(read_at, owners, std::slice::from_ref(owner)),
+                        patch::remove_owners_merge(read_at, owners, std::slice::from_ref(&owner.uid)),
                     )
                 } else {
-                    let owners = std::slice::from_ref(owner);
+                    let owners = std::slice::from_ref(&owner.uid);
                     (
                         PatchType::Strategic,
                         patch::remove_owners(&world.settings.semantics, &dependent.uid, owners),
@@ -235,4 +237,32 @@ fn an_owner_that_does_not_orphan_keeps_everything_as_it_is() {
             .collect();
         assert_eq!(kept, [(&identity, &expected), (&dependent, &expected)]);
     }
+}
+
+#[test]
+fn a_protected_dependent_keeps_the_finalizer_of_its_owner() {
+    let owner = ObjectRef::new("apps/v1", "ReplicaSet", "shop", "web", "set");
+    let pods = ["web-0", "web-1"].map(|name| ObjectRef::new("v1", "Pod", "shop", name, name));
+    let mut live = ObjectMeta::new("shop", "web", "set");
+    live.finalizers.push("orphan".into());
+    live.deletion_timestamp = Some(Timestamp::EPOCH);
+    let facts = Facts {
+        owner: owner.clone(),
+        live: Some(live.into()),
+        dependents: pods.to_vec(),
+    };
+    let planner = Rules.protect(|_, object| *object.name == *"web-0");
+    let plan = planner.plan(&facts, Timestamp::EPOCH);
+    let acted: Vec<_> = plan.actions.iter().map(PlannedAction::object).collect();
+    assert_eq!(acted, [pods[1].clone()]);
+    let kept: Vec<_> = plan
+        .kept
+        .into_iter()
+        .map(|kept| (kept.object, kept.reason))
+        .collect();
+    let expected = [
+        (pods[0].clone(), Withheld::Protected),
+        (owner, Withheld::EarlierWithheld),
+    ];
+    assert_eq!(kept, expected);
 }

@@ -1,6 +1,7 @@
 //! Runs controllers over an [`ObjectStore`] and a [`Clock`].
 
 mod backoff;
+mod execute;
 mod outside;
 mod perform;
 mod report;
@@ -13,6 +14,7 @@ use std::{fmt, sync::Arc};
 use kubegc_core::{Clock, ObjectStore};
 
 pub use self::{
+    execute::{Executed, execute},
     outside::{NothingOutside, Outside},
     perform::Performer,
     report::{Performed, Report, Summary, TaskCounts},

@@ -82,19 +82,7 @@ impl fmt::Display for Report {
                 object,
                 end,
                 ..
-            } => {
-                write!(f, "{controller}: {object}: ")?;
-                match end {
-                    End::Done => f.write_str("done"),
-                    End::Kept(reason) => write!(f, "kept: {reason}"),
-                    End::Unknown(missing) => write!(f, "cannot decide: {missing}"),
-                    End::Stale(_) => f.write_str("something has changed, so it is reconciled again"),
-                    End::RequeueAfter { after, reason } => {
-                        write!(f, "requeued after {}s: {reason}", after.as_secs_f64())
-                    }
-                    End::Failed { message, .. } => write!(f, "failed: {message}"),
-                }
-            }
+            } => write!(f, "{controller}: {object}: {end}"),
             Self::DiscoveryFailed(error) => write!(f, "discovery failed: {error}"),
             Self::WatchFailed { resource, error } => {
                 write!(f, "list or watch of {} failed: {error}", resource.plural())

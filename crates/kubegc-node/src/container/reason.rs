@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::node_facts::Container;
+use kubegc_core::{PlannedAction, node_facts::Container};
 
 use crate::{GoDuration, pod::PodGone};
 
@@ -39,6 +39,18 @@ impl Action {
         match self {
             Self::Remove { reason, .. } => *reason,
         }
+    }
+}
+
+impl PlannedAction for Action {
+    type Object = Subject;
+
+    fn object(&self) -> Subject {
+        Subject::Container(Arc::clone(self.container()))
+    }
+
+    fn is_deletion(&self) -> bool {
+        true
     }
 }
 

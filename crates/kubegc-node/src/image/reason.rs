@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::node_facts::{Container, Image};
+use kubegc_core::{
+    PlannedAction,
+    node_facts::{Container, Image},
+};
 
 use super::{Error, Records};
 use crate::{GoDuration, event::Event};
@@ -23,6 +26,19 @@ pub enum Action {
         /// Why.
         reason: RemovedBecause,
     },
+}
+
+impl PlannedAction for Action {
+    type Object = Subject;
+
+    fn object(&self) -> Subject {
+        let Self::Remove { image, .. } = self;
+        Subject::Image(Arc::clone(image))
+    }
+
+    fn is_deletion(&self) -> bool {
+        true
+    }
 }
 
 /// Why an image goes. The names are the values of upstream's metric.

@@ -2,7 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::Uid;
+use kubegc_core::{PlannedAction, Uid};
+
+use super::Subject;
 
 /// What an executor does for a plan of pod directories. To carry one out as upstream does, drive a [`Pass`](super::Pass).
 #[expect(
@@ -45,6 +47,18 @@ impl Action {
             ..
         } = self;
         volumes.iter().chain(entries).chain([itself])
+    }
+}
+
+impl PlannedAction for Action {
+    type Object = Subject;
+
+    fn object(&self) -> Subject {
+        Subject::Directory(Arc::clone(self.directory()))
+    }
+
+    fn is_deletion(&self) -> bool {
+        true
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, Planner, Preconditions, PropagationPolicy, Timestamp, Uid,
+    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy,
+    Timestamp, Uid,
 };
 
 use super::expectation;
@@ -77,6 +78,20 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+}
+
+impl PlannedAction for Action {
+    type Object = ObjectRef;
+
+    fn object(&self) -> ObjectRef {
+        match self {
+            Self::Release { item, .. } | Self::Delete { item, .. } => item.clone(),
+        }
+    }
+
+    fn is_deletion(&self) -> bool {
+        matches!(self, Self::Delete { .. })
+    }
 }
 
 /// Why an item is left alone.

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, Planner, Preconditions, Timestamp, Uid, metadata,
+    Kept, ObjectMeta, ObjectRef, Plan, PlanOf, PlannedAction, Planner, Preconditions, Timestamp, Uid,
+    metadata,
 };
 
 use crate::{delete::expectation, reason::Reason};
@@ -55,8 +56,8 @@ pub enum Action {
     RemoveOwner {
         /// The dependent.
         dependent: ObjectRef,
-        /// The owner's uid.
-        owner: Uid,
+        /// The owner.
+        owner: Arc<ObjectRef>,
         /// What the action rests on.
         expect: Preconditions,
         /// Why.
@@ -71,6 +72,29 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+}
+
+impl PlannedAction for Action {
+    type Object = ObjectRef;
+
+    fn object(&self) -> ObjectRef {
+        match self {
+            Self::RemoveOwner { dependent, .. } => dependent.clone(),
+            Self::RemoveFinalizer { owner, .. } => owner.clone(),
+        }
+    }
+
+    fn is_deletion(&self) -> bool {
+        false
+    }
+
+    /// The owner keeps its finalizer until all dependents are released: otherwise they would be collected after it.
+    fn blocks(&self) -> Option<ObjectRef> {
+        match self {
+            Self::RemoveOwner { owner, .. } => Some((**owner).clone()),
+            Self::RemoveFinalizer { .. } => None,
+        }
+    }
 }
 
 /// Why owner and dependents are left as they are.
@@ -131,7 +155,7 @@ impl Planner for Rules {
             .into_iter()
             .map(|dependent| Action::RemoveOwner {
                 dependent: dependent.clone(),
-                owner: owner.uid.clone(),
+                owner: Arc::clone(&shared),
                 expect: Preconditions::uid(dependent.uid.clone()),
                 reason: Reason::OwnerOrphans(Arc::clone(&shared)),
             })

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use kubegc_controllers::{Cloud, Controller, Storage, default_controllers};
+use kubegc_controllers::{
+    Cloud, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner,
+    NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection,
+    PvcProtection, StatefulSetClaims, Storage, TokenCleaner, TtlAfterFinished,
+};
 use kubegc_core::{KubernetesVersion, Timestamp};
 
 use super::{facts, words::some_of};
@@ -20,8 +24,9 @@ pub struct CleanupFrame {
     pub now: Option<Timestamp>,
     /// How far to look. Default: a day.
     pub horizon: Duration,
-    /// The controllers that run. Default: all, with upstream's defaults in the cluster's version. External provisioners that volumes of the
-    /// dump name are added to them.
+    /// The controllers that run. Default: those that clean up nodes, pods, jobs, tokens, certificate requests, claims and volumes, with
+    /// upstream's defaults in the cluster's version. External provisioners that volumes of the dump name are added to them. Controllers of
+    /// services, endpoints, attachments, resource claims and revisions are not part of forecasts yet.
     pub controllers: Vec<Arc<dyn Controller>>,
     /// What is known of the storage of the cluster. Default: nothing, beside what [`storage_is_deleted`](Self::storage_is_deleted) says.
     pub storage: Storage,
@@ -60,7 +65,7 @@ impl CleanupFrame {
         Self {
             now: None,
             horizon: Duration::from_secs(24 * 60 * 60),
-            controllers: default_controllers(version),
+            controllers: forecast_controllers(version),
             storage: Storage::default(),
             cloud: BTreeMap::new(),
             storage_is_deleted: true,
@@ -129,7 +134,7 @@ impl CleanupFrame {
 
     /// The names of the default controllers that do not run.
     fn disabled(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let defaults = default_controllers(KubernetesVersion::LATEST).into_iter();
+        let defaults = forecast_controllers(KubernetesVersion::LATEST).into_iter();
         let names = defaults.map(|controller| controller.info().name);
         // The namespace controller is part of every forecast.
         names.filter(|name| !self.runs(name) && *name != "namespace-controller")
@@ -165,6 +170,25 @@ impl fmt::Display for CleanupFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.assumptions().join("; "))
     }
+}
+
+/// The controllers of a forecast, with upstream's defaults, by name.
+fn forecast_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
+    vec![
+        Arc::new(CsrCleaner::new(version)),
+        Arc::new(CloudNodeLifecycle::new(version)),
+        Arc::new(CronJobHistory::new(version)),
+        Arc::new(LegacyTokenCleaner::new(version)),
+        Arc::new(NamespaceController::new(version)),
+        Arc::new(PersistentVolumeBinder::new(version)),
+        Arc::new(PvProtection::new(version)),
+        Arc::new(PvcProtection::new(version)),
+        Arc::new(PodGc::new(version)),
+        Arc::new(PodCertificateRequestCleaner::new(version)),
+        Arc::new(StatefulSetClaims::new(version)),
+        Arc::new(TokenCleaner::new(version)),
+        Arc::new(TtlAfterFinished::new(version)),
+    ]
 }
 
 /// How many nodes a sentence names.

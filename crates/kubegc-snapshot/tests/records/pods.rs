@@ -62,6 +62,7 @@ fn every_field_of_a_pod_is_read() {
     let expected = Pod {
         node_name: Field::Known("node-1".into()),
         phase: Field::Known("Failed".into()),
+        containers_stopped: false.into(),
         reason: Field::Known("Evicted".into()),
         conditions: vec![disruption].into(),
         volumes: Field::Known(vec![

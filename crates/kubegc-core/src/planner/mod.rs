@@ -1,7 +1,14 @@
 //! The shape that every decision of kubegc has: facts and a time in, actions with reasons out.
 
+mod report;
+mod wrap;
+
 use std::{fmt::Debug, hash::Hash};
 
+pub use self::{
+    report::{PlanReport, ReportedObjects},
+    wrap::{LimitDeletions, PlannedAction, Protect, RequireApproval, Withheld},
+};
 use crate::Timestamp;
 
 /// An algorithm that turns facts into a plan and touches nothing.
@@ -11,8 +18,16 @@ use crate::Timestamp;
 /// whatever order they come in. *Prefix-safe*: after any prefix of the actions, planning again is safe. *Idempotent*: after all of
 /// them and nothing else, the plan is empty. *Explained*: every object acted on or kept carries its reason.
 ///
-/// One trait lets an embedder wrap an algorithm (protect a label, cap how much may go at once), and lets one executor, one
-/// dry run and one renderer serve all.
+/// # Wrappers
+/// [`protect`](Self::protect), [`limit_deletions`](Self::limit_deletions) and [`require_approval`](Self::require_approval) give planners that
+/// withhold actions. They work for every planner whose actions are [`PlannedAction`]s, and they can be chained; the innermost is applied first.
+/// Withheld objects are kept, with a [`Withheld`] reason.
+///
+/// - An action that is withheld takes later actions on the same object with it, and those on the object that it
+///   [`blocks`](PlannedAction::blocks). So a wrapped plan is as safe as a prefix of the plan.
+/// - The planner inside does not choose other objects instead, and its [`summary`](Plan::summary) is that of its own plan.
+/// - After a limited plan is carried out, the next one continues. In this alone a limited planner is not idempotent.
+/// - An action counts as one deletion, however many objects it deletes, such as all content of a namespace.
 pub trait Planner {
     /// What the decision rests on.
     type Facts: ?Sized;
@@ -27,6 +42,32 @@ pub trait Planner {
 
     /// Decides.
     fn plan(&self, facts: &Self::Facts, now: Timestamp) -> PlanOf<Self>;
+
+    /// The same planner, which withholds every action on an object for which the predicate is true.
+    fn protect<F>(self, is_protected: F) -> Protect<Self, F>
+    where
+        Self: Sized,
+        F: Fn(&Self::Facts, &Self::Object) -> bool,
+    {
+        Protect::new(self, is_protected)
+    }
+
+    /// The same planner with at most this number of deletions in a plan: the first ones.
+    fn limit_deletions(self, deletions_max: usize) -> LimitDeletions<Self>
+    where
+        Self: Sized,
+    {
+        LimitDeletions::new(self, deletions_max)
+    }
+
+    /// The same planner, which withholds every action on an object that is not approved.
+    fn require_approval<F>(self, is_approved: F) -> RequireApproval<Self, F>
+    where
+        Self: Sized,
+        F: Fn(&Self::Object) -> bool,
+    {
+        RequireApproval::new(self, is_approved)
+    }
 }
 
 /// The plan that a planner makes.

@@ -1,0 +1,134 @@
+//! Plans as text.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+};
+
+use super::{Kept, Plan};
+
+/// How many objects a line of a text names.
+const NAMED_MAX: usize = 5;
+
+/// A plan as texts. Its own text is that of [`Plan::to_text`].
+#[expect(clippy::exhaustive_structs, reason = "renderers take every field")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct PlanReport {
+    /// The actions, in order.
+    pub actions: Vec<String>,
+    /// What is kept, by reason.
+    pub kept: Vec<ReportedObjects>,
+    /// What is odd about the facts, by reason.
+    pub findings: Vec<ReportedObjects>,
+    /// When the same facts may give another plan; `None` where time alone changes nothing.
+    pub next_at: Option<String>,
+}
+
+/// The objects of one reason.
+#[expect(clippy::exhaustive_structs, reason = "renderers take every field")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct ReportedObjects {
+    /// The reason. It leaves out the name of the object where it would repeat it.
+    pub reason: String,
+    /// The objects, in the order of the plan.
+    pub objects: Vec<String>,
+}
+
+impl<Action: Display, Object: Display, Reason: Display, Summary> Plan<Action, Object, Reason, Summary> {
+    /// The plan as texts, for programs that print or store it. The summary is left out.
+    #[must_use]
+    pub fn report(&self) -> PlanReport {
+        PlanReport {
+            actions: self.actions.iter().map(ToString::to_string).collect(),
+            kept: by_reason(&self.kept),
+            findings: by_reason(&self.findings),
+            next_at: self.next_at.map(|at| at.to_string()),
+        }
+    }
+
+    /// The plan for people: the actions, then what is kept, grouped by reason with counts.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::{Kept, Plan, Timestamp};
+    /// let kept = ["b", "c"].map(|object| Kept { object, reason: "it is too young" });
+    /// let mut plan: Plan<&str, &str, &str, ()> = Plan { actions: vec!["delete a: it is old"], kept: kept.into(), ..Plan::default() };
+    /// plan.next_at = Some(Timestamp::from_secs(60));
+    /// assert_eq!(plan.to_text(), "\
+    /// actions (1):
+    ///   delete a: it is old
+    /// kept (2):
+    ///   it is too young (2): b, c
+    /// the next change is due at 1970-01-01T00:01:00Z
+    /// ");
+    /// ```
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.report().to_string()
+    }
+}
+
+/// Groups by reason, in the order of the texts.
+fn by_reason<Object: Display, Reason: Display>(all: &[Kept<Object, Reason>]) -> Vec<ReportedObjects> {
+    let mut groups = BTreeMap::<String, Vec<String>>::new();
+    for kept in all {
+        let object = kept.object.to_string();
+        let reason = kept.reason.to_string().replacen(&format!("{object}: "), "", 1);
+        groups.entry(reason).or_default().push(object);
+    }
+    groups
+        .into_iter()
+        .map(|(reason, objects)| ReportedObjects { reason, objects })
+        .collect()
+}
+
+impl Display for PlanReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = |f: &mut fmt::Formatter<'_>, title: &str, count: usize| {
+            let colon = if count == 0 { "" } else { ":" };
+            writeln!(f, "{title} ({count}){colon}")
+        };
+        header(f, "actions", self.actions.len())?;
+        for action in &self.actions {
+            writeln!(f, "  {action}")?;
+        }
+        for (title, groups) in [("kept", &self.kept), ("findings", &self.findings)] {
+            if !groups.is_empty() {
+                header(f, title, groups.iter().map(|group| group.objects.len()).sum())?;
+            }
+            for group in groups {
+                writeln!(f, "  {group}")?;
+            }
+        }
+        match &self.next_at {
+            Some(at) => writeln!(f, "the next change is due at {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for ReportedObjects {
+    /// Such as `it has not finished (2): job.batch/a -n shop, job.batch/b -n shop`. At most five objects are named.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reason, objects } = self;
+        write!(f, "{reason} ({})", objects.len())?;
+        for (at, object) in objects.iter().take(NAMED_MAX).enumerate() {
+            let separator = if at == 0 { ":" } else { "," };
+            write!(f, "{separator} {object}")?;
+        }
+        match objects.len().saturating_sub(NAMED_MAX) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}

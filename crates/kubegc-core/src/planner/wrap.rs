@@ -1,0 +1,328 @@
+//! Planners around a planner: protected objects, a limit on deletions, approval.
+
+use std::{fmt, hash::Hash};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+
+use super::{Kept, Plan, PlanOf, Planner};
+use crate::Timestamp;
+
+/// What wrappers must know of an action.
+pub trait PlannedAction {
+    /// What actions are about.
+    type Object: Clone + Eq + Hash;
+
+    /// The object that the action is about.
+    fn object(&self) -> Self::Object;
+
+    /// Whether the action deletes. Removing a finalizer is no deletion.
+    fn is_deletion(&self) -> bool;
+
+    /// Another object on which no later action of the plan is safe while this action is not carried out. Default: none.
+    ///
+    /// Later actions on the same [`object`](Self::object) always count as unsafe then. An example: the finalizer `orphan` stays on an owner
+    /// until all dependents are released.
+    fn blocks(&self) -> Option<Self::Object> {
+        None
+    }
+}
+
+/// The reason of a wrapped planner.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Withheld<R> {
+    /// The reason of the planner inside.
+    Planner(R),
+    /// [`Protect`] withholds the action.
+    Protected,
+    /// [`LimitDeletions`] withholds the action.
+    LimitReached {
+        /// How many deletions a plan may have.
+        deletions_max: usize,
+    },
+    /// [`RequireApproval`] withholds the action.
+    ApprovalRequired,
+    /// An earlier action that must come first is withheld.
+    EarlierWithheld,
+}
+
+impl<R: fmt::Display> fmt::Display for Withheld<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Planner(reason) => reason.fmt(f),
+            Self::Protected => f.write_str("it is protected"),
+            Self::LimitReached { deletions_max } => {
+                write!(
+                    f,
+                    "the plan has reached its limit of deletions, which is {deletions_max}"
+                )
+            }
+            Self::ApprovalRequired => f.write_str("it waits for approval"),
+            Self::EarlierWithheld => f.write_str("an earlier action that must come first is withheld"),
+        }
+    }
+}
+
+/// A planner that never acts on protected objects: [`Planner::protect`].
+#[derive(Clone, Copy, Debug)]
+pub struct Protect<P, F> {
+    planner: P,
+    is_protected: F,
+}
+
+impl<P, F> Protect<P, F> {
+    /// Wraps a planner.
+    pub const fn new(planner: P, is_protected: F) -> Self {
+        Self {
+            planner,
+            is_protected,
+        }
+    }
+}
+
+impl<P, F> Planner for Protect<P, F>
+where
+    P: Planner,
+    P::Action: PlannedAction<Object = P::Object>,
+    F: Fn(&P::Facts, &P::Object) -> bool,
+{
+    type Facts = P::Facts;
+    type Action = P::Action;
+    type Object = P::Object;
+    type Reason = Withheld<P::Reason>;
+    type Summary = P::Summary;
+
+    fn plan(&self, facts: &P::Facts, now: Timestamp) -> PlanOf<Self> {
+        withhold(self.planner.plan(facts, now), |_, object| {
+            (self.is_protected)(facts, object).then_some(Withheld::Protected)
+        })
+    }
+}
+
+/// A planner whose plans have at most a number of deletions: [`Planner::limit_deletions`].
+#[derive(Clone, Copy, Debug)]
+pub struct LimitDeletions<P> {
+    planner: P,
+    deletions_max: usize,
+}
+
+impl<P> LimitDeletions<P> {
+    /// Wraps a planner.
+    pub const fn new(planner: P, deletions_max: usize) -> Self {
+        Self {
+            planner,
+            deletions_max,
+        }
+    }
+}
+
+impl<P> Planner for LimitDeletions<P>
+where
+    P: Planner,
+    P::Action: PlannedAction<Object = P::Object>,
+{
+    type Facts = P::Facts;
+    type Action = P::Action;
+    type Object = P::Object;
+    type Reason = Withheld<P::Reason>;
+    type Summary = P::Summary;
+
+    fn plan(&self, facts: &P::Facts, now: Timestamp) -> PlanOf<Self> {
+        let deletions_max = self.deletions_max;
+        let mut left = deletions_max;
+        withhold(self.planner.plan(facts, now), |action, _| {
+            if !action.is_deletion() {
+                return None;
+            }
+            match left.checked_sub(1) {
+                Some(fewer) => {
+                    left = fewer;
+                    None
+                }
+                None => Some(Withheld::LimitReached { deletions_max }),
+            }
+        })
+    }
+}
+
+/// A planner that only acts on approved objects: [`Planner::require_approval`].
+#[derive(Clone, Copy, Debug)]
+pub struct RequireApproval<P, F> {
+    planner: P,
+    is_approved: F,
+}
+
+impl<P, F> RequireApproval<P, F> {
+    /// Wraps a planner.
+    pub const fn new(planner: P, is_approved: F) -> Self {
+        Self { planner, is_approved }
+    }
+}
+
+impl<P, F> Planner for RequireApproval<P, F>
+where
+    P: Planner,
+    P::Action: PlannedAction<Object = P::Object>,
+    F: Fn(&P::Object) -> bool,
+{
+    type Facts = P::Facts;
+    type Action = P::Action;
+    type Object = P::Object;
+    type Reason = Withheld<P::Reason>;
+    type Summary = P::Summary;
+
+    fn plan(&self, facts: &P::Facts, now: Timestamp) -> PlanOf<Self> {
+        withhold(self.planner.plan(facts, now), |_, object| {
+            (!(self.is_approved)(object)).then_some(Withheld::ApprovalRequired)
+        })
+    }
+}
+
+/// Moves the actions for which `judge` has a reason to what is kept, together with the later actions that they block. An object of which
+/// several actions are withheld is reported once, with the first reason.
+fn withhold<A, R, S>(
+    plan: Plan<A, A::Object, R, S>,
+    mut judge: impl FnMut(&A, &A::Object) -> Option<Withheld<R>>,
+) -> Plan<A, A::Object, Withheld<R>, S>
+where
+    A: PlannedAction,
+{
+    let inside = |kept: Kept<A::Object, R>| Kept {
+        object: kept.object,
+        reason: Withheld::Planner(kept.reason),
+    };
+    let mut actions = Vec::with_capacity(plan.actions.len());
+    let mut kept: Vec<_> = plan.kept.into_iter().map(inside).collect();
+    let mut blocked = HashSet::with_hasher(FixedState::default());
+    let mut reported = HashSet::with_hasher(FixedState::default());
+    for action in plan.actions {
+        let object = action.object();
+        // Blocked actions are not judged, so that they do not count as deletions.
+        let reason = if blocked.contains(&object) {
+            Some(Withheld::EarlierWithheld)
+        } else {
+            judge(&action, &object)
+        };
+        let Some(reason) = reason else {
+            actions.push(action);
+            continue;
+        };
+        blocked.extend(action.blocks());
+        blocked.insert(object.clone());
+        if reported.insert(object.clone()) {
+            kept.push(Kept { object, reason });
+        }
+    }
+    Plan {
+        actions,
+        kept,
+        findings: plan.findings.into_iter().map(inside).collect(),
+        next_at: plan.next_at,
+        summary: plan.summary,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step of a release: deletes an item, or changes it; an owner comes after its items.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    struct Step {
+        item: u8,
+        owner: Option<u8>,
+        is_deletion: bool,
+    }
+
+    impl PlannedAction for Step {
+        type Object = u8;
+
+        fn object(&self) -> u8 {
+            self.item
+        }
+
+        fn is_deletion(&self) -> bool {
+            self.is_deletion
+        }
+
+        fn blocks(&self) -> Option<u8> {
+            self.owner
+        }
+    }
+
+    /// Plans the facts as they are.
+    struct Given;
+
+    impl Planner for Given {
+        type Facts = [Step];
+        type Action = Step;
+        type Object = u8;
+        type Reason = ();
+        type Summary = ();
+
+        fn plan(&self, facts: &[Step], _: Timestamp) -> PlanOf<Self> {
+            Plan {
+                actions: facts.to_vec(),
+                kept: vec![Kept {
+                    object: 99,
+                    reason: (),
+                }],
+                ..Plan::default()
+            }
+        }
+    }
+
+    const fn step(item: u8, owner: Option<u8>, is_deletion: bool) -> Step {
+        Step {
+            item,
+            owner,
+            is_deletion,
+        }
+    }
+
+    /// The items that are acted on, and those that are withheld with the reasons.
+    fn outcome<P>(planner: &P, facts: &[Step]) -> (Vec<u8>, Vec<(u8, P::Reason)>)
+    where
+        P: Planner<Facts = [Step], Action = Step, Object = u8>,
+    {
+        let plan = planner.plan(facts, Timestamp::EPOCH);
+        let acted = plan.actions.iter().map(|step| step.item).collect();
+        let kept = plan.kept.into_iter().filter(|kept| kept.object != 99);
+        (acted, kept.map(|kept| (kept.object, kept.reason)).collect())
+    }
+
+    #[test]
+    fn an_action_is_withheld_together_with_those_that_must_come_later() {
+        let facts = [
+            step(1, Some(9), true),
+            step(2, Some(9), true),
+            step(1, None, false),
+            step(9, None, false),
+            step(3, None, false),
+        ];
+        let protected = Given.protect(|_, item| *item == 1);
+        let withheld = vec![(1, Withheld::Protected), (9, Withheld::EarlierWithheld)];
+        assert_eq!(outcome(&protected, &facts), (vec![2, 3], withheld));
+
+        let unapproved = Given.require_approval(|item| *item != 9);
+        let withheld = vec![(9, Withheld::ApprovalRequired)];
+        assert_eq!(outcome(&unapproved, &facts), (vec![1, 2, 1, 3], withheld));
+
+        let limited = Given.limit_deletions(1);
+        let reached = Withheld::LimitReached { deletions_max: 1 };
+        let withheld = vec![(2, reached), (9, Withheld::EarlierWithheld)];
+        assert_eq!(outcome(&limited, &facts), (vec![1, 1, 3], withheld));
+    }
+
+    #[test]
+    fn a_blocked_deletion_does_not_count() {
+        let facts = [step(1, Some(2), false), step(2, None, true), step(3, None, true)];
+        let planner = Given.protect(|_, item| *item == 1).limit_deletions(1);
+        let withheld = vec![
+            (1, Withheld::Planner(Withheld::Protected)),
+            (2, Withheld::Planner(Withheld::EarlierWithheld)),
+        ];
+        assert_eq!(outcome(&planner, &facts), (vec![3], withheld));
+    }
+}
