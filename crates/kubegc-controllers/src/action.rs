@@ -23,7 +23,7 @@ pub struct Action {
     pub object: ObjectId,
     /// The other object whose work the action is part of, such as the CronJob whose Job is deleted. In the plan of a
     /// [`BatchPlanner`](crate::BatchPlanner), later actions on it rest on this one.
-    pub part_of: Option<ObjectId>,
+    pub part_of: Option<Box<ObjectId>>,
     /// Uid and resourceVersion of the object that the decision rests on, each where it is known.
     pub precondition: Preconditions,
     /// Why.
@@ -166,7 +166,7 @@ impl PlannedAction for Action {
     }
 
     fn blocks(&self) -> Option<ObjectId> {
-        self.part_of.clone()
+        self.part_of.as_deref().cloned()
     }
 }
 

@@ -221,7 +221,7 @@ fn play(
                         .map(|record| preconditions(&record.meta))
                         .unwrap_or_default(),
                     object: target.clone(),
-                    part_of: (target != object).then(|| object.clone()),
+                    part_of: (target != object).then(|| Box::new(object.clone())),
                     reason: reason
                         .clone()
                         .unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),

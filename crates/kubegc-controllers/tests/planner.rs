@@ -139,7 +139,7 @@ fn a_dry_run_sends_nothing_and_an_error_does_not_stop_other_objects() {
     }
     // A second action on the Job that does not exist, and one on what it is part of.
     let mut again = actions[0].clone();
-    actions[0].part_of = Some(again.object.clone());
+    actions[0].part_of = Some(Box::new(again.object.clone()));
     again.part_of = None;
     actions.insert(1, again);
 

@@ -51,7 +51,7 @@ pub async fn execute(actions: Vec<Action>, performer: &Performer<'_>, dry_run: b
         };
         if end.as_ref().is_some_and(|end| *end != End::Done) {
             blocked.insert(action.object.clone());
-            blocked.extend(action.part_of.clone());
+            blocked.extend(action.part_of.as_deref().cloned());
         }
         all.push(Executed {
             action,
