@@ -12,6 +12,10 @@
 //! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
 //! [`Missing`], and nothing is decided on them.
 //!
+//! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`], [`controllerrevisions`], [`deployment`],
+//! [`endpoints`], [`endpointslicemirroring`], [`job`], [`podgroup`], [`resourceclaim`], [`serviceaccounttokens`], [`servicecidr`], [`tainteviction`],
+//! [`volumeattachment`] and [`volumeattributesclass`]. `not_covered.md` beside this file says what they leave out.
+//!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
 pub mod action;
