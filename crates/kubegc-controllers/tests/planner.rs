@@ -91,7 +91,7 @@ fn a_plan_is_text_and_carries_the_reasons_of_wrappers() {
     let plan = planner.plan(&facts(&jobs), at(NOON));
     let expected = "\
 actions (1):
-  delete job.batch/b -n shop: it finished 60s ago, and spec.ttlSecondsAfterFinished is 30
+  delete job.batch/b -n shop: it finished 1m ago, and spec.ttlSecondsAfterFinished is 30
 kept (3):
   it is protected (1): job.batch/a -n shop
   its time to live ends in 30s (1): job.batch/d -n shop
@@ -160,7 +160,7 @@ fn a_dry_run_sends_nothing_and_an_error_does_not_stop_other_objects() {
     assert!(is_there("b"));
     assert_eq!(
         dry[2].to_string(),
-        "delete job.batch/b -n shop: it finished 60s ago, and spec.ttlSecondsAfterFinished is 30 (dry run)"
+        "delete job.batch/b -n shop: it finished 1m ago, and spec.ttlSecondsAfterFinished is 30 (dry run)"
     );
     assert!(dry.iter().all(|executed| executed.requests.len() == 1));
 

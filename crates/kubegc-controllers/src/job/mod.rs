@@ -48,6 +48,7 @@
 
 mod indexes;
 mod sync;
+mod write;
 
 use kubegc_core::{
     Behavior, KubernetesVersion, PatchType,

@@ -1,0 +1,223 @@
+//! The writes of one sync of a Job, in their order.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kubegc_core::{
+    DeleteOptions, ObjectMeta, PatchType, StoreError, Uid,
+    record::{Condition, JobCounts, ObjectId, Record},
+};
+
+use super::{TRACKING_FINALIZER, sync::JobPod};
+use crate::{End, EventRequest, FieldChange, Form, Port, Reason, Request, Sent, Wire, Write};
+
+/// A pod that is deleted or loses the finalizer.
+#[derive(Debug)]
+pub(super) struct PodWork {
+    pub(super) id: ObjectId,
+    pub(super) meta: ObjectMeta,
+    strips: bool,
+    reason: Reason,
+}
+
+impl PodWork {
+    pub(super) fn new(pod: &JobPod<'_>, strips: bool, reason: Reason) -> Self {
+        Self {
+            id: pod.id.clone(),
+            meta: pod.record.meta.clone(),
+            strips: strips && pod.has_finalizer,
+            reason,
+        }
+    }
+
+    async fn strip(&self, wire: Wire, port: &Port) -> Result<Option<ObjectMeta>, StoreError> {
+        port.because(self.reason.clone());
+        port.write(Write {
+            object: self.id.clone(),
+            subresource: "",
+            form: Form::Patch(PatchType::Strategic),
+            precondition: wire.preconditions(&self.meta, Sent::Nothing),
+            changes: vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)],
+        })
+        .await
+    }
+}
+
+/// The writes of one sync.
+#[derive(Debug)]
+pub(super) struct SyncWork {
+    id: ObjectId,
+    meta: ObjectMeta,
+    wire: Wire,
+    pub(super) deletes: Vec<PodWork>,
+    pub(super) strips: Vec<PodWork>,
+    pub(super) counts: JobCounts,
+    /// Uids of the pods with the finalizer.
+    pub(super) held: BTreeSet<Uid>,
+    /// Whether the counts differ from the status.
+    pub(super) is_flushed: bool,
+    pub(super) announcement: Option<Condition>,
+    pub(super) end: Option<Condition>,
+}
+
+impl SyncWork {
+    pub(super) fn new(id: &ObjectId, record: &Record, wire: Wire) -> Self {
+        Self {
+            id: id.clone(),
+            meta: record.meta.clone(),
+            wire,
+            deletes: Vec::new(),
+            strips: Vec::new(),
+            counts: JobCounts::default(),
+            held: BTreeSet::new(),
+            is_flushed: false,
+            announcement: None,
+            end: None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.deletes.is_empty()
+            && self.strips.is_empty()
+            && !self.is_flushed
+            && self.announcement.is_none()
+            && self.end.is_none()
+    }
+}
+
+/// Counts the pods that have lost the finalizer. Gives whether there were any.
+pub(super) fn settle(counts: &mut JobCounts, held: &BTreeSet<Uid>) -> bool {
+    let move_to = |count: &mut i32, uncounted: &mut Vec<Uid>| {
+        let before = uncounted.len();
+        uncounted.retain(|uid| held.contains(uid));
+        let moved = before.saturating_sub(uncounted.len());
+        *count = count.saturating_add(i32::try_from(moved).unwrap_or(i32::MAX));
+        moved > 0
+    };
+    let succeeded = move_to(&mut counts.succeeded, &mut counts.uncounted_succeeded);
+    move_to(&mut counts.failed, &mut counts.uncounted_failed) | succeeded
+}
+
+/// Sends the writes in the order of upstream: surplus pods, the status, the finalizers, the status that counts them, the event.
+pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
+    let mut failure = None;
+    for pod in &work.deletes {
+        if let Err(error) = delete(&work, pod, &port).await {
+            failure.get_or_insert(error);
+        }
+    }
+    if let Some(error) = failure {
+        return End::failed(error);
+    }
+    let mut job = work.meta.clone();
+    let mut counts = work.counts.clone();
+    if work.is_flushed || work.announcement.is_some() {
+        port.because(Reason::new("PodsCounted", "its status counts its finished pods"));
+        let mut changes = Vec::new();
+        if work.is_flushed {
+            changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
+        }
+        changes.extend(work.announcement.clone().map(FieldChange::Condition));
+        if let Err(error) = update(&work, &mut job, changes, &port).await {
+            return End::failed(error);
+        }
+    }
+    let mut held = work.held.clone();
+    for pod in &work.strips {
+        match pod.strip(work.wire, &port).await {
+            Ok(_) | Err(StoreError::NotFound) => {
+                held.remove(&pod.id.uid);
+            }
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    let mut changes = Vec::new();
+    if settle(&mut counts, &held) {
+        changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
+    }
+    let is_counted = counts.uncounted_succeeded.is_empty() && counts.uncounted_failed.is_empty();
+    let end = work.end.as_ref().filter(|_| failure.is_none() && is_counted);
+    changes.extend(end.cloned().map(FieldChange::Condition));
+    if !changes.is_empty() {
+        port.because(Reason::new("PodsCounted", "its status counts its finished pods"));
+        if let Err(error) = update(&work, &mut job, changes, &port).await {
+            return End::failed(error);
+        }
+    }
+    if let Some(end) = end {
+        let is_success = &*end.condition_type == "Complete";
+        port.event(EventRequest {
+            object: work.id.clone(),
+            is_warning: !is_success,
+            reason: if is_success {
+                "Completed".into()
+            } else {
+                Arc::clone(&end.reason)
+            },
+            message: if is_success {
+                "Job completed".to_owned()
+            } else {
+                end.message.to_string()
+            },
+        })
+        .await;
+    }
+    failure.map_or(End::Done, End::failed)
+}
+
+/// Updates the status of the Job, from the version that the last update left.
+async fn update(
+    work: &SyncWork,
+    job: &mut ObjectMeta,
+    changes: Vec<FieldChange>,
+    port: &Port,
+) -> Result<(), StoreError> {
+    let write = Write {
+        object: work.id.clone(),
+        subresource: "status",
+        form: Form::Update,
+        precondition: work.wire.preconditions(job, Sent::ResourceVersion),
+        changes,
+    };
+    let written = port.write(write).await?;
+    job.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+    Ok(())
+}
+
+/// Deletes a pod, after its finalizer where that is to be removed first.
+async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), StoreError> {
+    let mut meta = pod.meta.clone();
+    if pod.strips {
+        match pod.strip(work.wire, port).await {
+            Ok(written) => {
+                meta.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+            }
+            Err(StoreError::NotFound) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    port.because(pod.reason.clone());
+    let options = DeleteOptions {
+        preconditions: work.wire.preconditions(&meta, Sent::Nothing),
+        ..DeleteOptions::default()
+    };
+    let object = pod.id.clone();
+    let deleted = crate::sequence::done(port.send(Request::Delete { object, options }).await);
+    let (is_warning, reason, message) = match &deleted {
+        Err(StoreError::NotFound) => return Ok(()),
+        Ok(()) => (false, "SuccessfulDelete", format!("Deleted pod: {}", pod.id.name)),
+        Err(error) => {
+            let message = format!("Error deleting: {}", crate::action::server_message(error));
+            (true, "FailedDelete", message)
+        }
+    };
+    port.event(EventRequest {
+        object: work.id.clone(),
+        is_warning,
+        reason: reason.into(),
+        message,
+    })
+    .await;
+    deleted
+}
