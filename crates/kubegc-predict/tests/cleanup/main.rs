@@ -8,3 +8,4 @@ mod partial;
 mod report;
 mod told;
 mod town;
+mod toy;

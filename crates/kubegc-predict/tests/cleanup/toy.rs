@@ -1,0 +1,79 @@
+//! A controller of one's own takes one file and one registration, and is then part of a forecast.
+
+use std::time::Duration;
+
+use kubegc_controllers::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject};
+use kubegc_core::{DeleteOptions, record::Resource};
+use kubegc_predict::{CleanupFrame, cleanup_forecast};
+use serde_json::json;
+
+use crate::town::{Town, VERSION, at, noon};
+
+/// Deletes ConfigMaps named `scratch` two hours after their creation.
+#[derive(Debug)]
+struct Scratch;
+
+static INFO: Info = Info {
+    name: "scratch-controller",
+    summary: "deletes ConfigMaps named scratch after two hours",
+    resources: &[Resource::ConfigMaps],
+    permissions: &[(Resource::ConfigMaps, "", &["delete"])],
+    upstream: "",
+};
+
+impl Controller for Scratch {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let (id, record) = match cx.subject(Resource::ConfigMaps, key) {
+            Subject::Found(id, record) => (id, record),
+            Subject::Settled(decision) => return decision,
+        };
+        let created = record.meta.creation_timestamp;
+        let Some(created) = created.filter(|_| &*key.name == "scratch") else {
+            return Decision::keep(id, Reason::new("NotScratch", "it is not named scratch"));
+        };
+        let due = created.saturating_add(Duration::from_secs(7_200));
+        if due > cx.now {
+            return Decision::keep(id, Reason::new("Young", "it is younger than two hours")).requeue_at(due);
+        }
+        let reason = Reason::new("Old", "it is two hours old");
+        let action = Action::new(Resource::ConfigMaps, &record.meta, reason);
+        let action = action.delete(cx.wire, Sent::Uid, DeleteOptions::default());
+        Decision::act(action.on_error(OnError::RetryUnlessNotFound))
+    }
+}
+
+#[test]
+fn a_controller_of_ones_own_is_part_of_a_forecast() {
+    let mut town = Town::default();
+    for name in ["scratch", "settings"] {
+        town.add(
+            "v1",
+            "ConfigMap",
+            "shop",
+            name,
+            json!({ "metadata": { "creationTimestamp": at(0) } }),
+        );
+    }
+    let gone = |frame: &CleanupFrame| -> Vec<(String, u64, String)> {
+        let forecast = cleanup_forecast(&town.cluster(), &frame.clone().from(noon()));
+        let collected = forecast.collected();
+        collected
+            .map(|gone| {
+                let seconds = gone.at.since(noon()).as_secs();
+                (gone.object.short(), seconds, gone.step.actor.to_string())
+            })
+            .collect()
+    };
+    let frame = CleanupFrame::new(VERSION);
+    assert_eq!(gone(&frame), []);
+    let expected = (
+        "shop/ConfigMap/scratch".to_owned(),
+        7_200,
+        "scratch-controller".to_owned(),
+    );
+    assert_eq!(gone(&frame.with(Scratch)), [expected]);
+}
