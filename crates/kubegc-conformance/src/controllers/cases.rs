@@ -394,8 +394,13 @@ fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
             "Getting lastest possible tracked_since time: error parsing",
             "InvalidTracking",
         ),
+        // The ConfigMap does not exist, or has no date.
         (
             "Getting lastest possible tracked_since time: configmaps",
+            "NotTracked",
+        ),
+        (
+            "Getting lastest possible tracked_since time: configMap",
             "NotTracked",
         ),
     ];
