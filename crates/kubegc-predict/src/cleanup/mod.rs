@@ -24,9 +24,9 @@ use std::{
 
 use kubegc_controllers::{
     Controller, End, ExternalProvisioner, Input, Key, Manager, Missing, Output, PersistentVolumeBinder,
-    Plugin, Wire, Work,
+    Plugin, Request, Response, Step as Sequenced, Task, Wire,
 };
-use kubegc_core::{ObjectRef, Timestamp, record::ObjectId};
+use kubegc_core::{ObjectRef, StoreError, Timestamp, record::ObjectId};
 use kubegc_snapshot::SnapshotObject;
 
 pub use self::{
@@ -260,18 +260,16 @@ fn first_seeds(
         match manager.poll_output(now) {
             Output::Perform(task) => {
                 seeds.extend(facts::objects(cluster, &task));
-                let deleted = match &task.work {
-                    Work::Action(action) => action.is_deletion().then(|| action.object.clone()),
-                    Work::Steps(_) => None,
-                };
+                let id = task.id;
+                let deleted = deletions(cluster, &manager, *task, &mut seeds);
                 let end = End::Done;
-                manager.handle(now, Input::Ended { task: task.id, end });
-                if let Some(ObjectId {
+                manager.handle(now, Input::Ended { task: id, end });
+                for ObjectId {
                     resource,
                     namespace,
                     name,
                     uid,
-                }) = deleted
+                } in deleted
                 {
                     let key = Key::new(namespace, name);
                     manager.handle(now, Input::Deleted { resource, key, uid });
@@ -285,6 +283,33 @@ fn first_seeds(
     let unknown = unknown.filter_map(|(_, object, ..)| facts::position(cluster, object));
     seeds.extend(hanging.all(unknown));
     seeds
+}
+
+/// The objects that a task deletes, where reads find what the dump has and every write succeeds. Adds the objects that it touches to the seeds.
+fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut BTreeSet<u32>) -> Vec<ObjectId> {
+    let mut deleted = Vec::new();
+    let mut sequence = task.work.into_steps(false).begin();
+    let mut response = None;
+    while let Sequenced::Perform { request, .. } = sequence.next(response.take()) {
+        seeds.extend(facts::touched(cluster, &request));
+        response = Some(match request {
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            } => match manager.cache().get(resource, &Key::new(namespace, name)) {
+                Some(record) => Response::Object(Box::new(record.clone())),
+                None => Response::Failed(StoreError::NotFound),
+            },
+            Request::Delete { object, .. } => {
+                deleted.push(object);
+                Response::Done
+            }
+            Request::Write(_) | Request::Event(_) => Response::Written(None),
+            _ => Response::Failed(StoreError::Unlisted),
+        });
+    }
+    deleted
 }
 
 /// When the newest thing in the dump happened.

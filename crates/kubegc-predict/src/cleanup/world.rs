@@ -125,7 +125,7 @@ impl<'a> CleanupWorld<'a> {
         self.gave_up = true;
     }
 
-    /// Performs a task, up to the first request about an object of the dump that is not in the simulation.
+    /// Performs a task, without its requests about objects of the dump that are not in the simulation.
     fn perform(&mut self, task: Task) {
         let id = task.id;
         let end = if self.are_missing(facts::objects(self.cluster, &task)) {
@@ -159,7 +159,9 @@ impl<'a> CleanupWorld<'a> {
                 Step::End(end) => return end,
             };
             if self.are_missing(facts::touched(self.cluster, &request)) {
-                return End::Done;
+                // The simulation is repeated with these objects. Other requests of the task may name more of them.
+                response = Some(Response::Failed(StoreError::NotFound));
+                continue;
             }
             let answer = self.respond(&request);
             if let (Some(act), Some(reason)) = (act(&request), reason) {
