@@ -7,6 +7,7 @@
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy.
 
+pub mod admission;
 pub mod catalog;
 pub mod clock;
 pub mod deletion;

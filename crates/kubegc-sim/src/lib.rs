@@ -23,8 +23,8 @@ pub mod shared;
 pub mod status;
 
 pub use api_server::{
-    ApiServer, ApplyOptions, Change, CrdCleaner, CrdStep, Event, EventType, ObjectList, PendingRemoval,
-    Response, ResponseBody, Settings, Subresource,
+    AdmissionWebhook, ApiServer, ApplyOptions, Change, CrdCleaner, CrdRegistration, CrdStep, Event,
+    EventType, ObjectList, PendingRemoval, RegistrationStep, Response, ResponseBody, Settings, Subresource,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
@@ -33,5 +33,5 @@ pub use object::{Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;
 pub use selector::Selector;
-pub use shared::SharedApiServer;
+pub use shared::{LocalStore, SharedApiServer};
 pub use status::{Cause, Details, Status};

@@ -29,7 +29,10 @@ pub use node::{Lease, Namespace, Node, Taint};
 pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
 pub use resource::Resource;
 pub use security::{Certificate, CertificateSigningRequest, ConfigMap, Secret, ServiceAccount};
-pub use storage::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations, VolumeAttachment};
+pub use storage::{
+    ClaimRef, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, VolumeAnnotations,
+    VolumeAttachment,
+};
 
 use crate::{ObjectMeta, Timestamp, Uid};
 

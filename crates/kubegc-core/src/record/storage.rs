@@ -20,9 +20,53 @@ pub struct PersistentVolume {
     pub annotations: Field<VolumeAnnotations>,
     /// `spec.volumeAttributesClassName`; empty where unset.
     pub attributes_class: Field<Arc<str>>,
-    /// `kubernetes.io/csi/<driver>^<volumeHandle>` of `spec.csi`, as `status.volumesInUse` of a Node names
-    /// the volume; empty for other volumes.
-    pub csi_name: Field<Arc<str>>,
+    /// The volume source.
+    pub source: Field<PersistentVolumeSource>,
+}
+
+/// The volume source of a PersistentVolume: the field of `spec` that says where its storage is.
+#[expect(clippy::exhaustive_enums, reason = "readers tell all sources apart")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PersistentVolumeSource {
+    /// No known field is set.
+    #[default]
+    None,
+    /// `spec.csi`.
+    Csi {
+        /// `driver`.
+        driver: Arc<str>,
+        /// `volumeHandle`.
+        handle: Arc<str>,
+    },
+    /// `spec.hostPath`.
+    HostPath {
+        /// `path`.
+        path: Arc<str>,
+    },
+    /// Another field of `spec`, by name.
+    Other(&'static str),
+}
+
+impl PersistentVolumeSource {
+    /// The name of the field; empty where none is set.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Csi { .. } => "csi",
+            Self::HostPath { .. } => "hostPath",
+            Self::Other(field) => field,
+        }
+    }
+
+    /// The name of a CSI volume in `status.volumesInUse` of a Node; `None` for other volumes.
+    #[must_use]
+    pub fn csi_name(&self) -> Option<String> {
+        match self {
+            Self::Csi { driver, handle } => Some(format!("kubernetes.io/csi/{driver}^{handle}")),
+            _ => None,
+        }
+    }
 }
 
 /// The annotations of a PersistentVolume that controllers read.

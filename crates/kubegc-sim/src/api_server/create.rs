@@ -97,15 +97,15 @@ impl ApiServer {
         }
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
-            Special::CustomResourceDefinition => crd::prepare(&mut object),
             Special::Pod => prepare_pod(&mut object),
-            Special::None => {}
+            Special::CustomResourceDefinition | Special::Service | Special::None => {}
         }
         let resource = self.resource(kind);
         let causes = validate::created(self.version, resource, &object.meta);
         if !causes.is_empty() {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
+        self.admit("CREATE", kind, "", &[&object.meta])?;
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));

@@ -10,7 +10,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Response, ResponseBody, Special, namespace};
+use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, namespace, service};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -94,13 +94,16 @@ impl ApiServer {
             return Err(status::method_not_allowed(self.resource(kind), None));
         }
         let mut grace = options.grace_period_seconds;
-        let outcome = if special == Special::Namespace {
-            namespace::delete(self, kind, name, options)?
-        } else {
-            self.delete_object(kind, namespace, name, options, &mut grace)?
+        let outcome = match special {
+            Special::Namespace => namespace::delete(self, kind, name, options)?,
+            Special::CustomResourceDefinition => crd::delete(self, kind, name, options)?,
+            Special::Service => service::delete(self, kind, namespace, name, options)?,
+            Special::Pod | Special::None => self.delete_object(kind, namespace, name, options, &mut grace)?,
         };
         // Only the legacy field is answered "accepted": clients of the policies never learnt to expect it.
-        let accepted = !outcome.gone && options.propagation == Some(Propagation::OrphanDependents(false));
+        let accepted = !outcome.gone
+            && matches!(outcome.body, ResponseBody::Object(_))
+            && options.propagation == Some(Propagation::OrphanDependents(false));
         let answer = Response {
             code: if accepted { 202 } else { 200 },
             body: outcome.body,
@@ -124,6 +127,7 @@ impl ApiServer {
         if graceful == Graceful::Pending {
             return Ok(self.outcome(kind, existing, false));
         }
+        self.admit("DELETE", kind, "", &[&existing.meta])?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
         let mut last = existing;
         if graceful != Graceful::No || finalizers.is_some() || !last.meta.finalizers.is_empty() {
@@ -319,6 +323,34 @@ impl ApiServer {
         };
         Outcome { body, gone }
     }
+}
+
+/// Checks the preconditions of a namespace or a definition, and words a refusal as the storage layer does.
+pub(super) fn check_before_marking(
+    server: &ApiServer,
+    kind: KindId,
+    existing: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<(), Refusal> {
+    let meta = &existing.meta;
+    let expected = &options.preconditions;
+    let why = match (&expected.uid, &expected.resource_version) {
+        (Some(uid), _) if *uid != meta.uid => format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            meta.uid
+        ),
+        (_, Some(version))
+            if *version != meta.resource_version
+                && server.version.has(behavior::RESOURCE_VERSION_PRECONDITION) =>
+        {
+            format!(
+                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                meta.resource_version
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(status::conflict(server.resource(kind), &meta.name, &why))
 }
 
 /// Which of the collector's finalizers a deletion asks for, if any.

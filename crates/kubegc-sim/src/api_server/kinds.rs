@@ -38,6 +38,7 @@ pub(super) enum Special {
     Pod,
     Namespace,
     CustomResourceDefinition,
+    Service,
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +56,7 @@ impl Shape {
         let special = match (&*resource.group, &*resource.resource) {
             ("", "pods") => Special::Pod,
             ("", "namespaces") => Special::Namespace,
+            ("", "services") => Special::Service,
             ("apiextensions.k8s.io", "customresourcedefinitions") => Special::CustomResourceDefinition,
             _ => Special::None,
         };

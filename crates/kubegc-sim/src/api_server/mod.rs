@@ -3,6 +3,7 @@
 //! Synchronous and pure: no I/O, no clock of its own ([`ApiServer::set_now`]), uids from a seed. A clone is another world that shares
 //! what both have in common; it copies only what one of them changes.
 
+mod admission;
 mod apply;
 mod collection;
 mod commit;
@@ -16,6 +17,7 @@ mod patch;
 mod read;
 mod removal;
 mod request;
+mod service;
 mod store;
 mod subresource;
 mod update;
@@ -26,8 +28,11 @@ use std::sync::Arc;
 
 use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, Timestamp};
 
+pub use admission::AdmissionWebhook;
 pub use apply::ApplyOptions;
-pub use crd::{CrdCleaner, CrdStep, FINALIZER_CRD_CLEANUP, version_priority};
+pub use crd::{
+    CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep, version_priority,
+};
 pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
@@ -76,7 +81,8 @@ impl Default for Settings {
 /// nothing makes none and no event.
 ///
 /// # Assumptions
-/// Specs are not validated, no authorization is checked, no admission plugin runs but `NamespaceLifecycle`.
+/// Specs are not validated, no authorization is checked, no admission plugin runs but `NamespaceLifecycle` and
+/// [webhooks](Self::with_webhooks) that cannot be reached.
 ///
 /// # Complexity
 /// Requests on one object take two hash lookups, whatever the number of objects. A list of n objects takes O(n log n).
@@ -111,6 +117,8 @@ pub struct ApiServer {
     uids_drawn: u64,
     /// Who plain writes come from.
     field_manager: Arc<str>,
+    /// The webhooks that refuse requests where they cannot be reached.
+    webhooks: Arc<Vec<AdmissionWebhook>>,
 }
 
 impl ApiServer {
@@ -133,6 +141,7 @@ impl ApiServer {
             now: Timestamp::EPOCH,
             uids_drawn: 0,
             field_manager: "unknown".into(),
+            webhooks: Arc::default(),
         }
     }
 

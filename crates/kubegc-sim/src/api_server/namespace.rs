@@ -9,13 +9,12 @@ use kubegc_core::{
     DeleteOptions, KindId, PropagationPolicy, Scope,
     deletion::Propagation,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
-    version::behavior,
 };
 use serde_json::{Value, json};
 
 use super::{
     ApiServer, EventType, Response, ResponseBody,
-    delete::Outcome,
+    delete::{Outcome, check_before_marking},
     update::{Author, Part},
 };
 use crate::{
@@ -65,7 +64,7 @@ impl ApiServer {
         self.namespace_object(namespace).is_some_and(is_terminating)
     }
 
-    fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
+    pub(super) fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
         let table = self.shape.namespaces?;
         let object = self.tables[table as usize].as_deref()?.find("", name)?;
         Some(object)
@@ -87,8 +86,9 @@ pub(super) fn delete(
         return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
     }
     let existing = server.existing(kind, "", name)?;
-    expectations(server, kind, &existing, options)?;
+    check_before_marking(server, kind, &existing, options)?;
     if !existing.meta.is_deleting() {
+        server.admit("DELETE", kind, "", &[&existing.meta])?;
         let mut object = StoredObject::clone(&existing);
         object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
         set_finalizers(&mut object, options);
@@ -116,34 +116,6 @@ pub(super) fn delete(
     }
     let mut grace = options.grace_period_seconds;
     server.delete_object(kind, "", name, options, &mut grace)
-}
-
-/// Preconditions of a namespace: checked before all else, and worded as the storage layer words them.
-fn expectations(
-    server: &ApiServer,
-    kind: KindId,
-    existing: &StoredObject,
-    options: &DeleteOptions,
-) -> Result<(), Refusal> {
-    let meta = &existing.meta;
-    let expected = &options.preconditions;
-    let why = match (&expected.uid, &expected.resource_version) {
-        (Some(uid), _) if *uid != meta.uid => format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            meta.uid
-        ),
-        (_, Some(version))
-            if *version != meta.resource_version
-                && server.version.has(behavior::RESOURCE_VERSION_PRECONDITION) =>
-        {
-            format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                meta.resource_version
-            )
-        }
-        _ => return Ok(()),
-    };
-    Err(status::conflict(server.resource(kind), &meta.name, &why))
 }
 
 /// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false` means foreground deletion.

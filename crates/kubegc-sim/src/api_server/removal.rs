@@ -4,7 +4,7 @@ use std::{fmt::Write, sync::Arc};
 
 use kubegc_core::{KindId, Uid};
 
-use super::{ApiServer, crd, kinds::Special, update::Written};
+use super::{ApiServer, crd, kinds::Special, service, update::Written};
 use crate::StoredObject;
 
 /// An object that a write emptied of its last finalizer: answered as gone, and not yet removed.
@@ -57,8 +57,11 @@ impl ApiServer {
     /// Removes an object for good, with what hangs on it in the server itself.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit_deletion(kind, object);
-        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
-            crd::withdraw(self, object);
+        self.forget_webhooks(kind, &object.meta);
+        match self.shape.kinds[kind.index()].special {
+            Special::CustomResourceDefinition => crd::withdraw(self, object),
+            Special::Service => service::removed(self, &object.meta),
+            Special::Namespace | Special::Pod | Special::None => {}
         }
         last
     }

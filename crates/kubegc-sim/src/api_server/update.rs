@@ -50,6 +50,14 @@ impl Part {
         }
     }
 
+    /// The operation of a write, as admission has it.
+    const fn operation(self) -> &'static str {
+        match self {
+            Self::Binding => "CREATE",
+            _ => "UPDATE",
+        }
+    }
+
     /// Whether it can change what generations count.
     const fn counts(self) -> bool {
         !matches!(self, Self::Status | Self::Finalize | Self::Approval)
@@ -184,6 +192,7 @@ impl ApiServer {
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
         }
+        self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
         if new.meta.finalizers.is_empty()
             && old.is_deleting()
             && old

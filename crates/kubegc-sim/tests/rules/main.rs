@@ -1,5 +1,6 @@
 //! The rules of the API server, one table or one test a rule, named by the rule's number in the specification.
 
+mod admission;
 mod apply;
 mod apply_lists;
 mod apply_properties;
@@ -13,6 +14,7 @@ mod fields;
 mod namespaces;
 mod patch;
 mod properties;
+mod services;
 mod store;
 mod subresources;
 mod update;

@@ -60,6 +60,7 @@ impl World {
             "PodDisruptionBudget" => "policy/v1",
             "ClusterRole" => "rbac.authorization.k8s.io/v1",
             "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
+            "APIService" => "apiregistration.k8s.io/v1",
             _ => "v1",
         };
         self.server.catalog().mapping(group, kind).unwrap()
@@ -223,6 +224,13 @@ pub(crate) fn policy(policy: &str) -> DeleteOptionsSpec {
 pub(crate) fn orphan_dependents(orphan: bool) -> DeleteOptionsSpec {
     DeleteOptionsSpec {
         orphan_dependents: Some(orphan),
+        ..DeleteOptionsSpec::default()
+    }
+}
+
+pub(crate) fn dry_run() -> DeleteOptionsSpec {
+    DeleteOptionsSpec {
+        dry_run: vec!["All".to_owned()],
         ..DeleteOptionsSpec::default()
     }
 }

@@ -1,12 +1,12 @@
-//! Decides how a deleted CustomResourceDefinition goes: its instances first.
+//! The controller that deletes the custom resources of a deleted CustomResourceDefinition.
 //!
-//! The clean-up is a controller inside the API server. It is stepped from outside, so that its moments are the caller's to choose.
+//! Upstream runs it inside the API server. Here the caller steps it, and so chooses when it acts.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
 
-use super::{FINALIZER_CRD_CLEANUP, condition, defines, is_established, kinds_of, set_condition};
+use super::{FINALIZER_CRD_CLEANUP, defines, is_established, kinds_of, set_condition};
 use crate::{
     ApiServer, Selector, StoredObject,
     api_server::{
@@ -15,10 +15,11 @@ use crate::{
     },
 };
 
-/// The controller that removes the instances of a deleted CustomResourceDefinition and then lets the definition go.
+/// The controller that deletes the custom resources of a deleted CustomResourceDefinition, then removes its
+/// finalizer.
 ///
 /// # Upstream
-/// `apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go`, 1.20.2.
+/// [`CRDFinalizer.sync`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go).
 ///
 /// # Examples
 /// ```
@@ -51,6 +52,8 @@ pub struct CrdCleaner {
 struct Attempt {
     /// How often the clean-up was given up so far.
     failures: u32,
+    /// Whether the definition says that the clean-up is in progress.
+    begun: bool,
     /// When to go on.
     next_at: Option<Timestamp>,
     /// Since when the instances are being waited for.
@@ -108,7 +111,7 @@ impl CrdCleaner {
 }
 
 /// One kind for each table of definitions.
-fn definition_kinds(server: &ApiServer) -> Vec<KindId> {
+pub(super) fn definition_kinds(server: &ApiServer) -> Vec<KindId> {
     let mut kinds: Vec<KindId> = Vec::new();
     for (kind, _) in server.shape.catalog.iter() {
         let known = &server.shape.kinds[kind.index()];
@@ -128,13 +131,8 @@ impl Attempt {
     /// Does the next thing for one definition; whether it is finished with.
     fn advance(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>) -> bool {
         self.next_at = None;
-        if condition(object, "Terminating") != Some("True") {
-            write(server, kind, object, true, "InstanceDeletionInProgress", false);
-            let kinds = kinds_of(server, object);
-            let shape = Arc::make_mut(&mut server.shape);
-            for kind in kinds {
-                shape.kinds[kind.index()].terminating = true;
-            }
+        if !self.begun {
+            self.begun = self.write(server, kind, object, true, "InstanceDeletionInProgress", false);
             return false;
         }
         let (group, plural) = defines(object);
@@ -142,11 +140,11 @@ impl Attempt {
             !resource.custom && *resource.group == *group && *resource.resource == *plural
         });
         if overlaps {
-            return write(server, kind, object, false, "OverlappingBuiltInResource", true);
+            return self.write(server, kind, object, false, "OverlappingBuiltInResource", true);
         }
         let instances = kinds_of(server, object).first().copied();
         let Some(instances) = instances.filter(|_| is_established(object)) else {
-            return write(server, kind, object, false, "NeverEstablished", true);
+            return self.write(server, kind, object, false, "NeverEstablished", true);
         };
         let Some(since) = self.waiting_since else {
             if delete_instances(server, instances) {
@@ -157,7 +155,7 @@ impl Attempt {
             return false;
         };
         if server.len(instances) == 0 {
-            return write(server, kind, object, false, "InstanceDeletionCompleted", true);
+            return self.write(server, kind, object, false, "InstanceDeletionCompleted", true);
         }
         if server.now.since(since) >= PATIENCE {
             self.give_up(server, kind, object, "InstanceDeletionCheck");
@@ -170,14 +168,37 @@ impl Attempt {
     /// Notes why the clean-up did not finish, and tries again after a while that doubles each time.
     fn give_up(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>, reason: &str) {
         write(server, kind, object, true, reason, false);
+        self.retry_later(server.now);
+    }
+
+    /// Writes the condition; where that is refused, tries again later.
+    fn write(
+        &mut self,
+        server: &mut ApiServer,
+        kind: KindId,
+        object: &Arc<StoredObject>,
+        terminating: bool,
+        reason: &str,
+        release: bool,
+    ) -> bool {
+        let is_written = write(server, kind, object, terminating, reason, release);
+        if !is_written {
+            self.retry_later(server.now);
+        }
+        is_written
+    }
+
+    fn retry_later(&mut self, now: Timestamp) {
+        self.begun = false;
         self.waiting_since = None;
         let millis = 5_u64.saturating_mul(1 << self.failures.min(18)).min(1_000_000);
         self.failures = self.failures.saturating_add(1);
-        self.next_at = Some(server.now.saturating_add(Duration::from_millis(millis)));
+        self.next_at = Some(now.saturating_add(Duration::from_millis(millis)));
     }
 }
 
-/// Deletes the instances of every namespace that has some, without options: finalizers that are there decide.
+/// Deletes the instances of every namespace that has some, without options: finalizers that are there decide. As
+/// upstream, no webhook is called.
 fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
     let namespaces = server
         .table(kind)
@@ -185,8 +206,11 @@ fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
         .unwrap_or_default();
     namespaces.iter().all(|namespace| {
         let options = DeleteOptions::default();
-        let answer = server.delete_collection_with(kind, Some(namespace), &Selector::everything(), &options);
-        answer.is_success()
+        let everything = Selector::everything();
+        let delete = |server: &mut ApiServer| {
+            server.delete_collection_with(kind, Some(namespace), &everything, &options)
+        };
+        server.without_webhooks(delete).is_success()
     })
 }
 
@@ -200,14 +224,14 @@ fn write(
     release: bool,
 ) -> bool {
     let mut object = StoredObject::clone(existing);
-    set_condition(&mut object, "Terminating", terminating, reason);
+    set_condition(&mut object, "Terminating", terminating, reason, server.now);
     if release {
         object
             .meta
             .finalizers
             .retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
     }
-    // The object was read in this step: the write finds it unchanged, and what it changes is always valid.
+    // The object was read in this step: only an admission webhook refuses the write.
     match server.replace(kind, existing, object, Part::Status, Author::Writer) {
         Ok(written) => {
             server.finish(&written);

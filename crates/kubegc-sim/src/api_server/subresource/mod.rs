@@ -152,7 +152,7 @@ impl ApiServer {
                 verbs: &["update"],
                 ..Subresource::own("finalize")
             }),
-            Special::None | Special::CustomResourceDefinition => {}
+            Special::None | Special::CustomResourceDefinition | Special::Service => {}
         }
         if plural == "certificatesigningrequests" && !resource.custom {
             found.push(Subresource::own("approval"));

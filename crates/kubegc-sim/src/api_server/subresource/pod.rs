@@ -42,6 +42,7 @@ impl ApiServer {
             .validate()
             .map_err(|errors| status::invalid_delete_options(&errors))?;
         let pod = self.existing(kind, namespace, name)?;
+        self.admit("CREATE", kind, "eviction", &[&pod.meta])?;
         let needs_no_budget = pod.meta.is_deleting()
             || matches!(
                 pod.text_at(&["status", "phase"]),
@@ -55,7 +56,9 @@ impl ApiServer {
         if let Some((budgets, budget)) = budget {
             self.count_down(budgets, &budget, name, options.dry_run)?;
         }
-        let (answer, _) = self.try_delete(kind, namespace, name, &options)?;
+        // The deletion itself meets no admission.
+        let (answer, _) =
+            self.without_webhooks(|server| server.try_delete(kind, namespace, name, &options))?;
         // The answer does not show the pod.
         let status = status::created();
         Ok(Response {

@@ -1,0 +1,108 @@
+//! Admission webhooks: which requests an API server sends to each.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{ObjectMeta, Scope};
+
+/// One entry of `webhooks` of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Webhook {
+    /// Its name, such as `pods.example.com`.
+    pub name: Arc<str>,
+    /// Namespace and name of the Service that is called; `None` for a URL.
+    pub service: Option<(Arc<str>, Arc<str>)>,
+    /// Whether a request is refused where the webhook cannot be called (`failurePolicy: Fail`).
+    pub refuses_on_failure: bool,
+    /// Whether a rule also matches a request for the same objects in another group or version
+    /// (`matchPolicy: Equivalent`).
+    pub matches_equivalent: bool,
+    /// The requests that it is called for: one of the rules must match.
+    pub rules: Vec<WebhookRule>,
+    /// The labels of the object's namespace.
+    pub namespace_selector: LabelSelector,
+    /// The labels of the object.
+    pub object_selector: LabelSelector,
+}
+
+/// The requests that a webhook is called for. `*` in a list matches everything.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WebhookRule {
+    /// Operations: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
+    pub operations: Vec<Arc<str>>,
+    /// API groups.
+    pub api_groups: Vec<Arc<str>>,
+    /// API versions.
+    pub api_versions: Vec<Arc<str>>,
+    /// Resources, with subresources as in `pods/status`, `pods/*` and `*/*`.
+    pub resources: Vec<Arc<str>>,
+    /// Cluster-scoped or namespaced resources only.
+    pub scope: Option<Scope>,
+}
+
+impl WebhookRule {
+    /// Whether the rule matches a request. `is_namespaced` is about the object: a Namespace is not.
+    ///
+    /// # Upstream
+    /// [`Matcher.Matches`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/rules/rules.go).
+    #[must_use]
+    pub fn matches(
+        &self,
+        operation: &str,
+        [group, version, resource, subresource]: [&str; 4],
+        is_namespaced: bool,
+    ) -> bool {
+        let has = |list: &[Arc<str>], value: &str| list.iter().any(|one| **one == *"*" || **one == *value);
+        let is_resource = |rule: &Arc<str>| {
+            let (name, sub) = rule.split_once('/').unwrap_or((rule, ""));
+            (name == "*" || name == resource) && (sub == "*" || sub == subresource)
+        };
+        has(&self.operations, operation)
+            && has(&self.api_groups, group)
+            && has(&self.api_versions, version)
+            && self.resources.iter().any(is_resource)
+            && self
+                .scope
+                .is_none_or(|scope| (scope == Scope::Namespaced) == is_namespaced)
+    }
+}
+
+/// A label selector of the API (`metav1.LabelSelector`). An empty one matches everything.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// Labels that must be there with these values.
+    pub match_labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Requirements that must all hold.
+    pub match_expressions: Vec<LabelRequirement>,
+}
+
+/// One of `matchExpressions` of a label selector.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LabelRequirement {
+    /// The label.
+    pub key: Arc<str>,
+    /// Whether the label must be there with one of the values. Otherwise it must not.
+    pub is_wanted: bool,
+    /// The values; `None` where any value will do (`Exists`, `DoesNotExist`).
+    pub values: Option<Vec<Arc<str>>>,
+}
+
+impl LabelSelector {
+    /// Whether the labels of an object match.
+    #[must_use]
+    pub fn matches(&self, meta: &ObjectMeta) -> bool {
+        let holds = |requirement: &LabelRequirement| {
+            let value = meta.labels.get(&requirement.key);
+            let is_there = value.is_some_and(|value| {
+                let values = requirement.values.as_ref();
+                values.is_none_or(|values| values.contains(value))
+            });
+            is_there == requirement.is_wanted
+        };
+        let has = |(key, value): (&Arc<str>, &Arc<str>)| meta.labels.get(key) == Some(value);
+        self.match_labels.iter().all(has) && self.match_expressions.iter().all(holds)
+    }
+}

@@ -1,0 +1,141 @@
+//! Admission webhooks that cannot be reached: they refuse the requests that match.
+//!
+//! Webhooks that can be reached are assumed to allow every request and to change nothing.
+
+use std::sync::Arc;
+
+use kubegc_core::{KindId, ObjectMeta, admission::Webhook};
+
+use super::{ApiServer, kinds::Special};
+use crate::status::{self, Refusal};
+
+/// The API group of webhook configurations, requests about which never meet webhooks.
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// A webhook that the API server calls.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AdmissionWebhook {
+    /// Kind of its configuration.
+    pub kind: Arc<str>,
+    /// Name of its configuration. Once that is deleted, the webhook is not called.
+    pub configuration: Arc<str>,
+    /// Whether it can be reached. Once its Service is deleted, it cannot.
+    pub is_reachable: bool,
+    /// The webhook.
+    pub webhook: Webhook,
+}
+
+impl ApiServer {
+    /// The same server, with webhooks.
+    #[must_use]
+    pub fn with_webhooks(mut self, mut webhooks: Vec<AdmissionWebhook>) -> Self {
+        webhooks.retain(|one| one.webhook.refuses_on_failure);
+        self.webhooks = Arc::new(webhooks);
+        self
+    }
+
+    /// Refuses a request where a webhook that must be called cannot be reached. `objects` are the object before
+    /// and after the request, as far as there is one.
+    ///
+    /// # Upstream
+    /// `ShouldCallHook` in
+    /// [`generic/webhook.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go),
+    /// `MatchNamespaceSelector` in `namespace/matcher.go`, `MatchObjectSelector` in `object/matcher.go`.
+    pub(super) fn admit(
+        &self,
+        operation: &str,
+        kind: KindId,
+        subresource: &str,
+        objects: &[&ObjectMeta],
+    ) -> Result<(), Refusal> {
+        let mut unreachable = self.webhooks.iter().filter(|one| !one.is_reachable);
+        let Some(refusing) =
+            unreachable.find(|one| self.is_called(&one.webhook, operation, kind, subresource, objects))
+        else {
+            return Ok(());
+        };
+        let name = status::quoted(&refusing.webhook.name);
+        Err(status::internal_error(&format!(
+            "failed calling webhook {name}: it cannot be reached"
+        )))
+    }
+
+    fn is_called(
+        &self,
+        webhook: &Webhook,
+        operation: &str,
+        kind: KindId,
+        subresource: &str,
+        objects: &[&ObjectMeta],
+    ) -> bool {
+        let resource = self.resource(kind);
+        if *resource.group == *GROUP {
+            return false;
+        }
+        let matches = |resource: &kubegc_core::ApiResource| {
+            let request = [&resource.group, &resource.version, &resource.resource].map(|text| &**text);
+            let [group, version, plural] = request;
+            let request = [group, version, plural, subresource];
+            let is_namespaced = resource.is_namespaced();
+            webhook
+                .rules
+                .iter()
+                .any(|rule| rule.matches(operation, request, is_namespaced))
+        };
+        let matches_equivalent = || {
+            let others = self.shape.catalog.iter();
+            others
+                .filter(|(other, _)| self.serves(*other) && self.share_objects(kind, *other))
+                .any(|(_, resource)| matches(resource))
+        };
+        (matches(resource) || webhook.matches_equivalent && matches_equivalent())
+            && self.is_in_namespace(webhook, kind, objects)
+            && objects.iter().any(|meta| webhook.object_selector.matches(meta))
+    }
+
+    /// Whether the labels of the object's namespace match. A Namespace has its own labels. Other
+    /// cluster-scoped objects always match.
+    fn is_in_namespace(&self, webhook: &Webhook, kind: KindId, objects: &[&ObjectMeta]) -> bool {
+        let Some(object) = objects.last() else {
+            return true;
+        };
+        let selector = &webhook.namespace_selector;
+        if self.shape.kinds[kind.index()].special == Special::Namespace {
+            return selector.matches(object);
+        }
+        if object.namespace.is_empty() {
+            return true;
+        }
+        match self.namespace_object(&object.namespace) {
+            Some(namespace) => selector.matches(&namespace.meta),
+            None => selector.matches(&ObjectMeta::new("", &object.namespace, "")),
+        }
+    }
+
+    /// Performs requests of the server itself, for which no webhook is called.
+    pub(super) fn without_webhooks<T>(&mut self, perform: impl FnOnce(&mut Self) -> T) -> T {
+        let webhooks = std::mem::take(&mut self.webhooks);
+        let result = perform(self);
+        self.webhooks = webhooks;
+        result
+    }
+
+    /// Follows the removal of a Service or of a webhook configuration.
+    pub(super) fn forget_webhooks(&mut self, kind: KindId, removed: &ObjectMeta) {
+        if self.webhooks.is_empty() {
+            return;
+        }
+        let resource = Arc::clone(&self.resource(kind).kind);
+        if *self.resource(kind).group == *GROUP {
+            Arc::make_mut(&mut self.webhooks)
+                .retain(|one| one.kind != resource || one.configuration != removed.name);
+        } else if self.shape.kinds[kind.index()].special == Special::Service {
+            for one in Arc::make_mut(&mut self.webhooks) {
+                let service = one.webhook.service.as_ref();
+                one.is_reachable &= service
+                    .is_none_or(|(namespace, name)| *namespace != removed.namespace || *name != removed.name);
+            }
+        }
+    }
+}

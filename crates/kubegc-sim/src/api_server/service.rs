@@ -1,0 +1,54 @@
+//! DELETE of Services: the API server itself deletes their Endpoints, and no audit log shows it.
+//!
+//! # Upstream
+//! [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/registry/core/service/storage/rest.go)
+//! up to 1.22, from 1.23 on
+//! [`REST.afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.23.0/pkg/registry/core/service/storage/storage.go).
+
+use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta};
+
+use super::{ApiServer, ResponseBody, delete::Outcome};
+use crate::status::{self, Refusal};
+
+/// The removal of a Service deletes its Endpoints; a DELETE that leaves the Service terminating does not.
+const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #96684");
+
+/// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and answers with a Status, even if a
+/// finalizer holds the Service.
+pub(super) fn delete(
+    server: &mut ApiServer,
+    kind: KindId,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Outcome, Refusal> {
+    let service = server.existing(kind, namespace, name)?;
+    let mut grace = options.grace_period_seconds;
+    let mut outcome = server.delete_object(kind, namespace, name, options, &mut grace)?;
+    if !server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
+        if !options.dry_run {
+            delete_endpoints(server, &service.meta);
+        }
+        let deleted = status::deleted(server.resource(kind), &service.meta.name, &service.meta.uid);
+        outcome.body = ResponseBody::Status(deleted);
+    }
+    Ok(outcome)
+}
+
+/// Deletes the Endpoints of a Service that no longer exists, whatever removed it.
+pub(super) fn removed(server: &mut ApiServer, service: &ObjectMeta) {
+    if server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
+        delete_endpoints(server, service);
+    }
+}
+
+fn delete_endpoints(server: &mut ApiServer, service: &ObjectMeta) {
+    let Some(kind) = server.shape.catalog.by_resource("", "v1", "endpoints") else {
+        return;
+    };
+    let options = DeleteOptions::default();
+    // Without preconditions the one refusal is a 404: a Service need not have Endpoints.
+    let _ignored = server.without_webhooks(|server| {
+        server.delete_object(kind, &service.namespace, &service.name, &options, &mut None)
+    });
+}
