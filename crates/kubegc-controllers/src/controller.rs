@@ -86,6 +86,14 @@ pub trait Controller: fmt::Debug + Send + Sync {
         }
     }
 
+    /// The verbs that the controller needs on the resources of all groups, because it works on objects of any
+    /// kind.
+    ///
+    /// Default: none.
+    fn verbs_on_all_resources(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Decides about one key.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
 }
@@ -111,6 +119,10 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
         (**self).keys(cache, keys);
     }
 
+    fn verbs_on_all_resources(&self) -> &'static [&'static str] {
+        (**self).verbs_on_all_resources()
+    }
+
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         (**self).reconcile(cx, key)
     }
@@ -126,7 +138,8 @@ pub struct Info {
     pub summary: &'static str,
     /// The resources that it lists and watches, the one that its keys belong to first.
     pub resources: &'static [Resource],
-    /// The writes that it needs permission for: resource, subresource, verbs.
+    /// What it needs permission for beside get, list and watch of `resources`: resource, subresource,
+    /// upstream's verbs.
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
     /// Permalink to upstream's source at a release tag.
     pub upstream: &'static str,
@@ -312,6 +325,16 @@ impl Decision {
     pub fn requeue_at(mut self, at: Timestamp) -> Self {
         self.requeue_at = Some(self.requeue_at.map_or(at, |earlier| earlier.min(at)));
         self
+    }
+
+    /// Whether nothing is to be done, now or later, and nothing is unknown.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+            && self.steps.is_none()
+            && self.unknown.is_empty()
+            && self.requeue_at.is_none()
+            && self.cloud_query.is_none()
     }
 
     /// Adds an object that is kept.

@@ -166,7 +166,24 @@ fn truncate(cx: &Context<'_>, owner: &Owner<'_>, old: Vec<(&Record, bool)>, mut 
     decision
 }
 
+/// Keeps an owner that has no revisions, whatever its limit is.
+fn without_revisions(
+    cx: &Context<'_>,
+    key: &Key,
+    id: &ObjectId,
+    record: &Record,
+    index: &'static Index,
+) -> Option<Decision> {
+    let has_any = controlled(cx, index, key, &record.meta).next().is_some();
+    let is_listed = cx.cache.require(Resource::ControllerRevisions).is_ok();
+    let reason = Reason::new("NothingToDelete", "it has no ControllerRevisions");
+    (!has_any && is_listed).then(|| Decision::keep(id.clone(), reason))
+}
+
 fn stateful_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_STATEFUL_SET) {
+        return Ok(kept);
+    }
     let set = cx.body(id, record, Record::stateful_set)?;
     let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
     let owner = Owner {
@@ -201,6 +218,9 @@ fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Re
             id.clone(),
             Reason::new("Terminating", "it is being deleted"),
         ));
+    }
+    if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_DAEMON_SET) {
+        return Ok(kept);
     }
     let set = cx.body(id, record, Record::daemon_set)?;
     let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;

@@ -6,10 +6,11 @@ use kubegc_core::KubernetesVersion;
 
 use crate::{
     ApiServerLeases, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, DaemonSetHistory,
-    DeploymentHistory, EndpointSliceMirroring, EndpointsOfServices, JobTracking, LegacyTokenCleaner,
-    NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection,
-    PvcProtection, ResourceClaims, ServiceAccountTokens, ServiceCidrs, StatefulSetClaims, StatefulSetHistory,
-    TaintEviction, TokenCleaner, TtlAfterFinished, VolumeAttachments, VolumeAttributesClassProtection,
+    DeploymentHistory, EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices, JobTracking,
+    LegacyTokenCleaner, NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc,
+    PvProtection, PvcProtection, ResourceClaims, ServiceAccountTokens, ServiceCidrs, StatefulSetClaims,
+    StatefulSetHistory, TaintEviction, TokenCleaner, TtlAfterFinished, VolumeAttachments,
+    VolumeAttributesClassProtection,
 };
 
 /// Every controller of this crate that runs by default in a release, with upstream's defaults, by name.
@@ -51,12 +52,14 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
     ];
     let leases = ApiServerLeases::new(version);
     let mirroring = EndpointSliceMirroring::new(version);
+    let slices = EndpointSlicesOfServices::new(version);
     let claims = ResourceClaims::new(version);
     let cidrs = ServiceCidrs::new(version);
     let classes = VolumeAttributesClassProtection::new(version);
-    let gated: [(bool, Arc<dyn Controller>); 5] = [
+    let gated: [(bool, Arc<dyn Controller>); 6] = [
         (leases.is_enabled, Arc::new(leases)),
         (mirroring.is_enabled, Arc::new(mirroring)),
+        (slices.is_enabled, Arc::new(slices)),
         (claims.is_enabled, Arc::new(claims)),
         (cidrs.is_enabled, Arc::new(cidrs)),
         (classes.is_enabled, Arc::new(classes)),

@@ -10,7 +10,7 @@ use kubegc_core::{
 use crate::Write;
 
 /// Reads whole objects, and renders writes of them.
-pub trait Documents: Send + Sync {
+pub trait Documents: std::fmt::Debug + Send + Sync {
     /// The record of one whole object.
     ///
     /// # Errors

@@ -13,7 +13,7 @@
 //! [`Missing`], and nothing is decided on them.
 //!
 //! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`], [`controllerrevisions`], [`deployment`],
-//! [`endpoints`], [`endpointslicemirroring`], [`job`], [`podgroup`], [`resourceclaim`], [`serviceaccounttokens`], [`servicecidr`], [`tainteviction`],
+//! [`endpoints`], [`endpointslice`], [`endpointslicemirroring`], [`job`], [`podgroup`], [`resourceclaim`], [`serviceaccounttokens`], [`servicecidr`], [`tainteviction`],
 //! [`volumeattachment`] and [`volumeattributesclass`]. `not_covered.md` beside this file says what they leave out.
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
@@ -31,6 +31,7 @@ pub mod deployment;
 pub mod documents;
 pub mod driver;
 pub mod endpoints;
+pub mod endpointslice;
 pub mod endpointslicemirroring;
 pub mod externalprovisioner;
 pub mod job;
@@ -48,6 +49,7 @@ pub mod pvprotection;
 pub mod reason;
 pub mod request;
 pub mod resourceclaim;
+mod select;
 pub mod sequence;
 pub mod serviceaccounttokens;
 pub mod servicecidr;
@@ -73,6 +75,7 @@ pub use defaults::default_controllers;
 pub use deployment::DeploymentHistory;
 pub use documents::{DocumentError, Documents};
 pub use endpoints::EndpointsOfServices;
+pub use endpointslice::EndpointSlicesOfServices;
 pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use externalprovisioner::ExternalProvisioner;
 pub use job::JobTracking;
@@ -91,6 +94,7 @@ pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
 pub use resourceclaim::ResourceClaims;
+pub use select::{UnknownController, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use serviceaccounttokens::ServiceAccountTokens;
 pub use servicecidr::ServiceCidrs;

@@ -187,14 +187,17 @@ impl VolumeAttachments {
         let node_id = node.id(Resource::Nodes);
         let node: &Node = cx.body(&node_id, node, Record::node)?;
         let in_use = read(&node.volumes_in_use, &node_id, "status.volumesInUse")?;
-        let csi_name = read(&volume.csi_name, &volume_id, "spec.csi")?;
-        if in_use.is_empty() || (!csi_name.is_empty() && !in_use.contains(csi_name)) {
-            return delete("Unused", "no pod on its node uses the volume");
+        let unused = || delete("Unused", "no pod on its node uses the volume");
+        if in_use.is_empty() {
+            return unused();
         }
-        if csi_name.is_empty() {
+        let Some(csi_name) = read(&volume.source, &volume_id, "spec")?.csi_name() else {
             return Err(outside(format!(
                 "whether {node_id} has {volume_id} mounted, which is no CSI volume"
             )));
+        };
+        if !in_use.iter().any(|name| **name == *csi_name) {
+            return unused();
         }
         if self.respects_out_of_service {
             read(&node.taints, &node_id, "spec.taints")?;

@@ -9,8 +9,8 @@ use kubegc_controllers::{
 use kubegc_core::{
     Planner as _, Uid,
     record::{
-        Body, ClaimRef, Condition, Field, Lease, Node, PersistentVolume, Pod, PodVolume, Record, Resource,
-        Taint, Toleration, VolumeAttachment, VolumeSource,
+        Body, ClaimRef, Condition, Field, Lease, Node, PersistentVolume, PersistentVolumeSource, Pod,
+        PodVolume, Record, Resource, Taint, Toleration, VolumeAttachment, VolumeSource,
     },
 };
 use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
@@ -198,7 +198,10 @@ fn attachments_wait_for_pods_and_nodes() {
                 uid: Uid::new("u-c"),
             })
             .into(),
-            csi_name: Field::Known("kubernetes.io/csi/d^v".into()),
+            source: Field::Known(PersistentVolumeSource::Csi {
+                driver: "d".into(),
+                handle: "v".into(),
+            }),
             ..PersistentVolume::default()
         };
         (

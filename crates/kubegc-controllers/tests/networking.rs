@@ -2,9 +2,11 @@
 
 mod support;
 
-use kubegc_controllers::{EndpointSliceMirroring, EndpointsOfServices, ServiceCidrs};
+use kubegc_controllers::{
+    EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices, ServiceCidrs,
+};
 use kubegc_core::{
-    StoreError,
+    OwnerReference, StoreError,
     record::{Body, Endpoints, Record, Resource, Service, ServiceCidr},
 };
 use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
@@ -193,5 +195,51 @@ fn service_cidrs_wait_for_addresses_that_only_they_have() {
     assert_eq!(
         plan(&old, &cache(&old, vec![x()]), secs(110)),
         ["keep servicecidr.networking.k8s.io/x: Disabled"]
+    );
+}
+
+#[test]
+fn slices_that_their_service_does_not_own_are_deleted() {
+    let controller = EndpointSlicesOfServices::new(version(34));
+    let of_controller = |name: &str, of: &str| {
+        let manager = "endpointslice-controller.k8s.io";
+        let (resource, record) = slice(name, of);
+        (
+            resource,
+            record.label("endpointslice.kubernetes.io/managed-by", manager),
+        )
+    };
+    let held = service("held", true);
+    let mut owned = of_controller("held-owned", "held");
+    owned.1.meta.owner_references.push(OwnerReference {
+        api_version: "v1".into(),
+        kind: "Service".into(),
+        name: "held".into(),
+        uid: held.1.meta.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    });
+    let objects = [
+        held,
+        service("plain", false),
+        owned,
+        of_controller("held-released", "held"),
+        of_controller("plain-a", "plain"),
+        of_controller("gone-a", "gone"),
+        slice("mirrored", "held"),
+    ];
+    let mut known = cache(&controller, objects.to_vec());
+    assert_eq!(
+        plan(&controller, &known, secs(0)),
+        [
+            "delete endpointslice.discovery.k8s.io/held-released -n shop: NotOwned",
+            "keep endpointslice.discovery.k8s.io/held-owned -n shop: Owned",
+            "keep endpointslice.discovery.k8s.io/plain-a -n shop: NoSelector",
+        ]
+    );
+    assert_cautious(&controller, &objects, secs(0));
+    assert_eq!(
+        run(&controller, &mut known, secs(0)),
+        ["delete endpointslice.discovery.k8s.io/held-released -n shop"]
     );
 }

@@ -4,6 +4,7 @@ mod backoff;
 mod execute;
 mod outside;
 mod perform;
+mod permissions;
 mod report;
 mod resources;
 mod run;
@@ -11,17 +12,18 @@ mod watch;
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::{Clock, ObjectStore};
+use kubegc_core::{Clock, ObjectStore, Timestamp};
 
 pub use self::{
     execute::{Executed, execute},
     outside::{NothingOutside, Outside},
     perform::Performer,
+    permissions::permissions,
     report::{Performed, Report, Summary, TaskCounts},
     resources::Resources,
 };
 use self::{run::Running, watch::Tools};
-use crate::{Controller, Documents, Wire};
+use crate::{Cache, Controller, Documents, Reason, Request, Wire};
 
 /// How many tasks run at the same time by default: upstream's default of most controllers.
 const WORKERS: usize = 5;
@@ -96,8 +98,8 @@ struct Settings {
 /// Takes the reports of a driver.
 type Observer = Box<dyn FnMut(Report) + Send>;
 
-/// Says whether a task may run.
-type Guard = Box<dyn FnMut(&crate::Task) -> Result<(), crate::Reason> + Send>;
+/// Says whether a write may be sent.
+type Guard = Box<dyn FnMut(&Cache, &Request) -> Result<(), Reason> + Send>;
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +137,7 @@ impl Driver {
                 controllers: Vec::new(),
                 wire: Wire::default(),
                 workers: WORKERS,
-                guard: Box::new(|_| Ok(())),
+                guard: Box::new(|_, _| Ok(())),
                 observer: Box::new(|_| {}),
             },
         }
@@ -143,15 +145,26 @@ impl Driver {
 
     /// Runs until `stop` is ready, and then to the end of the tasks in flight.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Summary {
-        Running::new(self.tools, self.settings).run(stop, false).await
+        Running::new(self.tools, self.settings).run(stop, None).await
     }
 
     /// Runs until nothing is due, for CronJobs and tests. The summary says what is unknown and when something is due next.
     ///
     /// Each resource is listed once, and it does not wait for time to pass: the quarantine of podgc (40 s) and the delay of the namespace
-    /// controller (5 s) need [`run`](Self::run).
+    /// controller (5 s) need [`run`](Self::run) or [`run_until_idle_after`](Self::run_until_idle_after).
     pub async fn run_until_idle(self, stop: impl Future<Output = ()> + Send) -> Summary {
-        Running::new(self.tools, self.settings).run(stop, true).await
+        self.run_until_idle_after(Timestamp::EPOCH, stop).await
+    }
+
+    /// The same, but waits for what becomes due before this time.
+    pub async fn run_until_idle_after(
+        self,
+        horizon: Timestamp,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Summary {
+        Running::new(self.tools, self.settings)
+            .run(stop, Some(horizon))
+            .await
     }
 }
 
@@ -201,10 +214,13 @@ impl Builder {
         self
     }
 
-    /// Asks before each task whether it may run. A task that may not ends as [`End::Kept`](crate::End::Kept) with the reason. Default: all may.
+    /// Asks before each write, except Events, whether it may be sent. Default: all may.
+    ///
+    /// An action whose write may not be sent ends as [`End::Kept`](crate::End::Kept) with the reason. Work in
+    /// steps takes the write as refused with 403, and goes on as the controller does after such an error.
     pub fn guard(
         mut self,
-        guard: impl FnMut(&crate::Task) -> Result<(), crate::Reason> + Send + 'static,
+        guard: impl FnMut(&Cache, &Request) -> Result<(), Reason> + Send + 'static,
     ) -> Self {
         self.settings.guard = Box::new(guard);
         self

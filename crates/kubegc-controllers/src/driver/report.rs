@@ -1,6 +1,6 @@
 //! What a driver reports while it runs, and its summary.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use kubegc_core::{
     StoreError, Timestamp,
@@ -23,6 +23,8 @@ pub enum Report {
         controller: &'static str,
         /// The object that the task was about.
         object: ObjectId,
+        /// How long it took.
+        took: Duration,
         /// How it ended.
         end: End,
     },

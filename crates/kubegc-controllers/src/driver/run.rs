@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Cloud, CloudAnswer, CloudQuery, End, Input, Manager, Operated, Output, Reason, Request, Response,
-    Sequence, Step, Task, TaskId,
+    Sequence, Step, Task, TaskId, Work,
 };
 
 /// When discovery is asked again because a resource is not served.
@@ -52,6 +52,8 @@ struct Worker {
     controller: &'static str,
     object: ObjectId,
     sequence: Sequence,
+    is_action: bool,
+    began_at: Timestamp,
 }
 
 /// The result of something that was in flight.
@@ -113,8 +115,12 @@ impl Running {
         }
     }
 
-    /// Runs until it is stopped; where `ends_idle`, until nothing is due.
-    pub(super) async fn run(mut self, stop: impl Future<Output = ()> + Send, ends_idle: bool) -> Summary {
+    /// Runs until it is stopped; with a horizon, until nothing is due before it.
+    pub(super) async fn run(
+        mut self,
+        stop: impl Future<Output = ()> + Send,
+        horizon: Option<Timestamp>,
+    ) -> Summary {
         let mut stop = pin!(stop.fuse());
         let mut is_stopping = false;
         self.discover(None);
@@ -125,7 +131,7 @@ impl Running {
             if is_stopping && self.busy == 0 {
                 return self.end();
             }
-            let is_idle = ends_idle && self.is_idle(&filled);
+            let is_idle = horizon.is_some_and(|horizon| self.is_idle(&filled, horizon));
             let until = match filled {
                 Filled::Busy => None,
                 Filled::Until(until) => until,
@@ -159,10 +165,11 @@ impl Running {
         self.summary
     }
 
-    /// Whether nothing is due, and nothing is in flight that could make something due.
-    fn is_idle(&self, filled: &Filled) -> bool {
-        let now = self.tools.clock.now();
-        matches!(filled, Filled::Until(until) if until.is_none_or(|until| until > now))
+    /// Whether nothing is due now or before the horizon, and nothing is in flight that could make something
+    /// due.
+    fn is_idle(&self, filled: &Filled, horizon: Timestamp) -> bool {
+        let end = self.tools.clock.now().max(horizon);
+        matches!(filled, Filled::Until(until) if until.is_none_or(|until| until > end))
             && self.busy == 0
             && !self.is_discovering
             && self.watched.values().all(Watched::is_settled)
@@ -187,24 +194,40 @@ impl Running {
 
     fn perform(&mut self, task: Task, now: Timestamp) {
         self.busy += 1;
-        let refused = (self.settings.guard)(&task).err();
         let worker = Worker {
             task: task.id,
             controller: task.controller.info().name,
             object: task.object,
+            is_action: matches!(task.work, Work::Action(_)),
             sequence: task.work.into_steps(true).begin(),
+            began_at: now,
         };
-        match refused {
-            Some(reason) => self.ended(now, &worker, End::Kept(reason)),
-            None => self.advance(worker, None, now),
-        }
+        self.advance(worker, None, now);
     }
 
-    /// Takes the next step of a task.
-    fn advance(&mut self, mut worker: Worker, response: Option<Response>, now: Timestamp) {
-        let (request, reason) = match worker.sequence.next(response) {
-            Step::Perform { request, reason } => (request, reason),
-            Step::End(end) => return self.ended(now, &worker, end),
+    /// Takes the next step of a task. A write that the guard refuses is not sent.
+    fn advance(&mut self, mut worker: Worker, mut response: Option<Response>, now: Timestamp) {
+        let (request, reason) = loop {
+            let (request, reason) = match worker.sequence.next(response.take()) {
+                Step::Perform { request, reason } => (request, reason),
+                Step::End(end) => return self.ended(now, &worker, end),
+            };
+            if !request.is_write() || matches!(request, Request::Event(_)) {
+                break (request, reason);
+            }
+            match (self.settings.guard)(self.manager.cache(), &request) {
+                Ok(()) => break (request, reason),
+                Err(refusal) if worker.is_action => {
+                    return self.ended(now, &worker, End::Kept(refusal));
+                }
+                Err(refusal) => {
+                    response = Some(Response::Failed(StoreError::Refused {
+                        code: 403,
+                        message: refusal.message().to_owned(),
+                        retry_after: None,
+                    }));
+                }
+            }
         };
         let (tools, resources) = (Arc::clone(&self.tools), Arc::clone(&self.resources));
         let performed = async move {
@@ -234,6 +257,7 @@ impl Running {
             task: worker.task,
             controller: worker.controller,
             object: worker.object.clone(),
+            took: now.since(worker.began_at),
             end: end.clone(),
         });
         let task = worker.task;

@@ -8,6 +8,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use kubegc_core::{
@@ -329,6 +330,15 @@ impl Manager {
         }
     }
 
+    /// When a key of the controller of this name is due; `None` where it is not.
+    #[must_use]
+    pub fn due_at(&self, controller: &str, key: &Key) -> Option<Timestamp> {
+        let is_it = |running: &Running| running.controller.info().name == controller;
+        let controller = self.controllers.iter().position(is_it)?;
+        let key = key.clone();
+        self.queue.due_at(&Unit { controller, key })
+    }
+
     /// The objects about which a controller could not decide when it last reconciled them; in a simulation, whenever it did. With the missing fact and since when
     /// it has been missing, by controller and object. In a simulation, objects that no longer exist are included.
     pub fn unknown(&self) -> impl Iterator<Item = (&Arc<dyn Controller>, &ObjectId, &Missing, Timestamp)> {
@@ -366,7 +376,7 @@ impl Manager {
         record.filter(|record| record.meta.uid == object.uid)
     }
 
-    fn period(&self, controller: usize) -> Option<std::time::Duration> {
+    fn period(&self, controller: usize) -> Option<Duration> {
         self.controllers
             .get(controller)
             .and_then(|running| running.timing.period)
@@ -474,12 +484,14 @@ impl Manager {
 
     /// Something that a key depends on has changed.
     fn event(&mut self, controller: usize, key: Key) {
-        let delay = self
-            .controllers
-            .get(controller)
-            .map(|running| running.timing.event_delay);
-        let at = self.now.saturating_add(delay.unwrap_or_default());
-        self.enqueue(&Unit { controller, key }, at);
+        let running = self.controllers.get(controller);
+        let delay = running.map_or(Duration::ZERO, |running| running.timing.event_delay);
+        let unit = Unit { controller, key };
+        // A delayed key for which there is nothing to do need not be waited for: another event comes with the next change.
+        if !delay.is_zero() && self.reconcile(&unit).is_empty() {
+            return;
+        }
+        self.enqueue(&unit, self.now.saturating_add(delay));
     }
 
     /// Enqueues a key for this time, or for the first pass from then on that has not begun.

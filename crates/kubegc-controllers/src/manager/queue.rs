@@ -87,10 +87,14 @@ impl Queue {
         self.due.first().map(|(due, _)| *due)
     }
 
+    /// When a key is due, busy or not.
+    pub(super) fn due_at(&self, unit: &Unit) -> Option<Timestamp> {
+        self.units.get(unit).and_then(|state| state.due)
+    }
+
     /// Whether a key is due by `now`, busy or not.
     pub(super) fn is_due(&self, unit: &Unit, now: Timestamp) -> bool {
-        let state = self.units.get(unit);
-        state.and_then(|state| state.due).is_some_and(|due| due <= now)
+        self.due_at(unit).is_some_and(|due| due <= now)
     }
 
     /// One more task of the key is in flight.

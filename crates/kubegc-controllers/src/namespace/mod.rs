@@ -147,6 +147,11 @@ impl Controller for NamespaceController {
         }
     }
 
+    /// For the content of namespaces.
+    fn verbs_on_all_resources(&self) -> &'static [&'static str] {
+        &["list", "delete", "deletecollection"]
+    }
+
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         let (id, record) = match cx.subject(Resource::Namespaces, key) {
             Subject::Found(id, record) => (id, record),

@@ -26,6 +26,7 @@
 //! [`syncVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go) in
 //! `pv_controller.go`.
 
+mod plugins;
 mod sync;
 mod volume;
 
@@ -38,8 +39,8 @@ use kubegc_core::{
 
 use self::{sync::Sync, volume::Volume};
 use crate::{
-    Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Plugin, Reason, Steps, Subject,
-    Timing,
+    Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Operation, Plugin, Reason,
+    Steps, Subject, Timing,
     storage::{PODS_BY_CLAIM, decide, namespace_key, require_version},
 };
 
@@ -91,11 +92,15 @@ pub struct PersistentVolumeBinder {
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
-    /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
+    /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver. Those of
+    /// a provisioner that no release migrates need no entry.
     pub migrations: BTreeMap<Arc<str>, Migration>,
     /// The plugin that deletes or recycles volumes. The empty name is that of volumes without a provisioner. Where there is no entry, the
     /// executor is asked, except about deletions by external provisioners.
     pub plugins: BTreeMap<Arc<str>, Plugin>,
+    /// The release of a kube-controller-manager whose volume plugins and migrations are taken where there is
+    /// no entry. Default: none, so that the executor is asked.
+    pub release: Option<KubernetesVersion>,
 }
 
 /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
@@ -112,12 +117,29 @@ pub enum Migration {
 }
 
 impl Storage {
-    /// Whether a volume is migrated; `None` where it is not known.
-    fn migration(&self, volume: &Volume<'_>) -> Option<&Migration> {
-        match &volume.annotations.provisioned_by {
-            Some(name) if volume.is_in_tree() => self.migrations.get(name),
-            _ => Some(&Migration::Off),
+    /// What kube-controller-manager of a release does by default: its volume plugins, and the migrations that
+    /// are on.
+    #[must_use]
+    pub const fn of_release(release: KubernetesVersion) -> Self {
+        Self {
+            migrations: BTreeMap::new(),
+            plugins: BTreeMap::new(),
+            release: Some(release),
         }
+    }
+
+    /// Whether volumes of a provisioner are migrated; `None` where it is not known.
+    #[must_use]
+    pub fn migration(&self, provisioner: &str) -> Option<Migration> {
+        let known = self.migrations.get(provisioner).cloned();
+        known.or_else(|| plugins::migration(self.release, provisioner))
+    }
+
+    /// The plugin that does this work on a volume; `None` where the executor is to be asked.
+    fn plugin(&self, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
+        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
+        let known = self.plugins.get(provisioner).cloned();
+        known.or_else(|| plugins::find(self.release?, volume, operation))
     }
 }
 
@@ -130,6 +152,7 @@ impl PersistentVolumeBinder {
             storage: Storage {
                 migrations: BTreeMap::new(),
                 plugins: BTreeMap::new(),
+                release: None,
             },
             leaves_external_unread: version.has(LEAVES_EXTERNAL_UNREAD),
             update_error: if version.has(FINALIZERS_IN_ERROR) {
@@ -142,8 +165,13 @@ impl PersistentVolumeBinder {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let volume = Volume::of(id, record)?;
-        let migration = self.storage.migration(&volume);
-        let changes = volume.metadata_changes(migration, self.deletion_finalizers)?;
+        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
+        let migration = if volume.is_in_tree() {
+            self.storage.migration(provisioner)
+        } else {
+            Some(Migration::Off)
+        };
+        let changes = volume.metadata_changes(migration.as_ref(), self.deletion_finalizers)?;
         let mut claim = None;
         if let Some(claim_ref) = volume.bound_claim() {
             claim = cx
@@ -160,7 +188,11 @@ impl PersistentVolumeBinder {
             return Ok(Decision::keep(id.clone(), bound()));
         }
         let is_recycled = volume.policy().is_ok_and(|policy| **policy == *"Recycle");
-        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
+        let operation = if is_recycled {
+            Operation::RecycleVolume
+        } else {
+            Operation::DeleteVolume
+        };
         let sync = Arc::new(Sync {
             deletion_finalizers: self.deletion_finalizers,
             leaves_external_unread: self.leaves_external_unread,
@@ -174,8 +206,8 @@ impl PersistentVolumeBinder {
                 Some(claim_ref) => users(cx.cache, claim_ref),
                 None => Ok(Vec::new()),
             },
-            migration: migration.cloned(),
-            plugin: self.storage.plugins.get(provisioner).cloned(),
+            migration,
+            plugin: self.storage.plugin(&volume, operation),
         });
         let decision = decide(Steps::new(id.clone(), move |port| {
             let sync = Arc::clone(&sync);

@@ -4,16 +4,16 @@ use std::slice::from_ref;
 
 use kubegc_controllers::{
     Cache, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Key, Migration, PersistentVolumeBinder, Plugin, Request,
-    Step, Wire,
+    Step, Storage, Wire,
 };
 use kubegc_core::{
     DeleteOptions, Preconditions, StoreError, Timestamp,
-    record::{Body, Field, Record, Resource, VolumeSource},
+    record::{Body, Field, PersistentVolumeSource, Record, Resource, VolumeSource},
 };
 
 use crate::support::{
     DRIVER, Edit, IN_TREE, annotate, binder, binder_of, cache, claim, claim_ref, dynamic, edit_pod, plan,
-    plan_cache, pod, reconcile, volume,
+    plan_cache, pod, reconcile, release, volume,
 };
 
 const RELEASED: &str = "updatestatus Released \"\"";
@@ -141,6 +141,195 @@ fn t_5_7_the_plugin_is_missing_external_or_unknown() {
             &[RELEASED],
             "WaitsForProvisioner",
         );
+    }
+}
+
+/// A binder that has the plugins and migrations of a release.
+fn binder_with_plugins_of(version: &str) -> PersistentVolumeBinder {
+    let mut binder = PersistentVolumeBinder::new(release(version));
+    binder.storage = Storage::of_release(release(version));
+    binder
+}
+
+fn volume_on(source: Field<PersistentVolumeSource>, policy: &str, provisioner: &str) -> Record {
+    let mut record = volume(policy, SAME);
+    if let Body::PersistentVolume(volume) = &mut record.body {
+        volume.source = source;
+        annotate(volume, |found| {
+            found.provisioned_by = (!provisioner.is_empty()).then(|| provisioner.into());
+        });
+    }
+    record
+}
+
+fn host_path(path: &str) -> PersistentVolumeSource {
+    PersistentVolumeSource::HostPath { path: path.into() }
+}
+
+#[test]
+fn l_5_5_a_release_decides_which_plugin_deletes_a_volume() {
+    let other = PersistentVolumeSource::Other;
+    let (driver, handle) = (DRIVER.into(), "vol-1".into());
+    let csi = PersistentVolumeSource::Csi { driver, handle };
+    let host_path_name = "kubernetes.io/host-path";
+    for (version, provisioner, source) in [
+        ("1.20", "", host_path("/tmp/a")),
+        ("1.36", "", host_path("/var/tmp/a")),
+        ("1.36", "", host_path("/tmp//tmp/")),
+        ("1.30", host_path_name, host_path("/tmp/a")),
+        ("1.13", "", other("awsElasticBlockStore")),
+        ("1.26", "", other("awsElasticBlockStore")),
+        ("1.22", IN_TREE, other("awsElasticBlockStore")),
+        ("1.20", "kubernetes.io/cinder", other("cinder")),
+        ("1.30", "kubernetes.io/rbd", other("rbd")),
+        ("1.24", "", other("quobyte")),
+    ] {
+        let binder = binder_with_plugins_of(version);
+        let deleted = [RELEASED, "DeleteVolume", "delete"];
+        check(
+            &binder,
+            &[volume_on(source.into(), "Delete", provisioner)],
+            &deleted,
+            "",
+        );
+    }
+    let upper = "Error getting deleter volume plugin for volume \"disk\": no deletable volume plugin matched";
+    let lower = "error getting deleter volume plugin for volume \"disk\": no deletable volume plugin matched";
+    let none = "error getting deleter volume plugin for volume \"disk\": no volume plugin matched";
+    let path = "host_path deleter only supports /tmp/.+ but received provided ";
+    let no_path = "Failed to create deleter for volume \"disk\": spec.PersistentVolumeSource.HostPath is nil";
+    for (version, provisioner, source, message) in [
+        ("1.20", "", csi.clone(), upper),
+        ("1.20", "", other("local"), upper),
+        ("1.36", "", other("nfs"), lower),
+        ("1.36", "", other("iscsi"), none),
+        ("1.27", "", other("awsElasticBlockStore"), none),
+        ("1.36", "", PersistentVolumeSource::None, none),
+        ("1.20", "", host_path("/var/lib"), &format!("{path}/var/lib")),
+        (
+            "1.20",
+            host_path_name,
+            host_path("/tmp/"),
+            &format!("{path}/tmp/"),
+        ),
+        ("1.20", "", host_path("/tmp/\n"), &format!("{path}/tmp/\n")),
+        ("1.20", host_path_name, other("nfs"), no_path),
+        (
+            "1.20",
+            "kubernetes.io/nfs",
+            other("nfs"),
+            "no deletable volume plugin matched",
+        ),
+        (
+            "1.20",
+            "kubernetes.io/mine",
+            host_path("/tmp/a"),
+            "no volume plugin matched name: kubernetes.io/mine",
+        ),
+    ] {
+        let binder = binder_with_plugins_of(version);
+        let failed = format!("updatestatus Failed {message:?}");
+        let event = format!("Warning VolumeFailedDelete {message}");
+        let requests = [RELEASED, &failed, &event];
+        check(
+            &binder,
+            &[volume_on(source.into(), "Delete", provisioner)],
+            &requests,
+            "",
+        );
+    }
+    // What is missing, and what others decide.
+    let unknown = "it is not known which plugin can delete the storage of persistentvolume/disk";
+    for (provisioner, source, kept) in [
+        ("", Field::Unread, unknown),
+        ("", other("photonPersistentDisk").into(), unknown),
+        ("kubernetes.io/photon-pd", Field::Unread, unknown),
+        (host_path_name, Field::Unread, unknown),
+        ("example.com/mine", Field::Unread, "WaitsForProvisioner"),
+    ] {
+        let binder = binder_with_plugins_of("1.20");
+        check(
+            &binder,
+            &[volume_on(source, "Delete", provisioner)],
+            &[RELEASED],
+            kept,
+        );
+    }
+    // Without a release, only the executor knows.
+    let asked = PersistentVolumeBinder::new(release("1.20"));
+    let temporary = volume_on(host_path("/tmp/a").into(), "Delete", host_path_name);
+    check(&asked, &[temporary], &[RELEASED], unknown);
+}
+
+#[test]
+fn l_5_4_a_release_decides_which_volumes_are_migrated() {
+    for (version, provisioner, driver) in [
+        ("1.23", IN_TREE, DRIVER),
+        ("1.23", "kubernetes.io/azure-disk", "disk.csi.azure.com"),
+        ("1.24", "kubernetes.io/azure-file", "file.csi.azure.com"),
+        ("1.21", "kubernetes.io/cinder", "cinder.csi.openstack.org"),
+        ("1.23", "kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+        ("1.25", "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+        ("1.31", "kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    ] {
+        let (first, driver) = (release(version), driver.into());
+        let storage = Storage::of_release(first);
+        assert_eq!(storage.migration(provisioner), Some(Migration::On { driver }));
+        let before = release(&format!("1.{}", first.minor() - 1));
+        let storage = Storage::of_release(before);
+        assert_eq!(storage.migration(provisioner), Some(Migration::Off), "{before}");
+        assert_eq!(Storage::default().migration(provisioner), None);
+    }
+    // What is known of the cluster comes first.
+    let mut storage = Storage::of_release(release("1.36"));
+    storage.migrations.insert(IN_TREE.into(), Migration::Off);
+    assert_eq!(storage.migration(IN_TREE), Some(Migration::Off));
+    let rbd = Storage::of_release(release("1.30")).migration("kubernetes.io/rbd");
+    assert_eq!(rbd, Some(Migration::Off));
+    for never in [
+        "kubernetes.io/host-path",
+        "kubernetes.io/no-provisioner",
+        "kubernetes.io/glusterfs",
+    ] {
+        assert_eq!(Storage::default().migration(never), Some(Migration::Off));
+    }
+    let noted = format!("update pv.kubernetes.io/migrated-to={DRIVER}");
+    let source = PersistentVolumeSource::Other("awsElasticBlockStore");
+    check(
+        &binder_with_plugins_of("1.23"),
+        &[volume_on(source.into(), "Delete", IN_TREE)],
+        &[&noted, RELEASED],
+        "Migrated",
+    );
+}
+
+#[test]
+fn l_5_6_a_release_decides_which_plugin_recycles_a_volume() {
+    let binder = binder_with_plugins_of("1.20");
+    let other = PersistentVolumeSource::Other;
+    let done = [
+        RELEASED,
+        "RecycleVolume",
+        "Normal VolumeRecycled Volume recycled",
+        "update RemoveClaimRefUid",
+        AVAILABLE,
+    ];
+    let text = "No recycler plugin found for the volume!";
+    let failed = format!("updatestatus Failed {text:?}");
+    let event = format!("Warning VolumeFailedRecycle {text}");
+    for (source, provisioner, recycles) in [
+        (host_path("/var/lib"), "", true),
+        (other("nfs"), "", true),
+        (other("nfs"), "example.com/mine", true),
+        (other("awsElasticBlockStore"), "", false),
+        (other("iscsi"), "", false),
+    ] {
+        let volume = [volume_on(source.into(), "Recycle", provisioner)];
+        if recycles {
+            check(&binder, &volume, &done, "Unbound");
+        } else {
+            check(&binder, &volume, &[RELEASED, &failed, &event], "");
+        }
     }
 }
 

@@ -1,0 +1,142 @@
+//! Deletes EndpointSlices that carry the name of a Service and are not owned by it.
+//!
+//! A slice of this controller has the labels `endpointslice.kubernetes.io/managed-by:
+//! endpointslice-controller.k8s.io` and `kubernetes.io/service-name`.
+//!
+//! - Its Service exists, terminating or not, has a selector, and is not among its owners: it is deleted, without
+//!   preconditions. The garbage collector removes the owner when the Service is deleted with the policy Orphan.
+//! - Its Service is among its owners: it is kept. Which surplus slices the controller deletes is not covered.
+//! - There is no Service of that name: it is kept. The garbage collector deletes it where it has the owner.
+//!
+//! # Upstream
+//! [`reconcileByAddressType`](https://github.com/kubernetes/kubernetes/blob/v1.22.0/pkg/controller/endpointslice/reconciler.go)
+//! in `reconciler.go`; from 1.28 on in
+//! [`staging/src/k8s.io/endpointslice`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/endpointslice/reconciler.go).
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion,
+    record::{Record, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
+    controller::read,
+};
+
+const CONTROLLER: Behavior = Behavior::since_about(18, "feature gate EndpointSlice is beta");
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const MANAGER: &str = "endpointslice-controller.k8s.io";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Slices by the name of their Service.
+static SLICES: Index = Index::new("slices by service", Resource::EndpointSlices, |record, keys| {
+    let labels = &record.meta.labels;
+    if labels
+        .get(MANAGED_BY)
+        .is_some_and(|manager| **manager == *MANAGER)
+    {
+        let service = labels.get(SERVICE_NAME).filter(|name| !name.is_empty());
+        keys.extend(service.map(|name| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name))));
+    }
+});
+
+/// The EndpointSlice controller, as far as it deletes slices that its Service does not own.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointSlicesOfServices {
+    /// Whether the release has the controller.
+    pub is_enabled: bool,
+}
+
+impl EndpointSlicesOfServices {
+    /// Upstream's default in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(CONTROLLER),
+        }
+    }
+
+    /// Whether the Service has a selector: the controller ignores others.
+    fn is_managed(cx: &Context<'_>, service: &Record) -> Result<bool, Missing> {
+        let id = service.id(Resource::Services);
+        if !service.has_whole_meta || id.uid.is_empty() {
+            return Err(Missing::Metadata { object: id });
+        }
+        let fields = cx.body(&id, service, Record::service)?;
+        Ok(*read(&fields.has_selector, &id, "spec.selector")?)
+    }
+}
+
+static INFO: Info = Info {
+    name: "endpointslice-controller",
+    summary: "deletes EndpointSlices that their Service does not own",
+    resources: &[Resource::EndpointSlices, Resource::Services],
+    permissions: &[(Resource::EndpointSlices, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslice/endpointslice_controller.go",
+};
+
+impl Controller for EndpointSlicesOfServices {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[&SLICES];
+        INDEXES
+    }
+
+    /// A key is the name of a Service.
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::EndpointSlices => keys.extend(SLICES.keys_of_change(change)),
+            _ => keys.push(change.key.clone()),
+        }
+    }
+
+    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        let slices = cache.records(Resource::EndpointSlices);
+        keys.extend(slices.flat_map(|slice| SLICES.keys_of(slice)));
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let mut decision = Decision::default();
+        let service = cx.cache.get(Resource::Services, key);
+        let Some(service) = service.filter(|_| self.is_enabled) else {
+            return decision;
+        };
+        let managed = Self::is_managed(cx, service);
+        for slice in cx.cache.indexed_records(&SLICES, key) {
+            let id = slice.id(Resource::EndpointSlices);
+            if !slice.has_whole_meta || id.uid.is_empty() {
+                decision.add_unknown(id.clone(), Missing::Metadata { object: id });
+                continue;
+            }
+            let mut owners = slice.meta.owner_references.iter();
+            if slice.meta.is_deleting() {
+                decision.add_kept(id, Reason::new("Terminating", "it is being deleted"));
+            } else if owners.any(|owner| owner.uid == service.meta.uid) {
+                decision.add_kept(id, Reason::new("Owned", "its Service owns it"));
+            } else {
+                match &managed {
+                    Ok(true) => {
+                        let message = "it has the name of a Service that does not own it";
+                        let reason = Reason::new("NotOwned", message);
+                        let action = Action::new(Resource::EndpointSlices, &slice.meta, reason)
+                            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                            .on_error(OnError::Retry);
+                        decision.actions.push(action);
+                    }
+                    Ok(false) => {
+                        let message = "its Service has no selector";
+                        decision.add_kept(id, Reason::new("NoSelector", message));
+                    }
+                    Err(missing) => decision.add_unknown(id, missing.clone()),
+                }
+            }
+        }
+        decision
+    }
+}

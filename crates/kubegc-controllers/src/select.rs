@@ -1,0 +1,240 @@
+//! The choice of controllers by name, as the flag `--controllers` of kube-controller-manager makes it.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::KubernetesVersion;
+
+use crate::{Controller, PodGroupProtection, default_controllers};
+
+/// The names that upstream's controllers had before 1.28, and their names since then.
+///
+/// # Upstream
+/// `KCMControllerAliases` in [`controller_names.go`, 1.34](
+/// https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/names/controller_names.go).
+const ALIASES: &[(&str, &str)] = &[
+    ("attachdetach", "persistentvolume-attach-detach-controller"),
+    ("cloud-node-lifecycle", "cloud-node-lifecycle-controller"),
+    ("cronjob", "cronjob-controller"),
+    ("csrcleaner", "certificatesigningrequest-cleaner-controller"),
+    ("daemonset", "daemonset-controller"),
+    ("deployment", "deployment-controller"),
+    ("endpoint", "endpoints-controller"),
+    ("endpointslicemirroring", "endpointslice-mirroring-controller"),
+    ("job", "job-controller"),
+    (
+        "legacy-service-account-token-cleaner",
+        "legacy-serviceaccount-token-cleaner-controller",
+    ),
+    ("namespace", "namespace-controller"),
+    ("persistentvolume-binder", "persistentvolume-binder-controller"),
+    ("podgc", "pod-garbage-collector-controller"),
+    ("pv-protection", "persistentvolume-protection-controller"),
+    ("pvc-protection", "persistentvolumeclaim-protection-controller"),
+    ("resource-claim-controller", "resourceclaim-controller"),
+    ("serviceaccount-token", "serviceaccount-token-controller"),
+    ("statefulset", "statefulset-controller"),
+    ("tokencleaner", "token-cleaner-controller"),
+    ("ttl-after-finished", "ttl-after-finished-controller"),
+];
+
+/// The controllers that a list names: `*` for all that run by default in the release, `NAME` for one more,
+/// `-NAME` for one less. Of several entries about one controller the first counts. Sorted by name.
+///
+/// A name is that of [`Info`](crate::Info), or what upstream called the controller before 1.28, such as
+/// `podgc`.
+///
+/// # Errors
+/// A name belongs to no controller of the release.
+///
+/// # Examples
+/// ```
+/// use kubegc_controllers::select_controllers;
+/// use kubegc_core::KubernetesVersion;
+/// let select = |list: &[&str]| select_controllers(KubernetesVersion::LATEST, list);
+/// assert_eq!(select(&["podgc", "ttl-after-finished-controller"])?.len(), 2);
+/// assert_eq!(select(&["*", "-podgc"])?.len() + 1, select(&["*"])?.len());
+/// let error = select(&["pvc-protecton"]).unwrap_err();
+/// assert_eq!(error.to_string(), "there is no controller \"pvc-protecton\"; did you mean \"pvc-protection\"?");
+/// # Ok::<(), kubegc_controllers::UnknownController>(())
+/// ```
+///
+/// # Upstream
+/// `IsControllerEnabled` in [`helper.go`, 1.34](
+/// https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/controller-manager/app/helper.go).
+pub fn select_controllers(
+    version: KubernetesVersion,
+    list: &[impl AsRef<str>],
+) -> Result<Vec<Arc<dyn Controller>>, UnknownController> {
+    let mut all: Vec<(bool, Arc<dyn Controller>)> = default_controllers(version)
+        .into_iter()
+        .map(|controller| (true, controller))
+        .collect();
+    let groups = PodGroupProtection::new(version);
+    all.push((false, Arc::new(groups)));
+    let has_all = list.iter().any(|entry| entry.as_ref() == "*");
+    // The first entry about each controller: its name, and whether it is to run.
+    let mut entries = Vec::new();
+    for entry in list.iter().map(AsRef::as_ref).filter(|entry| *entry != "*") {
+        let (name, runs) = entry
+            .strip_prefix('-')
+            .map_or((entry, true), |name| (name, false));
+        let canonical = canonical(name);
+        if !all.iter().any(|(_, known)| known.info().name == canonical) {
+            return Err(UnknownController::new(version, name, &all));
+        }
+        entries.push((canonical, runs));
+    }
+    all.retain(|(is_default, controller)| {
+        let mut about = entries.iter().filter(|(name, _)| *name == controller.info().name);
+        about.next().map_or(has_all && *is_default, |(_, runs)| *runs)
+    });
+    all.sort_by_key(|(_, controller)| controller.info().name);
+    Ok(all.into_iter().map(|(_, controller)| controller).collect())
+}
+
+fn canonical(name: &str) -> &str {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    alias.map_or(name, |(_, canonical)| *canonical)
+}
+
+/// A name that belongs to no controller of a release.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UnknownController {
+    /// The name.
+    pub name: String,
+    /// A known name that resembles it, where there is one.
+    pub nearest: Option<&'static str>,
+    /// The release, where a later one has the controller.
+    pub missing_in: Option<KubernetesVersion>,
+}
+
+impl UnknownController {
+    fn new(version: KubernetesVersion, name: &str, known: &[(bool, Arc<dyn Controller>)]) -> Self {
+        let canonical = canonical(name);
+        let latest = default_controllers(KubernetesVersion::LATEST);
+        let is_later = latest.iter().any(|later| later.info().name == canonical);
+        let names = known.iter().map(|(_, controller)| controller.info().name);
+        let aliases = ALIASES.iter().map(|(alias, _)| *alias);
+        let nearest = names.chain(aliases).min_by_key(|known| distance(name, known));
+        Self {
+            name: name.to_owned(),
+            // Beyond half of its letters nothing resembles a name.
+            nearest: nearest.filter(|known| !is_later && distance(name, known) * 2 <= name.chars().count()),
+            missing_in: is_later.then_some(version),
+        }
+    }
+}
+
+impl fmt::Display for UnknownController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(version) = self.missing_in {
+            return write!(
+                f,
+                "controller {:?} does not run in Kubernetes {version}",
+                self.name
+            );
+        }
+        write!(f, "there is no controller {:?}", self.name)?;
+        match self.nearest {
+            Some(nearest) => write!(f, "; did you mean {nearest:?}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UnknownController {}
+
+/// How many letters must be inserted, removed or replaced to make one text of the other.
+///
+/// # Complexity
+/// O(n m) for texts of n and m letters.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (at, letter) in from.chars().enumerate() {
+        let mut left = at + 1;
+        let mut diagonal = at;
+        if let Some(first) = row.first_mut() {
+            *first = left;
+        }
+        for (cell, other) in row.iter_mut().skip(1).zip(to.chars()) {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = *cell;
+            left = replaced.min(*cell + 1).min(left + 1);
+            *cell = left;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<&'static str> {
+        let selected = select_controllers(KubernetesVersion::LATEST, list).expect("known names");
+        selected.iter().map(|controller| controller.info().name).collect()
+    }
+
+    #[test]
+    fn the_first_entry_about_a_controller_counts() {
+        assert_eq!(names(&["-podgc", "podgc"]), [""; 0]);
+        assert_eq!(
+            names(&["podgc", "-pod-garbage-collector-controller"]),
+            ["pod-garbage-collector-controller"]
+        );
+        assert_eq!(names(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_controller_that_is_off_by_default_runs_where_it_is_named() {
+        let name = "podgroup-protection-controller";
+        assert!(!names(&["*"]).contains(&name));
+        assert!(names(&["*", name]).contains(&name));
+    }
+
+    #[test]
+    fn every_alias_belongs_to_a_controller() {
+        for (alias, name) in ALIASES {
+            assert_eq!(names(&[alias]), [*name]);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_explained() {
+        for (release, name, message) in [
+            (
+                "1.36",
+                "cronjobs",
+                "there is no controller \"cronjobs\"; did you mean \"cronjob\"?",
+            ),
+            (
+                "1.36",
+                "-podcg",
+                "there is no controller \"podcg\"; did you mean \"podgc\"?",
+            ),
+            ("1.36", "coffee", "there is no controller \"coffee\""),
+            (
+                "1.20",
+                "service-cidr-controller",
+                "controller \"service-cidr-controller\" does not run in Kubernetes 1.20.0",
+            ),
+        ] {
+            let version: KubernetesVersion = release.parse().expect("a release in range");
+            let error = select_controllers(version, &[name]).expect_err("unknown");
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn distances_count_letters() {
+        for (from, to, expected) in [
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("podgc", "podcg", 2),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(from, to), expected);
+        }
+    }
+}
