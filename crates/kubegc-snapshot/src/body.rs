@@ -63,6 +63,7 @@ part! {
         string_data: Data<'a> = "stringData",
         secrets: List<Named<'a>> = "secrets",
         revision: i64 = "revision",
+        webhooks: List<Webhook<'a>> = "webhooks",
     }
 }
 
@@ -252,6 +253,8 @@ part! {
         // Of leases.
         renew_time: Text<'a> = "renewTime",
         lease_duration_seconds: i64 = "leaseDurationSeconds",
+        // Of APIServices.
+        service: ServiceReference<'a> = "service",
         // Of volumes and claims.
         persistent_volume_reclaim_policy: Text<'a> = "persistentVolumeReclaimPolicy",
         claim_ref: ClaimRef<'a> = "claimRef",
@@ -259,6 +262,27 @@ part! {
         volume_name: Text<'a> = "volumeName",
         volume_attributes_class_name: Text<'a> = "volumeAttributesClassName",
         csi: CsiVolume<'a> = "csi",
+        host_path: HostPathVolume<'a> = "hostPath",
+        aws_elastic_block_store: AnyMap = "awsElasticBlockStore",
+        azure_disk: AnyMap = "azureDisk",
+        azure_file: AnyMap = "azureFile",
+        cephfs: AnyMap = "cephfs",
+        cinder: AnyMap = "cinder",
+        fc: AnyMap = "fc",
+        flex_volume: AnyMap = "flexVolume",
+        flocker: AnyMap = "flocker",
+        gce_persistent_disk: AnyMap = "gcePersistentDisk",
+        glusterfs: AnyMap = "glusterfs",
+        iscsi: AnyMap = "iscsi",
+        local: AnyMap = "local",
+        nfs: AnyMap = "nfs",
+        photon_persistent_disk: AnyMap = "photonPersistentDisk",
+        portworx_volume: AnyMap = "portworxVolume",
+        quobyte: AnyMap = "quobyte",
+        rbd: AnyMap = "rbd",
+        scale_io: AnyMap = "scaleIO",
+        storageos: AnyMap = "storageos",
+        vsphere_volume: AnyMap = "vsphereVolume",
         // Of Deployments, ReplicaSets, DaemonSets and StatefulSets.
         replicas: i64 = "replicas",
         revision_history_limit: i64 = "revisionHistoryLimit",
@@ -474,6 +498,13 @@ part! {
 }
 
 part! {
+    /// `spec.hostPath` of a PersistentVolume.
+    HostPathVolume<'a> {
+        path: Text<'a> = "path",
+    }
+}
+
+part! {
     /// `spec.source` of a VolumeAttachment.
     AttachmentSource<'a> {
         persistent_volume_name: Text<'a> = "persistentVolumeName",
@@ -674,5 +705,62 @@ part! {
     /// One of several sources.
     ProjectedSource<'a> {
         secret: Named<'a> = "secret",
+    }
+}
+
+part! {
+    /// One of `webhooks` of a webhook configuration.
+    Webhook<'a> {
+        name: Text<'a> = "name",
+        client_config: ClientConfig<'a> = "clientConfig",
+        rules: List<WebhookRule<'a>> = "rules",
+        failure_policy: Text<'a> = "failurePolicy",
+        match_policy: Text<'a> = "matchPolicy",
+        namespace_selector: LabelSelector<'a> = "namespaceSelector",
+        object_selector: LabelSelector<'a> = "objectSelector",
+        match_conditions: List<AnyMap> = "matchConditions",
+    }
+}
+
+part! {
+    /// How a webhook is called.
+    ClientConfig<'a> {
+        service: ServiceReference<'a> = "service",
+    }
+}
+
+part! {
+    /// A Service that a webhook or an APIService names.
+    ServiceReference<'a> {
+        namespace: Text<'a> = "namespace",
+        name: Text<'a> = "name",
+    }
+}
+
+part! {
+    /// One of `rules` of a webhook.
+    WebhookRule<'a> {
+        operations: List<Text<'a>> = "operations",
+        api_groups: List<Text<'a>> = "apiGroups",
+        api_versions: List<Text<'a>> = "apiVersions",
+        resources: List<Text<'a>> = "resources",
+        scope: Text<'a> = "scope",
+    }
+}
+
+part! {
+    /// A label selector.
+    LabelSelector<'a> {
+        match_labels: Labels<'a> = "matchLabels",
+        match_expressions: List<LabelRequirement<'a>> = "matchExpressions",
+    }
+}
+
+part! {
+    /// One of `matchExpressions` of a label selector.
+    LabelRequirement<'a> {
+        key: Text<'a> = "key",
+        operator: Text<'a> = "operator",
+        values: List<Text<'a>> = "values",
     }
 }

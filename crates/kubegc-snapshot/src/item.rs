@@ -249,6 +249,7 @@ enum Field {
     StringData,
     Secrets,
     Revision,
+    Webhooks,
     Items,
     #[serde(other)]
     Other,
@@ -265,6 +266,7 @@ impl Field {
             Self::StringData => Some(Part::StringData),
             Self::Secrets => Some(Part::Secrets),
             Self::Revision => Some(Part::Revision),
+            Self::Webhooks => Some(Part::Webhooks),
             Self::ApiVersion | Self::Kind | Self::Metadata | Self::Items | Self::Other => None,
         }
     }
@@ -314,6 +316,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (_, Some(Part::StringData)) => item.body.string_data = map.next_value()?,
                 (_, Some(Part::Secrets)) => item.body.secrets = map.next_value()?,
                 (_, Some(Part::Revision)) => item.body.revision = map.next_value()?,
+                (_, Some(Part::Webhooks)) => item.body.webhooks = map.next_value()?,
                 (_, None) => {
                     item.has_items |= matches!(field, Field::Items);
                     map.next_value::<IgnoredAny>()?;

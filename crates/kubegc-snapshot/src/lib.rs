@@ -63,7 +63,7 @@ mod x509;
 mod yaml;
 
 pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
-pub use details::{CrdDetails, CrdVersion, Details};
+pub use details::{ApiServiceDetails, CrdDetails, CrdVersion, Details};
 pub use documents::JsonDocuments;
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kubegc_core::Scope;
 
 use super::{
-    CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS,
+    CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS, condition_is_true,
     reading::{Path, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
-    body::{Body, Names, Spec, Status},
+    body::{Body, Names, Spec},
     item::Text,
     soft::Soft,
 };
@@ -37,7 +37,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDeta
         None => None,
     };
     let versions = versions(reading, spec);
-    let established = established(reading, status);
+    let established = condition_is_true(reading, status, STATUS.field("conditions"), "Established");
     let stored_versions = reading.texts_of(&status.stored_versions, STATUS.field("storedVersions"));
     Some(CrdDetails {
         group: group?,
@@ -83,19 +83,4 @@ fn versions(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Vec<CrdVersion> {
         });
     }
     versions
-}
-
-/// The status of the condition `Established`.
-fn established(reading: &mut Reading<'_>, status: &Status<'_>) -> Option<bool> {
-    let path = STATUS.field("conditions");
-    let (conditions, _) = reading.entries(&status.conditions, path, |reading, condition, path| {
-        let kind = reading.value(&condition.condition_type, path.field("type"));
-        let status = reading.value(&condition.status, path.field("status"));
-        let is = |text: Result<Option<&Text<'_>>, Unreadable>, expected| {
-            matches!(text, Ok(Some(text)) if text.as_str() == expected)
-        };
-        Ok((is(kind, "Established"), is(status, "True")))
-    });
-    let found = conditions.into_iter().find(|(is_it, _)| *is_it);
-    found.map(|(_, is_true)| is_true)
 }

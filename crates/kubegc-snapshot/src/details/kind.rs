@@ -5,6 +5,7 @@ use kubegc_core::identity::split_api_version;
 /// A kind that has details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    ApiService,
     CertificateSigningRequest,
     ConfigMap,
     ControllerRevision,
@@ -28,6 +29,9 @@ pub(crate) enum Kind {
     ServiceCidr,
     StatefulSet,
     VolumeAttachment,
+    WebhookConfiguration,
+    /// Of `v1beta1`, which has other defaults.
+    BetaWebhookConfiguration,
 }
 
 /// A field of an object that details are read from.
@@ -40,12 +44,14 @@ pub(crate) enum Part {
     StringData,
     Secrets,
     Revision,
+    Webhooks,
 }
 
 impl Kind {
     /// The kind of this name, and its group.
     fn named(kind: &str) -> Option<(Self, &'static str)> {
         Some(match kind {
+            "APIService" => (Self::ApiService, "apiregistration.k8s.io"),
             "CertificateSigningRequest" => (Self::CertificateSigningRequest, "certificates.k8s.io"),
             "ConfigMap" => (Self::ConfigMap, ""),
             "ControllerRevision" => (Self::ControllerRevision, "apps"),
@@ -69,13 +75,20 @@ impl Kind {
             "ServiceCIDR" => (Self::ServiceCidr, "networking.k8s.io"),
             "StatefulSet" => (Self::StatefulSet, "apps"),
             "VolumeAttachment" => (Self::VolumeAttachment, "storage.k8s.io"),
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+                (Self::WebhookConfiguration, "admissionregistration.k8s.io")
+            }
             _ => return None,
         })
     }
 
     /// The kind, in any version of its group.
     pub(crate) fn of(api_version: &str, kind: &str) -> Option<Self> {
-        Self::in_group(split_api_version(api_version).0, kind)
+        let (group, version) = split_api_version(api_version);
+        match Self::in_group(group, kind) {
+            Some(Self::WebhookConfiguration) if version == "v1beta1" => Some(Self::BetaWebhookConfiguration),
+            found => found,
+        }
     }
 
     pub(crate) fn in_group(group: &str, kind: &str) -> Option<Self> {
@@ -93,6 +106,8 @@ impl Kind {
                     | Self::Endpoints
                     | Self::Secret
                     | Self::ServiceAccount
+                    | Self::WebhookConfiguration
+                    | Self::BetaWebhookConfiguration
             ),
             Part::Status => !matches!(
                 self,
@@ -106,11 +121,14 @@ impl Kind {
                     | Self::ServiceAccount
                     | Self::ServiceCidr
                     | Self::VolumeAttachment
+                    | Self::WebhookConfiguration
+                    | Self::BetaWebhookConfiguration
             ),
             Part::Type | Part::StringData => self == Self::Secret,
             Part::Data => matches!(self, Self::ConfigMap | Self::Secret),
             Part::Secrets => self == Self::ServiceAccount,
             Part::Revision => self == Self::ControllerRevision,
+            Part::Webhooks => matches!(self, Self::WebhookConfiguration | Self::BetaWebhookConfiguration),
         }
     }
 }
@@ -124,7 +142,9 @@ pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
         None if !kind.is_empty() => false,
         None => matches!(
             group,
-            "" | "apiextensions.k8s.io"
+            "" | "admissionregistration.k8s.io"
+                | "apiextensions.k8s.io"
+                | "apiregistration.k8s.io"
                 | "apps"
                 | "batch"
                 | "certificates.k8s.io"

@@ -1,5 +1,6 @@
 //! The fields outside the metadata that controllers and predictions read, by kind.
 
+mod admission;
 mod apps;
 mod claim;
 mod definition;
@@ -17,11 +18,13 @@ use std::sync::{Arc, LazyLock};
 
 use kubegc_core::{
     Scope,
+    admission::Webhook,
     record::{self, Field},
 };
 
 use crate::{
     body::{Annotations, AnySpec, Body, Spec, Status},
+    item::Text,
     mentions::Mentions,
     soft::Soft,
     texts::Texts,
@@ -31,7 +34,6 @@ use self::reading::Found;
 pub(crate) use self::{
     kind::{Kind, Part, may_read},
     reading::{DetailFlaw, Path, Reading},
-    storage::CSI_NAME,
 };
 
 /// Fields of one object beside its metadata. Kinds without fields of interest have no details.
@@ -40,6 +42,10 @@ pub(crate) use self::{
 pub enum Details {
     /// Of a CustomResourceDefinition.
     CustomResourceDefinition(CrdDetails),
+    /// Of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration: the webhooks that could be read.
+    Webhooks(Vec<Webhook>),
+    /// Of an APIService.
+    ApiService(ApiServiceDetails),
     /// Of any other kind.
     Body(record::Body),
 }
@@ -50,7 +56,9 @@ impl Details {
     pub fn body(&self) -> record::Body {
         match self {
             Self::Body(body) => body.clone(),
-            Self::CustomResourceDefinition(_) => record::Body::Unread,
+            Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => {
+                record::Body::Unread
+            }
         }
     }
 }
@@ -89,6 +97,20 @@ pub struct CrdVersion {
     pub storage: bool,
 }
 
+/// Which group and version an APIService registers, and who serves it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ApiServiceDetails {
+    /// `spec.group`.
+    pub group: Arc<str>,
+    /// `spec.version`.
+    pub version: Arc<str>,
+    /// Namespace and name of `spec.service`; `None` where the API server itself serves it.
+    pub service: Option<(Arc<str>, Arc<str>)>,
+    /// The condition `Available`; `None` where the status does not speak of it.
+    pub is_available: Option<bool>,
+}
+
 pub(crate) static SPEC: Path<'static> = Path::of("spec");
 pub(crate) static STATUS: Path<'static> = Path::of("status");
 static METADATA: Path<'static> = Path::of("metadata");
@@ -114,8 +136,16 @@ pub(crate) fn read(
         is_whole,
     };
     let reading = &mut reading;
-    if kind == Kind::CustomResourceDefinition {
-        return definition::read(reading, body).map(Details::CustomResourceDefinition);
+    match kind {
+        Kind::CustomResourceDefinition => {
+            return definition::read(reading, body).map(Details::CustomResourceDefinition);
+        }
+        Kind::ApiService => return admission::api_service(reading, body).map(Details::ApiService),
+        Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
+            let is_beta = kind == Kind::BetaWebhookConfiguration;
+            return admission::webhooks(reading, body, is_beta).map(Details::Webhooks);
+        }
+        _ => {}
     }
     let fields = record_body(reading, kind, body, mentions);
     // Whether a part that the kind does not use was read depends on the order of the document.
@@ -134,7 +164,10 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
         Kind::ConfigMap => Is::ConfigMap(token::config_map(reading, body)),
         Kind::ControllerRevision => Is::ControllerRevision(apps::controller_revision(reading, body)),
         Kind::CronJob => Is::CronJob(workload::cron_job(reading, body)),
-        Kind::CustomResourceDefinition => Is::Unread,
+        Kind::ApiService
+        | Kind::CustomResourceDefinition
+        | Kind::WebhookConfiguration
+        | Kind::BetaWebhookConfiguration => Is::Unread,
         Kind::DaemonSet => Is::DaemonSet(apps::daemon_set(reading, body)),
         Kind::Deployment => Is::Deployment(apps::deployment(reading, body)),
         Kind::Endpoints => Is::Endpoints(network::endpoints(reading, body)),
@@ -168,6 +201,24 @@ fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b 
 /// The status; `None` where it was not read.
 fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Status<'a>> {
     Some(reading.part(&body.status, STATUS)?.unwrap_or(&NO_STATUS))
+}
+
+/// Whether a condition is true; `None` where the status does not speak of it.
+fn condition_is_true(
+    reading: &mut Reading<'_>,
+    status: &Status<'_>,
+    path: Path<'_>,
+    condition_type: &str,
+) -> Option<bool> {
+    let (conditions, _) = reading.entries(&status.conditions, path, |reading, condition, path| {
+        let kind = reading.value(&condition.condition_type, path.field("type"));
+        let status = reading.value(&condition.status, path.field("status"));
+        let is =
+            |text: Found<&Text<'_>>, expected| matches!(text, Ok(Some(text)) if text.as_str() == expected);
+        Ok((is(kind, condition_type), is(status, "True")))
+    });
+    let found = conditions.into_iter().find(|(is_it, _)| *is_it);
+    found.map(|(_, is_true)| is_true)
 }
 
 /// The annotations, where there are any.

@@ -1,6 +1,6 @@
 //! Takes values out of what was read, and names those that are of no use: what depends on them is unknown.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_core::{Timestamp, Uid, record::Field};
 
@@ -8,7 +8,7 @@ use crate::{
     body::List,
     finding::Problem,
     item::Text,
-    soft::{Expected, Shape, Soft},
+    soft::{Expected, Labels, Shape, Soft},
     texts::Texts,
 };
 
@@ -273,6 +273,27 @@ impl Reading<'_> {
         path: Path<'_>,
     ) -> Result<bool, Unreadable> {
         Ok(self.value(value, path)?.is_some())
+    }
+
+    /// All entries of a map to texts, or none of them.
+    pub(crate) fn labels(
+        &mut self,
+        labels: &Soft<Labels<'_>>,
+        path: Path<'_>,
+    ) -> Result<BTreeMap<Arc<str>, Arc<str>>, Unreadable> {
+        let mut read = Ok(BTreeMap::new());
+        let pairs = self.value(labels, path)?;
+        for (key, value) in pairs.into_iter().flat_map(|pairs| &pairs.0) {
+            let value = self.text_or_empty(value, path.key(key.as_str()));
+            match (&mut read, value) {
+                (Ok(read), Ok(value)) => {
+                    read.insert(self.texts.share(key.as_str()), value);
+                }
+                (read, Err(unreadable)) => *read = Err(unreadable),
+                (Err(Unreadable), Ok(_)) => {}
+            }
+        }
+        read
     }
 
     /// All texts of a list, or none of them.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use kubegc_core::{
     Uid,
-    record::{ClaimRef, PersistentVolume, PersistentVolumeClaim, VolumeAnnotations, VolumeAttachment},
+    record::{
+        ClaimRef, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, VolumeAnnotations,
+        VolumeAttachment,
+    },
 };
 
 use super::{
@@ -37,7 +40,10 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
         }),
         claim_ref: reading.field(spec, claim_ref),
         attributes_class: reading.field(spec, attributes_class),
-        csi_name: reading.field(spec, csi_name),
+        source: reading.field(spec, |reading, spec| {
+            let source = source(reading, spec);
+            reading.unless_stripped(source)
+        }),
     }
 }
 
@@ -92,21 +98,51 @@ fn attributes_class(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<st
     reading.text_or_empty(&spec.volume_attributes_class_name, path)
 }
 
-/// The name of a CSI volume in `status.volumesInUse` of a Node.
-fn csi_name(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<str>, Unreadable> {
+/// The volume source of a volume.
+fn source(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<PersistentVolumeSource> {
     let path = SPEC.field("csi");
-    let Some(volume) = reading.value(&spec.csi, path)? else {
-        return Ok(Arc::default());
-    };
-    let driver = reading.value(&volume.driver, path.field("driver"));
-    let handle = reading.value(&volume.volume_handle, path.field("volumeHandle"));
-    let driver = driver?.map_or("", Text::as_str);
-    let handle = handle?.map_or("", Text::as_str);
-    Ok(format!("{CSI_NAME}{driver}^{handle}").into())
+    if let Some(volume) = reading.value(&spec.csi, path)? {
+        let driver = reading.text_or_empty(&volume.driver, path.field("driver"));
+        let handle = reading.value(&volume.volume_handle, path.field("volumeHandle"));
+        return Ok(Some(PersistentVolumeSource::Csi {
+            driver: driver?,
+            handle: handle?.map_or("", Text::as_str).into(),
+        }));
+    }
+    let path = SPEC.field("hostPath");
+    if let Some(volume) = reading.value(&spec.host_path, path)? {
+        let path = reading.text_or_empty(&volume.path, path.field("path"))?;
+        return Ok(Some(PersistentVolumeSource::HostPath { path }));
+    }
+    let others = [
+        ("awsElasticBlockStore", &spec.aws_elastic_block_store),
+        ("azureDisk", &spec.azure_disk),
+        ("azureFile", &spec.azure_file),
+        ("cephfs", &spec.cephfs),
+        ("cinder", &spec.cinder),
+        ("fc", &spec.fc),
+        ("flexVolume", &spec.flex_volume),
+        ("flocker", &spec.flocker),
+        ("gcePersistentDisk", &spec.gce_persistent_disk),
+        ("glusterfs", &spec.glusterfs),
+        ("iscsi", &spec.iscsi),
+        ("local", &spec.local),
+        ("nfs", &spec.nfs),
+        ("photonPersistentDisk", &spec.photon_persistent_disk),
+        ("portworxVolume", &spec.portworx_volume),
+        ("quobyte", &spec.quobyte),
+        ("rbd", &spec.rbd),
+        ("scaleIO", &spec.scale_io),
+        ("storageos", &spec.storageos),
+        ("vsphereVolume", &spec.vsphere_volume),
+    ];
+    for (field, value) in others {
+        if reading.is_there(value, SPEC.field(field))? {
+            return Ok(Some(PersistentVolumeSource::Other(field)));
+        }
+    }
+    Ok(None)
 }
-
-/// What the names of CSI volumes start with.
-pub(crate) const CSI_NAME: &str = "kubernetes.io/csi/";
 
 /// The classes that a claim names anywhere.
 fn attributes_classes(

@@ -151,20 +151,5 @@ fn template_labels(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Labels,
     let Some(meta) = reading.value(&template.metadata, meta_path)? else {
         return Ok(Labels::new());
     };
-    let path = meta_path.field("labels");
-    let Some(pairs) = reading.value(&meta.labels, path)? else {
-        return Ok(Labels::new());
-    };
-    let mut labels = Ok(Labels::new());
-    for (key, value) in &pairs.0 {
-        let value = reading.text_or_empty(value, path.key(key.as_str()));
-        match (&mut labels, value) {
-            (Ok(labels), Ok(value)) => {
-                labels.insert(reading.texts.share(key.as_str()), value);
-            }
-            (labels, Err(error)) => *labels = Err(error),
-            (Err(Unreadable), Ok(_)) => {}
-        }
-    }
-    labels
+    reading.labels(&meta.labels, meta_path.field("labels"))
 }

@@ -7,8 +7,8 @@ use kubegc_core::{
     record::{
         Body, Certificate, CertificateSigningRequest, ClaimRef, Condition, Consumer, CronJob, DaemonSet,
         Deployment, Field, Job, JobCounts, Lease, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
-        Pod, PodVolume, ReplicaSet, ResourceClaim, Secret, StatefulSet, Toleration, VolumeAnnotations,
-        VolumeAttachment, VolumeSource,
+        PersistentVolumeSource, Pod, PodVolume, ReplicaSet, ResourceClaim, Secret, StatefulSet, Toleration,
+        VolumeAnnotations, VolumeAttachment, VolumeSource,
     },
 };
 use serde_json::{Value, json};
@@ -20,7 +20,6 @@ use crate::{
         ANNOTATION_COMPLETION_INDEX, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO,
         ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, SECRET_TYPE_BOOTSTRAP_TOKEN,
     },
-    details::CSI_NAME,
     encoding, template, x509,
 };
 
@@ -328,6 +327,7 @@ fn of_volume(volume: &PersistentVolume) -> Object {
         let uid = claim.uid.to_string();
         json!({ "namespace": claim.namespace, "name": claim.name, "uid": uid })
     };
+    let source = volume.source.known().map_or("csi", PersistentVolumeSource::field);
     let spec = object([
         (
             "claimRef",
@@ -336,7 +336,7 @@ fn of_volume(volume: &PersistentVolume) -> Object {
         ("persistentVolumeReclaimPolicy", text(&volume.reclaim_policy)),
         ("volumeMode", optional_text(&volume.volume_mode)),
         ("volumeAttributesClassName", text(&volume.attributes_class)),
-        ("csi", known(&volume.csi_name, |name| csi_volume(name))),
+        (source, known(&volume.source, of_source)),
     ]);
     let status = object([("phase", text(&volume.phase))]);
     let annotations = known(&volume.annotations, |annotations| {
@@ -361,16 +361,13 @@ fn of_volume(volume: &PersistentVolume) -> Object {
     ])
 }
 
-/// The source of a CSI volume of this name; a name of another form cannot be read.
-fn csi_volume(name: &str) -> Value {
-    if name.is_empty() {
-        return Value::Null;
+fn of_source(source: &PersistentVolumeSource) -> Value {
+    match source {
+        PersistentVolumeSource::None => Value::Null,
+        PersistentVolumeSource::Csi { driver, handle } => json!({ "driver": driver, "volumeHandle": handle }),
+        PersistentVolumeSource::HostPath { path } => json!({ "path": path }),
+        PersistentVolumeSource::Other(_) => Object::new().into(),
     }
-    let parts = name.strip_prefix(CSI_NAME).and_then(|name| name.split_once('^'));
-    parts.map_or(
-        Value::Bool(false),
-        |(driver, handle)| json!({ "driver": driver, "volumeHandle": handle }),
-    )
 }
 
 fn of_claim(claim: &PersistentVolumeClaim) -> Object {

@@ -3,7 +3,7 @@
 use kubegc_controllers::Documents;
 use kubegc_core::{
     KubernetesVersion, Timestamp,
-    record::{Body, Condition, Field, Job, Record, Resource},
+    record::{Body, Condition, Field, Job, PersistentVolumeSource, Record, Resource},
 };
 use kubegc_snapshot::{Details, JsonDocuments, Problem, Reader, Snapshot};
 use serde_json::{Map, Value, json};
@@ -106,7 +106,10 @@ fn stripped(body: &Value, expected: Body) -> Body {
         Body::PersistentVolume(mut volume) => {
             if no_spec {
                 volume.attributes_class = Field::Unread;
-                volume.csi_name = Field::Unread;
+            }
+            if no_spec || volume.source == Field::Known(PersistentVolumeSource::None) {
+                // Every volume has a source: without one, it was stripped.
+                volume.source = Field::Unread;
             }
             Body::PersistentVolume(volume)
         }

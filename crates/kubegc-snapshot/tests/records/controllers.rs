@@ -2,8 +2,8 @@
 
 use kubegc_core::record::{
     Body, Consumer, ControllerRevision, DaemonSet, Deployment, Endpoints, Field, Job, JobCounts,
-    PersistentVolume, PersistentVolumeClaim, ReplicaSet, Resource, ResourceClaim, Service, ServiceCidr,
-    StatefulSet, VolumeAttachment,
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, ReplicaSet, Resource, ResourceClaim,
+    Service, ServiceCidr, StatefulSet, VolumeAttachment,
 };
 use serde_json::{Value, json};
 
@@ -384,7 +384,10 @@ fn what_protects_attached_volumes_and_attribute_classes() {
                 phase: Field::Known("Bound".into()),
                 reclaim_policy: Field::Known("Delete".into()),
                 attributes_class: Field::Known("gold".into()),
-                csi_name: Field::Known("kubernetes.io/csi/ebs.csi.aws.com^vol-1".into()),
+                source: Field::Known(PersistentVolumeSource::Csi {
+                    driver: "ebs.csi.aws.com".into(),
+                    handle: "vol-1".into(),
+                }),
                 ..PersistentVolume::default()
             }),
             &[],

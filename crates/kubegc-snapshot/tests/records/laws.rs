@@ -8,9 +8,9 @@ use kubegc_core::{
     record::{
         Body, Certificate, CertificateSigningRequest, ClaimRef, ClaimRetentionPolicy, Condition, ConfigMap,
         Consumer, ControllerRevision, CronJob, DaemonSet, Deployment, Endpoints, Field, Job, JobCounts,
-        Lease, Namespace, Node, ObjectId, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, Record,
-        ReplicaSet, Resource, ResourceClaim, Secret, Service, ServiceAccount, ServiceCidr, StatefulSet,
-        Taint, Toleration, VolumeAnnotations, VolumeAttachment, VolumeSource,
+        Lease, Namespace, Node, ObjectId, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource,
+        Pod, PodVolume, Record, ReplicaSet, Resource, ResourceClaim, Secret, Service, ServiceAccount,
+        ServiceCidr, StatefulSet, Taint, Toleration, VolumeAnnotations, VolumeAttachment, VolumeSource,
     },
 };
 use kubegc_sim::{ApiServer, Manifest};
@@ -182,17 +182,19 @@ fn volumes() -> impl Strategy<Value = PersistentVolume> {
         field(option::of(text())),
         field(annotations),
         field(text()),
+        // Every volume in a dump has a source.
         field(prop_oneof![
-            Just(Arc::default()),
-            (name(), text())
-                .prop_map(|(driver, handle)| format!("kubernetes.io/csi/{driver}^{handle}").into()),
+            (text(), text()).prop_map(|(driver, handle)| PersistentVolumeSource::Csi { driver, handle }),
+            text().prop_map(|path| PersistentVolumeSource::HostPath { path }),
+            select(vec!["local", "nfs", "awsElasticBlockStore", "scaleIO"])
+                .prop_map(PersistentVolumeSource::Other),
         ]),
     )
         .prop_map(
-            |(phase, reclaim_policy, claim_ref, volume_mode, annotations, attributes_class, csi_name)| {
+            |(phase, reclaim_policy, claim_ref, volume_mode, annotations, attributes_class, source)| {
                 PersistentVolume {
                     attributes_class,
-                    csi_name,
+                    source,
                     phase,
                     reclaim_policy,
                     claim_ref,

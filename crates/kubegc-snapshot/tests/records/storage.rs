@@ -1,7 +1,8 @@
 //! Volumes and claims.
 
 use kubegc_core::record::{
-    Body, ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, Resource, VolumeAnnotations,
+    Body, ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, Resource,
+    VolumeAnnotations,
 };
 use serde_json::{Value, json};
 
@@ -167,6 +168,58 @@ fn volumes() {
     );
     let whole = live(Resource::PersistentVolumes, json!({ "status": {} }));
     assert_eq!(whole, Body::PersistentVolume(PersistentVolume::default()));
+}
+
+#[test]
+fn sources() {
+    let spec = |spec: Value| json!({ "spec": spec, "status": { "phase": "Bound" } });
+    let on = |source: Field<PersistentVolumeSource>| {
+        Body::PersistentVolume(PersistentVolume {
+            phase: Field::Known("Bound".into()),
+            reclaim_policy: Field::Unread,
+            source,
+            ..PersistentVolume::default()
+        })
+    };
+    let host_path = |path: &str| PersistentVolumeSource::HostPath { path: path.into() };
+    let other = PersistentVolumeSource::Other;
+    check(
+        Resource::PersistentVolumes,
+        [
+            (
+                spec(json!({ "hostPath": { "path": "/tmp/a" } })),
+                on(host_path("/tmp/a").into()),
+                &[][..],
+            ),
+            (spec(json!({ "hostPath": {} })), on(host_path("").into()), &[]),
+            (
+                spec(json!({ "nfs": { "server": "a", "path": "/" } })),
+                on(other("nfs").into()),
+                &[],
+            ),
+            (
+                spec(json!({ "scaleIO": {}, "local": null })),
+                on(other("scaleIO").into()),
+                &[],
+            ),
+            (spec(json!({ "capacity": {} })), on(Field::Unread), &[]),
+            (
+                spec(json!({ "hostPath": "/tmp/a" })),
+                on(Field::Unread),
+                &["spec.hostPath: expected a map, found a string"],
+            ),
+            (
+                spec(json!({ "hostPath": { "path": 7 } })),
+                on(Field::Unread),
+                &["spec.hostPath.path: expected a string, found a number"],
+            ),
+            (
+                spec(json!({ "nfs": 7 })),
+                on(Field::Unread),
+                &["spec.nfs: expected a map, found a number"],
+            ),
+        ],
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the readers make of dumps: layouts, bad input, kinds, laws, large streams.
 
+mod admission;
 mod bad_input;
 mod common;
 mod kinds;

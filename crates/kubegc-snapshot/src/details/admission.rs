@@ -1,0 +1,159 @@
+//! Fields of webhook configurations and APIServices.
+
+use std::sync::Arc;
+
+use kubegc_core::{
+    Scope,
+    admission::{LabelRequirement, LabelSelector, Webhook, WebhookRule},
+};
+
+use super::{
+    ApiServiceDetails, NO_STATUS, SPEC, STATUS, condition_is_true,
+    reading::{Found, Path, Reading, Unreadable},
+    spec_of, status_of,
+};
+use crate::{
+    body::{self, Body},
+    soft::Soft,
+};
+
+/// The webhooks of a configuration that can be read; `None` where the list was stripped. In `v1beta1` failures
+/// are ignored and policies are exact by default.
+pub(super) fn webhooks(reading: &mut Reading<'_>, body: &Body<'_>, is_beta: bool) -> Option<Vec<Webhook>> {
+    if body.webhooks.is_absent() && !reading.is_whole {
+        return None;
+    }
+    let path = Path::of("webhooks");
+    let read = |reading: &mut Reading<'_>, webhook: &body::Webhook<'_>, path: Path<'_>| {
+        webhook_of(reading, webhook, path, is_beta)
+    };
+    Some(reading.entries(&body.webhooks, path, read).0)
+}
+
+fn webhook_of(
+    reading: &mut Reading<'_>,
+    webhook: &body::Webhook<'_>,
+    path: Path<'_>,
+    is_beta: bool,
+) -> Result<Webhook, Unreadable> {
+    let name = reading.text_or_empty(&webhook.name, path.field("name"));
+    let failure_policy = reading.text(&webhook.failure_policy, path.field("failurePolicy"));
+    let match_policy = reading.text(&webhook.match_policy, path.field("matchPolicy"));
+    let is = |policy: Option<Arc<str>>, name: &str| policy.map_or(!is_beta, |policy| *policy == *name);
+    let client_path = path.field("clientConfig");
+    let service = match reading.value(&webhook.client_config, client_path) {
+        Ok(Some(client)) => service(reading, &client.service, client_path.field("service")),
+        Ok(None) => Ok(None),
+        Err(unreadable) => Err(unreadable),
+    };
+    let rules = reading.list(&webhook.rules, path.field("rules"), rule);
+    let selector_path = path.field("namespaceSelector");
+    let namespace_selector = selector(reading, &webhook.namespace_selector, selector_path);
+    let object_selector = selector(reading, &webhook.object_selector, path.field("objectSelector"));
+    let conditions_path = path.field("matchConditions");
+    if let Some(conditions) = reading.value(&webhook.match_conditions, conditions_path)?
+        && !conditions.is_empty()
+    {
+        return Err(reading.bad(conditions_path, "CEL expressions are not evaluated"));
+    }
+    Ok(Webhook {
+        name: name?,
+        service: service?,
+        refuses_on_failure: is(failure_policy?, "Fail"),
+        matches_equivalent: is(match_policy?, "Equivalent"),
+        rules: rules?,
+        namespace_selector: namespace_selector?,
+        object_selector: object_selector?,
+    })
+}
+
+fn rule(
+    reading: &mut Reading<'_>,
+    rule: &body::WebhookRule<'_>,
+    path: Path<'_>,
+) -> Result<WebhookRule, Unreadable> {
+    let scope_path = path.field("scope");
+    let scope = match reading.text(&rule.scope, scope_path)?.as_deref() {
+        None | Some("*") => None,
+        Some("Namespaced") => Some(Scope::Namespaced),
+        Some("Cluster") => Some(Scope::Cluster),
+        Some(_) => return Err(reading.bad(scope_path, "neither Namespaced nor Cluster nor *")),
+    };
+    Ok(WebhookRule {
+        operations: reading.all_texts(&rule.operations, path.field("operations"))?,
+        api_groups: reading.all_texts(&rule.api_groups, path.field("apiGroups"))?,
+        api_versions: reading.all_texts(&rule.api_versions, path.field("apiVersions"))?,
+        resources: reading.all_texts(&rule.resources, path.field("resources"))?,
+        scope,
+    })
+}
+
+fn selector(
+    reading: &mut Reading<'_>,
+    selector: &Soft<body::LabelSelector<'_>>,
+    path: Path<'_>,
+) -> Result<LabelSelector, Unreadable> {
+    let Some(selector) = reading.value(selector, path)? else {
+        return Ok(LabelSelector::default());
+    };
+    Ok(LabelSelector {
+        match_labels: reading.labels(&selector.match_labels, path.field("matchLabels"))?,
+        match_expressions: reading.list(
+            &selector.match_expressions,
+            path.field("matchExpressions"),
+            requirement,
+        )?,
+    })
+}
+
+fn requirement(
+    reading: &mut Reading<'_>,
+    requirement: &body::LabelRequirement<'_>,
+    path: Path<'_>,
+) -> Result<LabelRequirement, Unreadable> {
+    let key = reading.text_or_empty(&requirement.key, path.field("key"))?;
+    let values = reading.all_texts(&requirement.values, path.field("values"))?;
+    let operator_path = path.field("operator");
+    let operator = reading.text_or_empty(&requirement.operator, operator_path)?;
+    let (is_wanted, values) = match &*operator {
+        "In" => (true, Some(values)),
+        "NotIn" => (false, Some(values)),
+        "Exists" => (true, None),
+        "DoesNotExist" => (false, None),
+        _ => return Err(reading.bad(operator_path, "not an operator of label selectors")),
+    };
+    Ok(LabelRequirement {
+        key,
+        is_wanted,
+        values,
+    })
+}
+
+/// Namespace and name of a Service.
+fn service(
+    reading: &mut Reading<'_>,
+    service: &Soft<body::ServiceReference<'_>>,
+    path: Path<'_>,
+) -> Found<(Arc<str>, Arc<str>)> {
+    let Some(service) = reading.value(service, path)? else {
+        return Ok(None);
+    };
+    let namespace = reading.text_or_empty(&service.namespace, path.field("namespace"))?;
+    let name = reading.text_or_empty(&service.name, path.field("name"))?;
+    Ok(Some((namespace, name)))
+}
+
+pub(super) fn api_service(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<ApiServiceDetails> {
+    let spec = spec_of(reading, body)?;
+    let status = status_of(reading, body).unwrap_or(&NO_STATUS);
+    let group = reading.text_or_empty(&spec.group, SPEC.field("group"));
+    let version = reading.text_or_empty(&spec.version, SPEC.field("version"));
+    let service = service(reading, &spec.service, SPEC.field("service"));
+    let is_available = condition_is_true(reading, status, STATUS.field("conditions"), "Available");
+    Some(ApiServiceDetails {
+        group: group.ok()?,
+        version: version.ok()?,
+        service: service.ok()?,
+        is_available,
+    })
+}
