@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, pin::pin, time::Duration};
 
 use futures_util::{
     FutureExt as _,
-    future::{Either, FusedFuture, select},
+    future::{Either, select},
 };
 use kube::Client;
 use kubegc_core::{ApiResource, Clock, KubernetesVersion};
@@ -19,18 +19,19 @@ use tokio::{
     time::Instant,
 };
 
+#[cfg(feature = "leader-election")]
+use crate::leader::Lease;
 use crate::{
     DryRunReport, Error, KubeStore, TokioClock, dry_run,
-    events::{self, WAITING_MAX},
+    events::{self, Event, WAITING_MAX},
     metrics as names, retry,
+    terms::Terms,
 };
 
 /// Calls in flight at a time, where nothing else is said. Upstream has 40 workers that make one call at a time, and a client that lets 20 calls a second
 /// through (its default `--kube-api-qps`); kube's client limits nothing, so the bound stands in for that limit: with calls of some 10 ms
 /// it still lets far more through than upstream does.
 const CALLS_IN_FLIGHT_MAX: u32 = 20;
-/// How long warnings that wait are still published after a run.
-const PUBLISH_AT_END: Duration = Duration::from_secs(5);
 /// How long a dry run waits for lists before it gives up, where nothing else is said: twice as long as collectors since 1.32 wait.
 const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -164,7 +165,12 @@ impl GarbageCollector {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         #[cfg(feature = "leader-election")]
         if let (Some(election), false) = (self.election.clone(), self.dry_run) {
-            return crate::leader::run(self, election, stop).await;
+            let mut stop = pin!(stop.fuse());
+            let Some(lease) = Lease::read(&self.client, election, &mut stop).await? else {
+                return Ok(Summary::default());
+            };
+            let (leads, leading) = watch::channel(false);
+            return lease.lead(&leads, self.run_while_leading(leading, stop)).await;
         }
         // Without an election the one term is led from the beginning.
         let (_leads, leading) = watch::channel(true);
@@ -179,7 +185,7 @@ impl GarbageCollector {
     /// As [`run`](Self::run).
     pub async fn run_while_leading(
         self,
-        mut leading: watch::Receiver<bool>,
+        leading: watch::Receiver<bool>,
         stop: impl Future<Output = ()>,
     ) -> Result<Summary, Error> {
         names::describe();
@@ -199,48 +205,25 @@ impl GarbageCollector {
             summary.dry_run = Some(report);
             return Ok(summary);
         }
-        while !stop.is_terminated() {
+        let mut terms = Terms::new(leading, stop);
+        loop {
             names::leading(false);
-            match select(&mut stop, pin!(leading.wait_for(|&leads| leads))).await {
-                Either::Right((Ok(_), _)) => {}
-                _ => break,
+            if !terms.begins().await {
+                return Ok(summary);
             }
             names::leading(true);
             tracing::info!("starting the garbage collector");
-            let lost = async {
-                // A sender that is gone leads no more, unless it said so before: then nobody can take it back.
-                if leading.wait_for(|&leads| !leads).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
-            let end = async {
-                select(&mut stop, pin!(lost)).await;
-            };
             let collector = self
-                .term(&store, &clock, settings.clone(), end, &mut summary)
+                .term(&store, &clock, settings.clone(), terms.ends(), &mut summary)
                 .await?;
             tracing::info!("the garbage collector has stopped");
             summary.unsynced = unsynced(&collector);
         }
-        names::leading(false);
-        Ok(summary)
-    }
-
-    #[cfg(feature = "leader-election")]
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
     }
 
     async fn prepare(&self) -> Result<(KubeStore, Settings), Error> {
-        let version = match self.version {
-            Some(version) => version,
-            None => {
-                let give_up = self.dry_run.then(|| Instant::now() + self.dry_run_patience);
-                let is_temporary = |error: &Error| matches!(error, Error::Version { .. });
-                let attempt = || crate::version(&self.client);
-                retry::with_backoff("GET /version", give_up, is_temporary, attempt).await?
-            }
-        };
+        let give_up = self.dry_run.then(|| Instant::now() + self.dry_run_patience);
+        let version = retry::version(&self.client, self.version, give_up).await?;
         let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
         settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
         settings
@@ -265,23 +248,14 @@ impl GarbageCollector {
         let report = move |report: Report| {
             tell(summary, &report, "written");
             if let (Report::Warning(warning), true) = (report, events)
-                && warn.try_send(warning).is_err()
+                && warn.try_send(Event::from(&*warning)).is_err()
             {
                 names::warning("dropped");
             }
         };
-        let publishing = pin!(events::publish(&self.client, clock, warnings));
-        let collecting = pin!(driver::run(store, clock as &dyn Clock, settings, end, report));
-        match select(collecting, publishing).await {
-            Either::Left((collector, publishing)) => {
-                if tokio::time::timeout(PUBLISH_AT_END, publishing).await.is_err() {
-                    tracing::warn!("some warnings were not published before the end");
-                }
-                Ok(collector?)
-            }
-            // The driver holds the other end of the queue, so this is the end of the run as well.
-            Either::Right(((), collecting)) => Ok(collecting.await?),
-        }
+        let publishing = events::publish(&self.client, clock, warnings, names::warning);
+        let collecting = driver::run(store, clock as &dyn Clock, settings, end, report);
+        Ok(events::publish_during(collecting, publishing).await?)
     }
 }
 
@@ -370,7 +344,7 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
 /// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest wait between them.
 const FAILURES_PER_WARNING: u32 = 10;
 
-const fn is_logged(failures: u32) -> bool {
+pub(crate) const fn is_logged(failures: u32) -> bool {
     failures == 1 || failures.is_multiple_of(FAILURES_PER_WARNING)
 }
 

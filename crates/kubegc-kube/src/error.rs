@@ -33,6 +33,9 @@ pub enum Error {
         /// Why.
         message: String,
     },
+    /// A name belongs to no controller.
+    #[error(transparent)]
+    UnknownController(#[from] kubegc_controllers::UnknownController),
     /// The clock went back.
     #[error("the collector was misused")]
     Misuse {

@@ -1,12 +1,13 @@
-//! Publishes the collector's warnings as Kubernetes Events, and decides how many of them.
+//! Publishes the Events of the collector and of controllers, and limits how many.
 //!
 //! Upstream's Events are of the core group, with `source.component`; kube's recorder writes the newer form with other fields. So they are posted as they are.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
+use futures_util::future::{Either, select};
 use http::Method;
 use kube::Client;
-use kubegc_core::{ApiResource, Clock, Scope, StoreError, Timestamp, Uid};
+use kubegc_core::{ApiResource, Clock, ObjectRef, Scope, StoreError, Timestamp, Uid};
 use kubegc_objects::effect::InvalidNamespace;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -19,6 +20,8 @@ use crate::store::{
 
 /// Events that wait to be published. Upstream's broadcaster holds as many and drops the rest.
 pub(crate) const WAITING_MAX: usize = 1000;
+/// How long Events that wait are still published after a run.
+const PUBLISH_AT_END: Duration = Duration::from_secs(5);
 /// Events of one object in a row.
 const BURST: u32 = 25;
 /// How long it takes for one more.
@@ -26,76 +29,129 @@ const ONE_MORE_EVERY: Duration = Duration::from_secs(300);
 /// Objects whose events are counted.
 const OBJECTS_MAX: usize = 4096;
 
-/// Publishes what comes in until nothing more will come. Failures are only traced.
-pub(crate) async fn publish<C: Clock + ?Sized>(
+/// An Event to be published.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) object: ObjectRef,
+    /// Whether the type is `Warning`; `Normal` otherwise.
+    pub(crate) is_warning: bool,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    /// Who reports it, as `source.component`.
+    pub(crate) component: &'static str,
+}
+
+impl From<&InvalidNamespace> for Event {
+    fn from(warning: &InvalidNamespace) -> Self {
+        Self {
+            object: warning.dependent.clone(),
+            is_warning: true,
+            reason: InvalidNamespace::REASON.to_owned(),
+            message: warning.to_string(),
+            component: InvalidNamespace::COMPONENT,
+        }
+    }
+}
+
+impl Event {
+    /// The namespace of the Event: that of its object, or `default`.
+    fn namespace(&self) -> &str {
+        match &*self.object.namespace {
+            "" => "default",
+            namespace => namespace,
+        }
+    }
+
+    /// The Event as an API server takes it.
+    ///
+    /// # Upstream
+    /// `makeEvent` in `k8s.io/client-go/tools/record/event.go`: the name is that of the object and the time
+    /// in hexadecimal nanoseconds.
+    fn document(&self, now: Timestamp) -> Value {
+        let object = &self.object;
+        let date = now.truncate_to_secs().to_string();
+        let mut involved = json!({
+            "kind": &*object.kind,
+            "name": &*object.name,
+            "uid": object.uid.to_string(),
+            "apiVersion": &*object.api_version,
+        });
+        if !object.namespace.is_empty() {
+            involved["namespace"] = (&*object.namespace).into();
+        }
+        json!({
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": format!("{}.{:x}", object.name, now.as_nanos()),
+                "namespace": self.namespace(),
+            },
+            "involvedObject": involved,
+            "reason": self.reason,
+            "message": self.message,
+            "source": { "component": self.component },
+            "firstTimestamp": date,
+            "lastTimestamp": date,
+            "count": 1,
+            "type": if self.is_warning { "Warning" } else { "Normal" },
+            "reportingComponent": self.component,
+        })
+    }
+}
+
+/// Publishes what comes in until nothing more will come, and counts what becomes of it. Failures are only
+/// traced.
+pub(crate) async fn publish(
     client: &Client,
-    clock: &C,
-    mut warnings: mpsc::Receiver<Box<InvalidNamespace>>,
+    clock: &dyn Clock,
+    mut events: mpsc::Receiver<Event>,
+    count: fn(&'static str),
 ) {
     let mut limit = Limit::default();
-    while let Some(warning) = warnings.recv().await {
+    while let Some(event) = events.recv().await {
         let now = clock.now();
-        if !limit.admits(&warning.dependent.uid, now) {
-            crate::metrics::warning("dropped");
+        if !limit.admits(&event.object.uid, now) {
+            count("dropped");
             continue;
         }
-        match post(client, &warning, now).await {
-            Ok(()) => crate::metrics::warning("published"),
+        match post(client, &event, now).await {
+            Ok(()) => count("published"),
             Err(error) => {
-                crate::metrics::warning("failed");
-                tracing::warn!(dependent = %warning.dependent, %error, "a warning could not be published");
+                count("failed");
+                tracing::warn!(object = %event.object, reason = event.reason, %error, "an Event could not be published");
             }
         }
     }
 }
 
-async fn post(client: &Client, warning: &InvalidNamespace, now: Timestamp) -> Result<(), StoreError> {
+/// Runs work whose Events are published meanwhile, and for a short time afterwards. The work must drop the
+/// sender of the Events.
+pub(crate) async fn publish_during<T>(
+    work: impl Future<Output = T>,
+    publishing: impl Future<Output = ()>,
+) -> T {
+    match select(pin!(work), pin!(publishing)).await {
+        Either::Left((result, publishing)) => {
+            if tokio::time::timeout(PUBLISH_AT_END, publishing).await.is_err() {
+                tracing::warn!("some Events were not published before the end");
+            }
+            result
+        }
+        Either::Right(((), work)) => work.await,
+    }
+}
+
+async fn post(client: &Client, event: &Event, now: Timestamp) -> Result<(), StoreError> {
     let events = ApiResource::new("v1", "Event", "events", Scope::Namespaced);
-    let namespace = warning.event_namespace();
-    let url = url::collection(&events, Some(namespace))?;
+    let url = url::collection(&events, Some(event.namespace()))?;
     let ask = Ask {
         method: Method::POST,
         url: &url,
         accept: JSON,
-        content: Some((JSON, event(warning, now).to_string().into_bytes())),
+        content: Some((JSON, event.document(now).to_string().into_bytes())),
         about: None,
     };
     send(client, ask).await.map(drop)
-}
-
-/// The Event of a warning.
-///
-/// # Upstream
-/// `makeEvent` in `k8s.io/client-go/tools/record/event.go`: the name is that of the object and the time in hexadecimal nanoseconds.
-fn event(warning: &InvalidNamespace, now: Timestamp) -> Value {
-    let dependent = &warning.dependent;
-    let date = now.truncate_to_secs().to_string();
-    let mut involved = json!({
-        "kind": &*dependent.kind,
-        "name": &*dependent.name,
-        "uid": dependent.uid.to_string(),
-        "apiVersion": &*dependent.api_version,
-    });
-    if !dependent.namespace.is_empty() {
-        involved["namespace"] = (&*dependent.namespace).into();
-    }
-    json!({
-        "kind": "Event",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": format!("{}.{:x}", dependent.name, now.as_nanos()),
-            "namespace": warning.event_namespace(),
-        },
-        "involvedObject": involved,
-        "reason": InvalidNamespace::REASON,
-        "message": warning.to_string(),
-        "source": { "component": InvalidNamespace::COMPONENT },
-        "firstTimestamp": date,
-        "lastTimestamp": date,
-        "count": 1,
-        "type": "Warning",
-        "reportingComponent": InvalidNamespace::COMPONENT,
-    })
 }
 
 /// How many events of each object are published: a burst, and then one now and then.
@@ -125,7 +181,7 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use kubegc_core::{ObjectRef, OwnerReference};
+    use kubegc_core::OwnerReference;
 
     use super::*;
 
@@ -145,7 +201,7 @@ mod tests {
     fn g_27_an_event_has_upstreams_fields() {
         let now = Timestamp::from_nanos(1_772_366_405_000_000_255);
         for (namespace, event_namespace) in [("shop", "shop"), ("", "default")] {
-            let event = event(&warning(namespace), now);
+            let event = Event::from(&warning(namespace)).document(now);
             assert_eq!(event["metadata"]["name"], "key.1898b5dadddc72ff");
             assert_eq!(event["metadata"]["namespace"], event_namespace);
             assert_eq!(

@@ -1,13 +1,10 @@
-//! Leadership by a Lease: decides when this instance collects, from what the lease's holder of the moment is known to be.
+//! Leader election by a Lease.
 
 use std::{pin::pin, time::Duration};
 
-use futures_util::{
-    FutureExt as _,
-    future::{Either, select},
-};
+use futures_util::future::{Either, select};
 use k8s_openapi::{
-    api::coordination::v1::Lease,
+    api::coordination::v1::Lease as LeaseObject,
     jiff::{self, SignedDuration},
 };
 use kube::{Api, Client};
@@ -17,7 +14,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{Error, GarbageCollector, Summary, retry};
+use crate::{Error, retry};
 
 /// How long to wait after the lease could not be read or renewed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -25,7 +22,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long reading the lease may take.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
-/// A Lease by which one of several instances is chosen to collect.
+/// A Lease by which one of several instances is chosen to work.
 ///
 /// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long counts itself out until the lease is seen to be its own again; so
 /// two instances collect at a time only where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the client
@@ -55,6 +52,16 @@ impl LeaderElection {
             identity: identity.to_owned(),
             duration_seconds: 15,
             grace_seconds: 10,
+        }
+    }
+
+    /// An election for the Lease `kubegc-controllers` in `kube-system`, so that a collector and controllers
+    /// in different programs do not wait for each other.
+    #[must_use]
+    pub fn for_controllers(identity: &str) -> Self {
+        Self {
+            name: "kubegc-controllers".to_owned(),
+            ..Self::new(identity)
         }
     }
 
@@ -91,41 +98,56 @@ impl LeaderElection {
     }
 }
 
-/// Runs a collector while the lease is held, and releases it at the end.
-pub(crate) async fn run(
-    collector: GarbageCollector,
+/// The Lease of an election, as it was read.
+pub(crate) struct Lease {
+    client: Client,
     election: LeaderElection,
-    stop: impl Future<Output = ()>,
-) -> Result<Summary, Error> {
-    election.check()?;
-    let mut stop = pin!(stop.fuse());
-    let client = collector.client().clone();
-    // As in upstream's leader election, a Lease that is refused is asked for again: the server may not know its roles yet.
-    let reading = retry::with_backoff(
-        "reading the Lease",
-        None,
-        |_| true,
-        async || election.lease(client.clone()).await,
-    );
-    let lease = match select(&mut stop, pin!(reading)).await {
-        Either::Left(_) => return Ok(Summary::default()),
-        Either::Right((lease, _)) => lease.map_err(|error| Error::Lease {
-            message: error.to_string(),
-        })?,
-    };
-    let (leads, leading) = watch::channel(false);
-    let grace = Duration::from_secs(election.grace_seconds);
-    let ours = || is_ours(&client, &election);
-    let electing = pin!(elect(&lease, grace, &leads, ours));
-    let collecting = pin!(collector.run_while_leading(leading, stop));
-    let summary = match select(collecting, electing).await {
-        Either::Left((summary, _)) => summary,
-        Either::Right((never, _)) => match never {},
-    };
-    if let Err(error) = lease.release().await {
-        tracing::warn!(%error, "the lease could not be released; it ends by itself");
+    lease: LeaseManager,
+}
+
+impl Lease {
+    /// Reads the Lease, as often as is needed; `None` where `stop` is ready before.
+    pub(crate) async fn read(
+        client: &Client,
+        election: LeaderElection,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+    ) -> Result<Option<Self>, Error> {
+        election.check()?;
+        // As in upstream's leader election, a Lease that is refused is asked for again: the server may not
+        // know its roles yet.
+        let reading = retry::with_backoff(
+            "reading the Lease",
+            None,
+            |_| true,
+            async || election.lease(client.clone()).await,
+        );
+        let lease = match select(stop, pin!(reading)).await {
+            Either::Left(_) => return Ok(None),
+            Either::Right((lease, _)) => lease.map_err(|error| Error::Lease {
+                message: error.to_string(),
+            })?,
+        };
+        Ok(Some(Self {
+            client: client.clone(),
+            election,
+            lease,
+        }))
     }
-    summary
+
+    /// Keeps the Lease and says whether it is held until `work` ends, then releases it.
+    pub(crate) async fn lead<T>(self, leads: &watch::Sender<bool>, work: impl Future<Output = T>) -> T {
+        let grace = Duration::from_secs(self.election.grace_seconds);
+        let ours = || is_ours(&self.client, &self.election);
+        let electing = pin!(elect(&self.lease, grace, leads, ours));
+        let result = match select(pin!(work), electing).await {
+            Either::Left((result, _)) => result,
+            Either::Right((never, _)) => match never {},
+        };
+        if let Err(error) = self.lease.release().await {
+            tracing::warn!(%error, "the lease could not be released; it ends by itself");
+        }
+        result
+    }
 }
 
 /// Keeps the lease and tells whether it is held, for ever.
@@ -179,7 +201,7 @@ fn count_out(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sen
 
 /// Whether the lease, read anew, is this instance's and has not ended by the clock that renewed it.
 async fn is_ours(client: &Client, election: &LeaderElection) -> bool {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), &election.namespace);
+    let leases: Api<LeaseObject> = Api::namespaced(client.clone(), &election.namespace);
     let Ok(Ok(lease)) = timeout(READ_WITHIN, leases.get(&election.name)).await else {
         return false;
     };

@@ -1,11 +1,14 @@
-//! kube-rs adapter: the object store over a client, the collector beside an API server, snapshots of live clusters.
+//! kube-rs adapter: the object store over a client, the collector and the controllers beside an API server,
+//! snapshots of live clusters.
 //!
-//! Nothing is decided here about garbage: [`kubegc_objects`] decides, [`KubeStore`] asks.
+//! Nothing is decided here about garbage: [`kubegc_objects`] and [`kubegc_controllers`] decide, [`KubeStore`]
+//! asks.
 //!
 //! | item | does |
 //! |---|---|
 //! | [`KubeStore`] | the API server as [`kubegc_core::ObjectStore`], by metadata only |
 //! | [`GarbageCollector`] | the collector beside a live API server, in earnest or as a dry run |
+//! | [`ControllerManager`] | any choice of the [controllers](#controllers) beside a live API server, in earnest or as a dry run |
 //! | [`snapshot`](snapshot()) | what a cluster holds, for predictions, with completeness known kind by kind |
 //! | [`TokioClock`] | tokio's time as [`kubegc_core::Clock`] |
 //! | [`rbac`] | the least rules that the API server must grant |
@@ -33,7 +36,7 @@
 //! # Features
 //!
 //! - `rustls-tls`: https clusters, with rustls and ring.
-//! - `leader-election`: `GarbageCollector::leader_election`, by a Lease.
+//! - `leader-election`: `leader_election` of `GarbageCollector` and `ControllerManager`, by a Lease.
 //!
 //! The program chooses the version of the API types with a feature of `k8s-openapi`, as kube asks for; nothing here depends on it.
 //!
@@ -57,8 +60,32 @@
 //!   [snapshots](snapshot()) and dry runs are consistent and read in pages. A response may have up to 1 GiB.
 //! - **Rate.** Upstream's client keeps to 20 requests a second. Here the requests in flight are bounded
 //!   ([`GarbageCollector::calls_in_flight_max`]).
+//!
+//! # Controllers
+//!
+//! [`ControllerManager`] runs controllers of [`kubegc_controllers`] by upstream's names, and controllers of
+//! the program's own, which implement [`Controller`](kubegc_controllers::Controller). It shares with
+//! [`GarbageCollector`] the wait for the API server, leader election, the publication of Events and the
+//! metrics. [`rbac::for_controllers`] renders the roles that a choice needs.
+//!
+//! Differences from kube-controller-manager, beside those above and those in what each controller models
+//! (`not_covered.md` of `kubegc-controllers`):
+//!
+//! | | kube-controller-manager | [`ControllerManager`] |
+//! |---|---|---|
+//! | writes | PUT for most updates, PATCH for some | reads the object, then PATCH with uid and resourceVersion; PUT only to `finalize` of namespaces |
+//! | preconditions | as each controller has them | all, unless [`Wire::AsUpstream`](kubegc_controllers::Wire::AsUpstream) is chosen |
+//! | workers | per controller, such as 5 or 10 | 5 tasks at a time for all controllers together ([`workers`](ControllerManager::workers)) |
+//! | lists | from the watch cache, in pages only where needed | consistent, in pages of 500 |
+//! | a resource that cannot be listed | controllers that read it wait | the same fact is unknown, and only what depends on it is not done |
+//! | identity | one ServiceAccount per controller (`--use-service-account-credentials`) | that of the client |
+//! | lost leadership | the process exits | tasks in flight are finished, others do not begin; everything is listed again when it is regained |
+//! | Events | similar ones are aggregated, equal ones counted | each is published, up to 25 in a row per object and one in five minutes then |
+//! | cloud provider, volume plugins | built in, or of the CSI driver | [`outside`](ControllerManager::outside); without it, what needs their answer is kept |
+//! | flags of controllers | `--terminated-pod-gc-threshold` and others | upstream's defaults; other values with [`controller`](ControllerManager::controller) |
 
 mod collect;
+mod controllers;
 mod discovery;
 mod dry_run;
 mod error;
@@ -70,8 +97,10 @@ pub mod rbac;
 mod retry;
 mod snapshot;
 mod store;
+mod terms;
 
 pub use collect::{GarbageCollector, Summary};
+pub use controllers::{ControllerManager, ControllersSummary, PlannedWrite};
 pub use dry_run::{DryRunReport, NotFollowed, Terminating, Write};
 pub use error::Error;
 pub use kubegc_tokio::TokioClock;

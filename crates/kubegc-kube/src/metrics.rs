@@ -11,12 +11,23 @@
 //! | `kubegc_collector_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
 //! | `kubegc_collector_warnings_total` | `result` | ours: warning Events `published`, `dropped` by the limit, or `failed` |
 //! | `kubegc_collector_leading` | | ours: 1 while this instance collects |
+//! | `running_managed_controllers` | `name`, `manager` (`kubegc`) | yes: 1 while the controller runs here |
+//! | `workqueue_work_duration_seconds` | `name` | in part: of each task of a key; `name` is the controller's |
+//! | `workqueue_retries_total` | `name` | yes, but `name` is the controller's, which often differs from its queue's |
+//! | `pod_gc_collector_force_delete_pods_total`, `pod_gc_collector_force_delete_pod_errors_total` | `namespace`, `reason` | in part: a pod whose status cannot be written is not counted |
+//! | `taint_eviction_controller_pod_deletions_total` | | yes |
+//! | `kubegc_controllers_requests_total` | `controller`, `request`, `answer` | ours: the controllers' writes |
+//! | `kubegc_controllers_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
+//! | `kubegc_controllers_events_total` | `result` | ours: Events `published`, `dropped` by the limit, or `failed` |
 //!
 //! Left out, since the collector does not tell them and they are not made up: `workqueue_depth`, `workqueue_adds_total`, `workqueue_retries_total` and the other
 //! figures of the work queues.
 
+use std::sync::Arc;
+
 use http::Method;
-use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+use kubegc_controllers::Controller;
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 
 pub(crate) const SYNC_ERRORS: &str = "garbagecollector_controller_resources_sync_error_total";
 pub(crate) const REQUESTS: &str = "rest_client_requests_total";
@@ -25,6 +36,15 @@ pub(crate) const ATTEMPTS: &str = "kubegc_collector_attempts_total";
 pub(crate) const WATCH_ERRORS: &str = "kubegc_collector_watch_errors_total";
 pub(crate) const WARNINGS: &str = "kubegc_collector_warnings_total";
 pub(crate) const LEADING: &str = "kubegc_collector_leading";
+pub(crate) const RUNNING: &str = "running_managed_controllers";
+pub(crate) const WORK_DURATION: &str = "workqueue_work_duration_seconds";
+pub(crate) const RETRIES: &str = "workqueue_retries_total";
+pub(crate) const FORCE_DELETED_PODS: &str = "pod_gc_collector_force_delete_pods_total";
+pub(crate) const FORCE_DELETE_ERRORS: &str = "pod_gc_collector_force_delete_pod_errors_total";
+pub(crate) const TAINT_DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
+pub(crate) const CONTROLLER_REQUESTS: &str = "kubegc_controllers_requests_total";
+pub(crate) const CONTROLLER_WATCH_ERRORS: &str = "kubegc_controllers_watch_errors_total";
+pub(crate) const CONTROLLER_EVENTS: &str = "kubegc_controllers_events_total";
 
 /// Tells the recorder what the metrics mean. Called once a run; more often does no harm.
 pub fn describe() {
@@ -59,6 +79,42 @@ pub fn describe() {
         Unit::Count,
         "1 while this instance collects, 0 while it waits to lead."
     );
+    describe_gauge!(
+        RUNNING,
+        Unit::Count,
+        "1 while a controller runs in this instance."
+    );
+    describe_histogram!(
+        WORK_DURATION,
+        Unit::Seconds,
+        "Duration of a task of a controller."
+    );
+    for (name, description) in [
+        (
+            RETRIES,
+            "Tasks after which the key is retried or continued later, by controller.",
+        ),
+        (
+            FORCE_DELETED_PODS,
+            "Pods that podgc deletes without a grace period.",
+        ),
+        (FORCE_DELETE_ERRORS, "Deletions by podgc that failed."),
+        (
+            TAINT_DELETIONS,
+            "Pods that were deleted because of a taint of their node.",
+        ),
+        (
+            CONTROLLER_REQUESTS,
+            "Writes of controllers by controller, request and answer.",
+        ),
+        (
+            CONTROLLER_WATCH_ERRORS,
+            "Lists and watches of controllers that failed, by resource.",
+        ),
+        (CONTROLLER_EVENTS, "Events of controllers by what became of them."),
+    ] {
+        describe_counter!(name, Unit::Count, description);
+    }
 }
 
 pub(crate) fn request(code: &str, method: &Method) {
@@ -75,4 +131,15 @@ pub(crate) fn warning(result: &'static str) {
 
 pub(crate) fn leading(leads: bool) {
     gauge!(LEADING).set(if leads { 1.0 } else { 0.0 });
+}
+
+pub(crate) fn controller_event(result: &'static str) {
+    counter!(CONTROLLER_EVENTS, "result" => result).increment(1);
+}
+
+pub(crate) fn running(controllers: &[Arc<dyn Controller>], runs: bool) {
+    for controller in controllers {
+        let labels = [("name", controller.info().name), ("manager", "kubegc")];
+        gauge!(RUNNING, &labels).set(if runs { 1.0 } else { 0.0 });
+    }
 }

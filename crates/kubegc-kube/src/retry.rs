@@ -2,6 +2,8 @@
 
 use std::{error::Error, time::Duration};
 
+use kube::Client;
+use kubegc_core::KubernetesVersion;
 use tokio::time::{Instant, sleep};
 
 /// The wait after the first failure. Each further failure doubles it.
@@ -34,6 +36,20 @@ pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
         sleep(wait).await;
         wait = (wait * 2).min(WAIT_MAX);
     }
+}
+
+/// The version to behave as: the one that is given, or that of the API server, which is waited for until
+/// `give_up`.
+pub(crate) async fn version(
+    client: &Client,
+    given: Option<KubernetesVersion>,
+    give_up: Option<Instant>,
+) -> Result<KubernetesVersion, crate::Error> {
+    if let Some(version) = given {
+        return Ok(version);
+    }
+    let is_temporary = |error: &crate::Error| matches!(error, crate::Error::Version { .. });
+    with_backoff("GET /version", give_up, is_temporary, || crate::version(client)).await
 }
 
 /// The error and what caused it, in one line.

@@ -95,6 +95,11 @@ impl KubeStore {
         &self.client
     }
 
+    /// The built-in kinds of the version.
+    pub(crate) fn builtin(&self) -> &Catalog {
+        &self.builtin
+    }
+
     /// The pages of a list as they come, each checked to be one.
     pub(crate) async fn raw_list(
         &self,

@@ -1,0 +1,397 @@
+//! The controllers of kube-controller-manager beside an API server.
+
+mod report;
+
+use std::{
+    collections::BTreeMap,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::{
+    FutureExt as _,
+    future::{Either, select},
+};
+use kube::Client;
+use kubegc_controllers::{
+    Cache, Cloud, Controller, EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request,
+    Wire,
+    driver::{Driver, NothingOutside, Outside, Resources, Summary, TaskCounts},
+    select_controllers,
+};
+use kubegc_core::{Clock, KubernetesVersion, StoreError, record::ObjectId};
+use kubegc_snapshot::JsonDocuments;
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+pub use self::report::PlannedWrite;
+use self::report::Reporter;
+#[cfg(feature = "leader-election")]
+use crate::leader::Lease;
+use crate::{
+    Error, KubeStore, TokioClock,
+    events::{self, WAITING_MAX},
+    metrics as names, retry,
+    terms::Terms,
+};
+
+/// How far ahead a dry run looks, where nothing else is said: longer than the quarantine of podgc, which is
+/// 40 s.
+const DRY_RUN_HORIZON: Duration = Duration::from_secs(60);
+/// How long a dry run waits for the version of an API server that does not answer.
+const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says whether a write may be sent.
+type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync>;
+
+/// Controllers of `kubegc-controllers` for a live API server, in the place of those in
+/// kube-controller-manager.
+///
+/// Where the same controllers also run in kube-controller-manager, both do the same work: turn them off there
+/// with `--controllers`.
+///
+/// # Guarantees
+/// - Every resource that a controller reads is listed once and then watched. The watch delivers whole
+///   objects, so that a change costs no further request.
+/// - A resource that cannot be listed stops only what depends on it. Each failure is counted; the first in a
+///   row and every tenth are logged as warnings.
+/// - Writes carry all preconditions that the decisions behind them rest on, unless [`wire`](Self::wire) says
+///   otherwise.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use kubegc_controllers::{Reason, planner::protected_by_label};
+/// use kubegc_kube::ControllerManager;
+/// let protected = protected_by_label("example.com/keep");
+/// let summary = ControllerManager::new(kubegc_kube::client().await?)
+///     .controllers(["podgc", "ttl-after-finished-controller"])
+///     .guard(move |cache, request| match request.object() {
+///         Some(object) if request.is_deletion() && protected(cache, object) => {
+///             Err(Reason::new("Protected", "it has the label example.com/keep"))
+///         }
+///         _ => Ok(()),
+///     })
+///     .dry_run(true)
+///     .run(std::future::pending())
+///     .await?;
+/// for write in summary.dry_run.into_iter().flatten() {
+///     println!("{write}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "controllers do nothing until they are run"]
+pub struct ControllerManager {
+    client: Client,
+    version: Option<KubernetesVersion>,
+    list: Vec<String>,
+    own: Vec<Arc<dyn Controller>>,
+    wire: Wire,
+    workers: Option<usize>,
+    guard: Option<WriteGuard>,
+    outside: Arc<dyn Outside>,
+    clock: Option<Arc<dyn Clock>>,
+    dry_run: bool,
+    dry_run_horizon: Duration,
+    events: bool,
+    #[cfg(feature = "leader-election")]
+    election: Option<crate::LeaderElection>,
+}
+
+/// What came of a run of controllers.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControllersSummary {
+    /// How often the controllers were started: once, or each time leadership was gained.
+    pub terms: u32,
+    /// How the tasks of each controller ended, by its name.
+    pub tasks: BTreeMap<&'static str, TaskCounts>,
+    /// Writes that were carried out, without Events.
+    pub writes: u64,
+    /// Writes that failed, each try counted.
+    pub writes_failed: u64,
+    /// The objects about which a controller could not decide at the end, with the missing fact.
+    pub unknown: Vec<(&'static str, ObjectId, Missing)>,
+    /// The writes of a dry run, Events included; `None` where it was no dry run.
+    pub dry_run: Option<Vec<PlannedWrite>>,
+}
+
+impl ControllersSummary {
+    fn add(&mut self, term: Summary) {
+        for (controller, counts) in term.tasks {
+            let sum = self.tasks.entry(controller).or_default();
+            for (sum, count) in [
+                (&mut sum.done, counts.done),
+                (&mut sum.stale, counts.stale),
+                (&mut sum.requeued, counts.requeued),
+                (&mut sum.failed, counts.failed),
+            ] {
+                *sum = sum.saturating_add(count);
+            }
+        }
+        self.unknown = term.unknown;
+    }
+}
+
+impl ControllerManager {
+    /// All controllers that run by default in the API server's version.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            version: None,
+            list: vec!["*".to_owned()],
+            own: Vec::new(),
+            wire: Wire::default(),
+            workers: None,
+            guard: None,
+            outside: Arc::new(NothingOutside),
+            clock: None,
+            dry_run: false,
+            dry_run_horizon: DRY_RUN_HORIZON,
+            events: true,
+            #[cfg(feature = "leader-election")]
+            election: None,
+        }
+    }
+
+    /// Which controllers run, as in the flag `--controllers` of kube-controller-manager: see
+    /// [`select_controllers`]. Default: `*`.
+    pub fn controllers<T: Into<String>>(mut self, list: impl IntoIterator<Item = T>) -> Self {
+        self.list = list.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds a controller beside those of the list, such as one of the program's own or one with other
+    /// settings.
+    pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
+        self.own.push(Arc::new(controller));
+        self
+    }
+
+    /// Behaves as this version instead of asking the API server for its own.
+    pub fn version(mut self, version: KubernetesVersion) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// The preconditions of writes. Default: [`Wire::Strict`].
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.wire = wire;
+        self
+    }
+
+    /// How many tasks run at the same time, each with one request at a time. Default: 5, for all controllers
+    /// together.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Asks before each write, except Events, whether it may be sent, for protected objects and limits. See
+    /// [`guard`](kubegc_controllers::driver::Builder::guard) of the driver. Default: all may.
+    pub fn guard(
+        mut self,
+        guard: impl Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync + 'static,
+    ) -> Self {
+        self.guard = Some(Arc::new(guard));
+        self
+    }
+
+    /// Volume plugins, external provisioners and the cloud provider. Default: [`NothingOutside`], so that
+    /// nothing is deleted that needs their answer. A dry run asks them and lets them do nothing.
+    pub fn outside(mut self, outside: Arc<dyn Outside>) -> Self {
+        self.outside = outside;
+        self
+    }
+
+    /// The clock. Default: a [`TokioClock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Whether to change nothing and say what would be written. Default: no.
+    ///
+    /// A dry run sends each write with `dryRun=All`, so that the API server judges it, publishes no Events,
+    /// needs no leadership and ends by itself. It does not show what would follow from a write, such as the
+    /// finalizer that is removed once a namespace is empty.
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// How far ahead a dry run looks: it waits for what becomes due within this time. Default: 60 s.
+    pub fn dry_run_horizon(mut self, horizon: Duration) -> Self {
+        self.dry_run_horizon = horizon;
+        self
+    }
+
+    /// Whether the controllers' Events are published. Default: yes.
+    pub fn events(mut self, events: bool) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Works only while leading, by a Lease: see
+    /// [`LeaderElection::for_controllers`](crate::LeaderElection::for_controllers).
+    #[cfg(feature = "leader-election")]
+    pub fn leader_election(mut self, election: crate::LeaderElection) -> Self {
+        self.election = Some(election);
+        self
+    }
+
+    /// Runs the controllers until `stop` is ready, then lets the tasks in flight finish and releases the
+    /// Lease.
+    ///
+    /// An API server that is not available yet is waited for, as in
+    /// [`GarbageCollector::run`](crate::GarbageCollector::run).
+    ///
+    /// # Errors
+    /// A name belongs to no controller, the API server has a version that kubegc does not know, the election
+    /// cannot be held as it is configured, or a dry run has waited for 60 s for the API server. Failures of
+    /// single objects and resources are no errors: they are retried, logged and counted.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<ControllersSummary, Error> {
+        #[cfg(feature = "leader-election")]
+        if let (Some(election), false) = (self.election.clone(), self.dry_run) {
+            let mut stop = pin!(stop.fuse());
+            let Some(lease) = Lease::read(&self.client, election, &mut stop).await? else {
+                return Ok(ControllersSummary::default());
+            };
+            let (leads, leading) = watch::channel(false);
+            return lease.lead(&leads, self.run_while_leading(leading, stop)).await;
+        }
+        // Without an election the one term is led from the beginning.
+        let (_leads, leading) = watch::channel(true);
+        self.run_while_leading(leading, stop).await
+    }
+
+    /// Runs the controllers while `leading` holds `true`, for callers with a leader election of their own.
+    /// When leadership is lost no task begins, and those in flight are finished. When it is regained
+    /// everything is listed again. Ends on `stop`, or when the sender is dropped while not leading.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_while_leading(
+        self,
+        leading: watch::Receiver<bool>,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<ControllersSummary, Error> {
+        names::describe();
+        let mut stop = pin!(stop.fuse());
+        let give_up = self.dry_run.then(|| Instant::now() + DRY_RUN_PATIENCE);
+        let asking = retry::version(&self.client, self.version, give_up);
+        let version = match select(&mut stop, pin!(asking)).await {
+            Either::Left(_) => return Ok(ControllersSummary::default()),
+            Either::Right((version, _)) => version?,
+        };
+        let mut controllers = select_controllers(version, &self.list)?;
+        controllers.extend(self.own.iter().cloned());
+        let store = KubeStore::new(self.client.clone(), version);
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(TokioClock::new()));
+        let summary = Arc::new(Mutex::new(ControllersSummary::default()));
+        if self.dry_run {
+            self.term(&store.dry(), &clock, &controllers, stop, &summary)
+                .await;
+        } else {
+            let mut terms = Terms::new(leading, stop);
+            while terms.begins().await {
+                tracing::info!("starting {} controllers", controllers.len());
+                names::running(&controllers, true);
+                self.term(&store, &clock, &controllers, terms.ends(), &summary)
+                    .await;
+                names::running(&controllers, false);
+                tracing::info!("the controllers have stopped");
+            }
+        }
+        Ok(std::mem::take(
+            &mut *summary.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+
+    /// One run of the controllers from their start to their end.
+    async fn term(
+        &self,
+        store: &KubeStore,
+        clock: &Arc<dyn Clock>,
+        controllers: &[Arc<dyn Controller>],
+        end: impl Future<Output = ()> + Send,
+        summary: &Arc<Mutex<ControllersSummary>>,
+    ) {
+        let (send, events) = mpsc::channel(WAITING_MAX);
+        let mut reporter = Reporter::new(
+            Arc::clone(summary),
+            self.dry_run,
+            (self.events && !self.dry_run).then_some(send),
+            Resources::new(&store.builtin().clone().into()),
+        );
+        let outside = if self.dry_run {
+            Arc::new(OutsideOfDryRun(Arc::clone(&self.outside)))
+        } else {
+            Arc::clone(&self.outside)
+        };
+        let mut driver = Driver::builder(
+            Arc::new(store.clone()),
+            Arc::clone(clock),
+            Arc::new(JsonDocuments::default()),
+        )
+        .controllers(controllers.iter().cloned())
+        .wire(self.wire)
+        .outside(outside)
+        .observer(move |report| reporter.report(report));
+        if let Some(workers) = self.workers {
+            driver = driver.workers(workers);
+        }
+        if let Some(guard) = self.guard.clone() {
+            driver = driver.guard(move |cache, request| guard(cache, request));
+        }
+        let driver = driver.build();
+        let horizon = clock.now().saturating_add(self.dry_run_horizon);
+        let running = async {
+            if self.dry_run {
+                driver.run_until_idle_after(horizon, end).await
+            } else {
+                driver.run(end).await
+            }
+        };
+        let publishing = events::publish(&self.client, &**clock, events, names::controller_event);
+        let ended = events::publish_during(running, publishing).await;
+        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+        summary.terms = summary.terms.saturating_add(1);
+        summary.add(ended);
+    }
+}
+
+/// Answers questions and does nothing: work on storage counts as done, and no Event is recorded.
+struct OutsideOfDryRun(Arc<dyn Outside>);
+
+#[async_trait]
+impl Outside for OutsideOfDryRun {
+    async fn find_plugin(&self, volume: &ObjectId, document: &[u8], operation: Operation) -> Plugin {
+        self.0.find_plugin(volume, document, operation).await
+    }
+
+    async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
+        Operated::Done
+    }
+
+    async fn may_delete(&self, volume: &ObjectId, document: &[u8]) -> Guard {
+        self.0.may_delete(volume, document).await
+    }
+
+    async fn exists(&self, node: &ObjectId, provider_id: &str) -> Cloud {
+        self.0.exists(node, provider_id).await
+    }
+
+    async fn is_shut_down(&self, node: &ObjectId, provider_id: &str) -> Cloud {
+        self.0.is_shut_down(node, provider_id).await
+    }
+
+    async fn record(&self, _event: &EventRequest) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,523 @@
+//! Controllers on a simulated cluster, through a client.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Event, Namespace, PersistentVolumeClaim, Pod},
+    rbac::v1::{ClusterRole, PolicyRule, Role},
+};
+use kube::{Api, ResourceExt, api::DeleteParams};
+use kubegc_controllers::{
+    Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject,
+    planner::protected_by_label, select_controllers,
+};
+use kubegc_core::{DeleteOptions, KubernetesVersion, record::Resource};
+use kubegc_kube::{ControllerManager, ControllersSummary, Error, rbac};
+use kubegc_testkit::{Cluster, Entry, Fault, Rule, http::Verb};
+use tokio::{sync::watch, task::JoinHandle, time::sleep};
+
+use crate::common::{Script, logs::Logs};
+
+/// Deletes ConfigMaps named `scratch`.
+#[derive(Debug)]
+struct Scratch;
+
+static INFO: Info = Info {
+    name: "scratch-controller",
+    summary: "deletes ConfigMaps named scratch",
+    resources: &[Resource::ConfigMaps],
+    permissions: &[(Resource::ConfigMaps, "", &["delete"])],
+    upstream: "",
+};
+
+impl Controller for Scratch {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let (id, record) = match cx.subject(Resource::ConfigMaps, key) {
+            Subject::Found(id, record) => (id, record),
+            Subject::Settled(decision) => return decision,
+        };
+        if &*key.name != "scratch" {
+            return Decision::keep(id, Reason::new("NotScratch", "it is not named scratch"));
+        }
+        let reason = Reason::new("Scratch", "it is named scratch");
+        let action = Action::new(Resource::ConfigMaps, &record.meta, reason);
+        let action = action.delete(cx.wire, Sent::Uid, DeleteOptions::default());
+        Decision::act(action.on_error(OnError::RetryUnlessNotFound))
+    }
+}
+
+const OBJECTS: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: closed}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: good}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: tainted}
+spec: {taints: [{key: maintenance, effect: NoExecute}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: running, namespace: shop}
+spec:
+  nodeName: good
+  containers: [{name: main, image: main}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: used}}]
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lost, namespace: shop}
+spec: {nodeName: missing, containers: [{name: main, image: main}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: evicted, namespace: shop}
+spec: {nodeName: tainted, containers: [{name: main, image: main}]}
+status: {phase: Running}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: report, namespace: shop}
+spec: {ttlSecondsAfterFinished: 30, template: {spec: {restartPolicy: Never, containers: [{name: main, image: main}]}}}
+status: {conditions: [{type: Complete, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: used, namespace: shop, finalizers: [kubernetes.io/pvc-protection]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: free, namespace: shop, finalizers: [kubernetes.io/pvc-protection]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scratch, namespace: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: content, namespace: closed}
+";
+
+const NAMES: [&str; 5] = [
+    "podgc",
+    "ttl-after-finished",
+    "pvc-protection",
+    "namespace",
+    "taint-eviction-controller",
+];
+
+/// A cluster in which both claims and the namespace `closed` have been deleted.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::builder()
+        .without_collector()
+        .yaml(OBJECTS)
+        .build()
+        .expect("valid");
+    let options = DeleteParams::default();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "shop");
+    for name in ["used", "free"] {
+        claims.delete(name, &options).await.expect("deleted");
+    }
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    namespaces.delete("closed", &options).await.expect("deleted");
+    cluster
+}
+
+fn manager(cluster: &Cluster) -> ControllerManager {
+    ControllerManager::new(cluster.client_as("kubegc"))
+        .controllers(NAMES)
+        .controller(Scratch)
+        .clock(Arc::new(cluster.clock()))
+}
+
+/// Controllers that run until `end`.
+struct Running {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<Result<ControllersSummary, Error>>,
+}
+
+impl Running {
+    fn start(manager: ControllerManager) -> Self {
+        let (stop, mut stopped) = watch::channel(false);
+        let task = tokio::spawn(manager.run(async move {
+            let _stopped = stopped.wait_for(|&stop| stop).await;
+        }));
+        Self { stop, task }
+    }
+
+    async fn end(self) -> ControllersSummary {
+        self.stop.send_replace(true);
+        self.task.await.expect("no panic").expect("a summary")
+    }
+}
+
+/// `Kind/name` of the objects that the tests are about.
+fn left(cluster: &Cluster) -> BTreeSet<String> {
+    let named = |kind: &str, names: Vec<String>| -> Vec<String> {
+        names.into_iter().map(|name| format!("{kind}/{name}")).collect()
+    };
+    let claims = cluster.find_all::<PersistentVolumeClaim>();
+    // No garbage collector follows a deletion in the foreground here, and no kubelet ends pods.
+    let mut jobs = cluster.find_all::<Job>();
+    jobs.retain(|job| job.metadata.deletion_timestamp.is_none());
+    let mut pods = cluster.find_all::<Pod>();
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    let namespaces = cluster.find_all::<Namespace>().into_iter();
+    let namespaces = namespaces.filter(|namespace| ["shop", "closed"].contains(&&*namespace.name_any()));
+    [
+        named("Pod", pods.iter().map(ResourceExt::name_any).collect()),
+        named("Job", jobs.iter().map(ResourceExt::name_any).collect()),
+        named("Claim", claims.iter().map(ResourceExt::name_any).collect()),
+        named(
+            "Namespace",
+            namespaces.map(|namespace| namespace.name_any()).collect(),
+        ),
+        named(
+            "ConfigMap",
+            cluster
+                .find_all::<ConfigMap>()
+                .iter()
+                .map(ResourceExt::name_any)
+                .collect(),
+        ),
+    ]
+    .concat()
+    .into_iter()
+    .collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+const EVERYTHING: [&str; 11] = [
+    "Claim/free",
+    "Claim/used",
+    "ConfigMap/content",
+    "ConfigMap/scratch",
+    "ConfigMap/settings",
+    "Job/report",
+    "Namespace/closed",
+    "Namespace/shop",
+    "Pod/evicted",
+    "Pod/lost",
+    "Pod/running",
+];
+
+const AT_THE_END: [&str; 4] = [
+    "Claim/used",
+    "ConfigMap/settings",
+    "Namespace/shop",
+    "Pod/running",
+];
+
+#[tokio::test(start_paused = true)]
+async fn chosen_controllers_run_at_once_beside_one_of_the_programs_own() {
+    let cluster = cluster().await;
+    assert_eq!(left(&cluster), set(&EVERYTHING));
+    let (logs, _guard) = Logs::capture();
+    let running = Running::start(manager(&cluster));
+    sleep(Duration::from_secs(20)).await;
+    // The Job expires after 30 s, and podgc waits 40 s.
+    assert!(left(&cluster).is_superset(&set(&["Job/report", "Pod/lost"])));
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(left(&cluster), set(&AT_THE_END));
+    let summary = running.end().await;
+    assert_eq!(summary.terms, 1);
+    // Only what a controller itself has changed meanwhile is in the way, and no conflict is worth a warning.
+    let conflicts = logs.count("INFO not written: ");
+    assert_eq!(conflicts, logs.count(": conflict: "), "{:#?}", logs.lines());
+    assert_eq!(logs.count("WARN a task failed"), 0, "{:#?}", logs.lines());
+    assert!(summary.unknown.is_empty() && summary.dry_run.is_none());
+    for name in [
+        "scratch-controller",
+        "namespace-controller",
+        "pod-garbage-collector-controller",
+    ] {
+        assert!(summary.tasks[name].done > 0, "{name}: {:?}", summary.tasks);
+    }
+    // Watches deliver whole objects: what is not written is never read.
+    let reads = cluster.audit().by("kubegc").verb(Verb::Get);
+    assert!(
+        reads.name("running").is_empty() && reads.name("settings").is_empty(),
+        "{reads}"
+    );
+    let events = cluster.find_all::<Event>();
+    let event = events
+        .iter()
+        .find(|event| event.involved_object.name.as_deref() == Some("evicted"))
+        .expect("the eviction is recorded");
+    assert_eq!(event.reason.as_deref(), Some("TaintManagerEviction"));
+    assert_eq!(event.type_.as_deref(), Some("Normal"));
+    assert_eq!(event.involved_object.api_version.as_deref(), Some("v1"));
+    let source = event
+        .source
+        .as_ref()
+        .and_then(|source| source.component.as_deref());
+    assert_eq!(source, Some("taint-eviction-controller"));
+}
+
+/// Whether a rule of a manifest allows a request.
+fn is_allowed(entry: &Entry, rules: &[PolicyRule]) -> bool {
+    let has = |list: &Option<Vec<String>>, wanted: &str| {
+        list.iter().flatten().any(|one| one == "*" || one == wanted)
+    };
+    let resource = match &*entry.subresource {
+        "" => entry.resource.to_string(),
+        subresource => format!("{}/{subresource}", entry.resource),
+    };
+    rules.iter().any(|rule| {
+        if entry.verb == Verb::NonResource {
+            let path = entry.resource.split('?').next().unwrap_or_default();
+            return rule
+                .non_resource_urls
+                .iter()
+                .flatten()
+                .any(|url| match url.strip_suffix('*') {
+                    Some(prefix) => path.starts_with(prefix),
+                    None => url == path,
+                });
+        }
+        let is_named = rule.resource_names.is_none() || has(&rule.resource_names, &entry.name);
+        has(&rule.api_groups, &entry.group)
+            && has(&rule.resources, &resource)
+            && rule.verbs.iter().any(|verb| verb == entry.verb.as_str())
+            && is_named
+    })
+}
+
+fn rules(yaml: &str) -> Vec<PolicyRule> {
+    let rules = yaml.split("---\n").flat_map(|text| {
+        let rules = if text.contains("kind: ClusterRole") {
+            serde_saphyr::from_str::<ClusterRole>(text).map(|role| role.rules)
+        } else {
+            serde_saphyr::from_str::<Role>(text).map(|role| role.rules)
+        };
+        rules.expect("a role").expect("rules")
+    });
+    rules.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_generated_rules_allow_every_request_and_nothing_unused() {
+    let cluster = cluster().await;
+    let running = Running::start(manager(&cluster));
+    sleep(Duration::from_secs(120)).await;
+    running.end().await;
+    assert_eq!(left(&cluster), set(&AT_THE_END));
+    let mut controllers = select_controllers(KubernetesVersion::LATEST, &NAMES).expect("known");
+    controllers.push(Arc::new(Scratch));
+    let rules = rules(&rbac::for_controllers(
+        &controllers,
+        "kube-system",
+        "kubegc-controllers",
+    ));
+    let audit = cluster.audit().by("kubegc");
+    let refused = audit.filter(|entry| !is_allowed(entry, &rules));
+    assert!(!audit.is_empty() && refused.is_empty(), "{refused}");
+    for rule in &rules {
+        // Only the other test elects a leader.
+        if rule
+            .api_groups
+            .iter()
+            .flatten()
+            .any(|group| group == "coordination.k8s.io")
+        {
+            continue;
+        }
+        let used = audit.filter(|entry| is_allowed(entry, std::slice::from_ref(rule)));
+        assert!(!used.is_empty(), "{rule:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_says_what_is_due_soon_and_changes_nothing() {
+    let cluster = cluster().await;
+    let before = cluster.server().with(|server| server.revision());
+    let summary = manager(&cluster).dry_run(true).run(std::future::pending()).await;
+    let summary = summary.expect("a summary");
+    assert_eq!(cluster.server().with(|server| server.revision()), before);
+    assert!(cluster.audit().by("kubegc").writes().is_empty());
+    let planned: BTreeSet<String> = summary
+        .dry_run
+        .expect("asked for")
+        .iter()
+        .inspect(|write| assert_eq!(write.result, Ok(()), "{write}"))
+        .map(|write| format!("{}: {}", write.controller, write.request))
+        .collect();
+    let expected = set(&[
+        "namespace-controller: delete all v1/configmaps -n closed",
+        "persistentvolumeclaim-protection-controller: update persistentvolumeclaim/free -n shop",
+        "pod-garbage-collector-controller: delete pod/lost -n shop",
+        "pod-garbage-collector-controller: patch status of pod/lost -n shop",
+        "scratch-controller: delete configmap/scratch -n shop",
+        "taint-eviction-controller: delete pod/evicted -n shop",
+        "ttl-after-finished-controller: delete job.batch/report -n shop",
+    ]);
+    assert!(planned.is_superset(&expected), "{planned:#?}");
+    assert!(
+        !planned
+            .iter()
+            .any(|line| line.contains("running") || line.contains("used"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_resource_stops_only_what_needs_it() {
+    let cluster = cluster().await;
+    let rule = Rule::new(Fault::status(403))
+        .on(Verb::List)
+        .resource("nodes")
+        .client("kubegc");
+    cluster.faults().add(rule.always());
+    let (logs, _guard) = Logs::capture();
+    let running = Running::start(manager(&cluster));
+    sleep(Duration::from_secs(120)).await;
+    let mut expected = set(&AT_THE_END);
+    // Without nodes it is not known whether a node is missing, nor which taints it has.
+    expected.extend(set(&["Pod/evicted", "Pod/lost"]));
+    assert_eq!(left(&cluster), expected);
+    let warnings = logs.count("WARN nodes cannot be listed or watched: ");
+    assert_eq!(warnings, 1, "{:#?}", logs.lines());
+    cluster.faults().clear();
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(left(&cluster), set(&AT_THE_END));
+    assert!(running.end().await.unknown.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_protects_and_limits() {
+    let cluster = Cluster::builder()
+        .without_collector()
+        .yaml(
+            "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scratch, namespace: default, labels: {keep: 'true'}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scratch, namespace: kube-public}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scratch, namespace: kube-system}
+",
+        )
+        .build()
+        .expect("valid");
+    let (is_protected, deleted) = (protected_by_label("keep"), AtomicUsize::new(0));
+    let manager = manager(&cluster)
+        .controllers([""; 0])
+        .guard(move |cache, request| {
+            let object = request.object().expect("it deletes one object");
+            if is_protected(cache, object) || deleted.fetch_add(1, Ordering::Relaxed) > 0 {
+                return Err(Reason::new("Guarded", "it is protected, or the limit is reached"));
+            }
+            Ok(())
+        });
+    let running = Running::start(manager);
+    sleep(Duration::from_secs(10)).await;
+    assert!(cluster.find::<ConfigMap>("default", "scratch").is_some());
+    assert_eq!(cluster.find_all::<ConfigMap>().len(), 2);
+    assert_eq!(running.end().await.writes, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_name_is_an_error_that_suggests_another() {
+    let manager = ControllerManager::new(Script::new(|_| None).client())
+        .version(KubernetesVersion::LATEST)
+        .controllers(["ttl-after-finish"]);
+    let error = manager.run(std::future::pending()).await.expect_err("unknown");
+    assert_eq!(
+        error.to_string(),
+        "there is no controller \"ttl-after-finish\"; did you mean \"ttl-after-finished\"?"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_ends_with_leadership_and_another_begins() {
+    let cluster = cluster().await;
+    let (leads, leading) = watch::channel(false);
+    let run = manager(&cluster).run_while_leading(leading, sleep(Duration::from_secs(100)));
+    let task = tokio::spawn(run);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(left(&cluster), set(&EVERYTHING));
+    leads.send_replace(true);
+    sleep(Duration::from_secs(5)).await;
+    assert!(!left(&cluster).contains("Claim/free"));
+    leads.send_replace(false);
+    sleep(Duration::from_secs(30)).await;
+    assert!(
+        left(&cluster).contains("Job/report"),
+        "it expired while nobody led"
+    );
+    leads.send_replace(true);
+    sleep(Duration::from_secs(5)).await;
+    assert!(!left(&cluster).contains("Job/report"));
+    let summary = task.await.expect("no panic").expect("a summary");
+    assert_eq!(summary.terms, 2);
+}
+
+/// In real time, because the Lease is renewed by the clock of the machine.
+#[cfg(feature = "leader-election")]
+#[tokio::test]
+async fn of_two_replicas_one_works_and_the_other_takes_over() {
+    let cluster = cluster().await;
+    let replica = |name: &str| {
+        let mut election = kubegc_kube::LeaderElection::for_controllers(name);
+        election.duration_seconds = 2;
+        election.grace_seconds = 1;
+        let manager = ControllerManager::new(cluster.client_as(name)).controllers([""; 0]);
+        Running::start(manager.controller(Scratch).leader_election(election))
+    };
+    let works = |name: &str| !cluster.audit().by(name).resource("configmaps").is_empty();
+    let wait_for = async |name: &str| {
+        for _ in 0..500 {
+            if works(name) {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{name} does not work: {}", cluster.audit());
+    };
+    let first = replica("first");
+    wait_for("first").await;
+    let second = replica("second");
+    sleep(Duration::from_millis(500)).await;
+    assert!(!works("second"), "{}", cluster.audit().by("second"));
+    assert!(!left(&cluster).contains("ConfigMap/scratch"));
+    assert_eq!(first.end().await.terms, 1);
+    wait_for("second").await;
+    assert_eq!(second.end().await.terms, 1);
+    let rules = rules(&rbac::for_controllers(&[], "kube-system", "kubegc-controllers"));
+    let leases = cluster.audit().resource("leases");
+    let refused = leases.filter(|entry| !is_allowed(entry, &rules));
+    assert!(!leases.is_empty() && refused.is_empty(), "{refused}");
+}
