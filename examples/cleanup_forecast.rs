@@ -138,7 +138,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         paths: vec![shop_dump(), shop_cleanup_dump()],
         complete: [shop_complete(), shop_cleanup_complete()].concat(),
     };
-    let cluster = arguments.dump.cluster(bundled)?;
+    let cluster = arguments.dump.cluster_with(bundled, |assumptions| {
+        assumptions.storage_is_deleted = !arguments.storage_is_kept;
+        for node in &arguments.gone_node {
+            let instance = Instance {
+                exists: Cloud::No,
+                ..Instance::default()
+            };
+            assumptions.cloud.insert(node.as_str().into(), instance);
+        }
+    })?;
     let frame = frame(arguments)?;
     refuse_unknown_nodes(&cluster, &frame);
     let forecast = cleanup_forecast(&cluster, &frame);
@@ -189,18 +198,10 @@ fn frame(arguments: &Arguments) -> Result<CleanupFrame, Box<dyn Error>> {
     for name in &arguments.without {
         frame = frame.without(name);
     }
-    frame.storage_is_deleted = !arguments.storage_is_kept;
     if let Some(threshold) = arguments.terminated_pod_gc_threshold {
         let mut podgc = PodGc::new(version);
         podgc.terminated_pod_threshold = threshold;
         frame = frame.with(podgc);
-    }
-    for node in &arguments.gone_node {
-        let instance = Instance {
-            exists: Cloud::No,
-            ..Instance::default()
-        };
-        frame.cloud.insert(node.as_str().into(), instance);
     }
     Ok(frame)
 }

@@ -22,7 +22,7 @@ struct Arguments {
     /// Shows what is not counted but worth knowing, such as states that were reached and never recorded.
     #[arg(long)]
     notes: bool,
-    /// Replays only the case of this name or id.
+    /// Replays only the case of this name or id, and shows all about it.
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
 }
@@ -30,12 +30,16 @@ struct Arguments {
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
     let options = Options { only: arguments.case };
+    let is_single = options.only.is_some();
     let (mut passed, mut failed) = (0, 0);
     for path in recordings(&arguments.paths)? {
         #[expect(clippy::disallowed_methods, reason = "the time is only shown")]
         let begin = Instant::now();
         let report = replay(&path, &options)?;
         let seconds = begin.elapsed().as_secs_f64();
+        if is_single && report.passed + report.failed.len() == 0 {
+            continue;
+        }
         println!(
             "{} ({}): {} passed, {} failed, {seconds:.2} s",
             path.display(),
@@ -43,12 +47,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             report.passed,
             report.failed.len()
         );
-        if arguments.failures {
+        if arguments.failures || is_single {
             for case in &report.failed {
                 println!("  {}\n{}", case.name, case.failure);
             }
         }
-        if arguments.notes {
+        if arguments.notes || is_single {
             for note in &report.notes {
                 println!("  note: {note}");
             }

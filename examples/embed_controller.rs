@@ -14,11 +14,11 @@ use std::{
 };
 
 use kubegc::controllers::{
-    BatchPlanner, Cache, Controller as _, Documents as _, Reason, TtlAfterFinished,
+    BatchPlanner, Cache, Controller as _, Documents as _, Reason, Request, TtlAfterFinished,
     driver::{Driver, NothingOutside, Performer, Report, Resources, execute},
     planner::protected_by_label,
 };
-use kubegc::core::{Catalog, KubernetesVersion, ObjectStore as _, Planner as _, Timestamp, record::Resource};
+use kubegc::core::{Catalog, KubernetesVersion, ObjectStore as _, Planner as _, Timestamp};
 use kubegc::sim::{ApiServer, Manifest, SharedApiServer, SimClock};
 use kubegc::snapshot::JsonDocuments;
 
@@ -71,18 +71,12 @@ async fn plan(store: &SharedApiServer, now: Timestamp) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// Runs the driver, whose guard is asked before each task.
+/// Runs the driver, whose guard is asked before each write.
 async fn drive(store: &SharedApiServer, now: Timestamp) {
-    let (server, mut left) = (store.clone(), DELETIONS_MAX);
-    let guard = move |task: &kubegc::controllers::Task| {
-        let id = &task.object;
-        let is_protected = server.with(|server| {
-            let kind = server.catalog().mapping("batch/v1", "Job");
-            let job = kind.and_then(|kind| server.object(kind, &id.namespace, &id.name));
-            // An object that is not known is protected too.
-            job.is_none_or(|job| job.meta.labels.get(LABEL).is_some_and(|value| **value == *"true"))
-        });
-        if id.resource != Resource::Jobs || is_protected {
+    let (is_protected, mut left) = (protected_by_label(LABEL), DELETIONS_MAX);
+    let guard = move |cache: &Cache, request: &Request| {
+        // An object that is not known is protected too.
+        if request.object().is_none_or(|object| is_protected(cache, object)) {
             return Err(Reason::new("Protected", "it is protected"));
         }
         left = left.checked_sub(1).ok_or(Reason::new(

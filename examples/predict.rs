@@ -7,7 +7,7 @@
 //! ```
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Parser, ValueEnum};
 
@@ -168,7 +168,11 @@ fn intents(arguments: &Arguments) -> Result<Vec<Intent>, Box<dyn std::error::Err
             namespace: arguments.namespace.as_deref().map(Into::into),
             selector: selector.parse()?,
         };
-        intents.push(Intent { target, options });
+        intents.push(Intent {
+            target,
+            options,
+            after: Duration::ZERO,
+        });
     }
     Ok(intents)
 }

@@ -42,17 +42,19 @@ pub struct AssumptionArguments {
     /// Assume that this finalizer is removed from objects which are being deleted.
     #[arg(long, value_name = "FINALIZER")]
     pub release: Vec<String>,
+    /// Assume that this admission webhook cannot be reached.
+    #[arg(long, value_name = "NAME")]
+    pub unreachable_webhook: Vec<String>,
 }
 
 impl From<&AssumptionArguments> for Assumptions {
     fn from(arguments: &AssumptionArguments) -> Self {
+        let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         Self {
             pods_end: !arguments.pods_never_end,
-            finalizers_released: arguments
-                .release
-                .iter()
-                .map(|name| name.as_str().into())
-                .collect(),
+            finalizers_released: names(&arguments.release),
+            unreachable_webhooks: names(&arguments.unreachable_webhook),
+            ..Self::default()
         }
     }
 }
@@ -78,8 +80,20 @@ impl DumpArguments {
     ///
     /// # Errors
     /// A file cannot be read, a text is no dump, or a kind that is declared complete is not known.
-    #[expect(clippy::print_stderr, reason = "notes of command line tools")]
     pub fn cluster(&self, bundled: Bundled) -> Result<Cluster, Box<dyn Error>> {
+        self.cluster_with(bundled, |_| {})
+    }
+
+    /// The same with other assumptions.
+    ///
+    /// # Errors
+    /// As [`cluster`](Self::cluster).
+    #[expect(clippy::print_stderr, reason = "notes of command line tools")]
+    pub fn cluster_with(
+        &self,
+        bundled: Bundled,
+        change: impl FnOnce(&mut Assumptions),
+    ) -> Result<Cluster, Box<dyn Error>> {
         let (paths, complete) = if self.is_bundled() {
             (bundled.paths, bundled.complete)
         } else {
@@ -98,11 +112,9 @@ impl DumpArguments {
         for finding in snapshot.findings.iter().filter(|_| !self.is_bundled()) {
             eprintln!("note: {finding}");
         }
-        Ok(Cluster::new(
-            self.kubernetes,
-            snapshot,
-            (&self.assumptions).into(),
-        ))
+        let mut assumptions = Assumptions::from(&self.assumptions);
+        change(&mut assumptions);
+        Ok(Cluster::new(self.kubernetes, snapshot, assumptions))
     }
 }
 
@@ -125,8 +137,10 @@ mod tests {
             Assumptions::from(&command.assumptions)
         };
         assert_eq!(of(&[]), Assumptions::default());
-        let set = of(&["--pods-never-end", "--release", "example.com/hold"]);
+        let arguments = ["--pods-never-end", "--release", "example.com/hold"];
+        let set = of(&[&arguments[..], &["--unreachable-webhook", "w.example.com"]].concat());
         assert!(!set.pods_end);
         assert_eq!(set.finalizers_released, ["example.com/hold".into()]);
+        assert_eq!(set.unreachable_webhooks, ["w.example.com".into()]);
     }
 }

@@ -3,6 +3,9 @@
 //! One pass over plain arrays: an object goes once the last of its owners is gone. It is for clusters and questions where the order does not matter;
 //! what only a simulation can tell is listed as such.
 
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+
 use crate::{
     Cluster, PredictError, Target,
     cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
@@ -56,6 +59,27 @@ impl Cluster {
     /// The same for positions in the dump. Positions that do not exist are passed over.
     #[must_use]
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
+        let gone_anyway = self.gone_anyway();
+        self.closure_from(roots, &|position| gone_anyway.contains(&position))
+    }
+
+    /// The objects none of whose owners exist, and their dependents.
+    fn gone_anyway(&self) -> &HashSet<u32, FixedState> {
+        self.gone_anyway.get_or_init(|| {
+            let is_dangling = |position: &u32| {
+                let mut owners = self.edges.owners(*position).peekable();
+                owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
+            };
+            let dangling: Vec<u32> = (0..self.edges.facts.len() as u32).filter(is_dangling).collect();
+            self.closure_from(&dangling, &|_| false)
+                .gone
+                .into_iter()
+                .collect()
+        })
+    }
+
+    /// The steady state, where some objects are gone already.
+    fn closure_from(&self, roots: &[u32], is_gone: &dyn Fn(u32) -> bool) -> Closure {
         let edges = &self.edges;
         let mut closure = Closure::default();
         let mut state = vec![UNSEEN; edges.facts.len()];
@@ -63,7 +87,7 @@ impl Cluster {
         let mut keeping: Vec<u32> = vec![0; edges.facts.len()];
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {
-            if (root as usize) < state.len() && state[root as usize] != DECIDED && !self.is_gone(root) {
+            if (root as usize) < state.len() && state[root as usize] != DECIDED && !is_gone(root) {
                 state[root as usize] = DECIDED;
                 self.place(root, &mut closure);
             }
@@ -73,7 +97,7 @@ impl Cluster {
             next += 1;
             for &dependent in edges.dependents(owner) {
                 let at = dependent as usize;
-                if state[at] == DECIDED || self.is_gone(dependent) {
+                if state[at] == DECIDED || is_gone(dependent) {
                     continue;
                 }
                 let lost = edges
@@ -89,7 +113,7 @@ impl Cluster {
                     touched.push(dependent);
                     for reference in edges.owners(dependent) {
                         match reference {
-                            Owner::At(other) if !self.is_gone(other) => keeping[at] += 1,
+                            Owner::At(other) if !is_gone(other) => keeping[at] += 1,
                             Owner::At(_) | Owner::Absent => {}
                             Owner::Unknown => state[at] = IN_DOUBT,
                             // The collector never comes to a decision.
@@ -128,9 +152,5 @@ impl Cluster {
         } else {
             closure.gone.push(position);
         }
-    }
-
-    fn is_gone(&self, position: u32) -> bool {
-        !self.pending.changes.is_empty() && matches!(self.pending.changes.get(&position), Some(None))
     }
 }

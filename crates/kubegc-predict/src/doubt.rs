@@ -15,7 +15,7 @@ use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
     Cluster,
-    cluster::{Owner, Scope},
+    cluster::{HAS_CONTENT, Owner, Scope, Tie, Tied},
     fate::Missing,
 };
 
@@ -38,42 +38,6 @@ pub(crate) struct Stance {
 /// What is missing, and the objects that it puts in doubt first.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
-/// What hangs on an object beside its dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Beside {
-    /// Where it stands.
-    pub(crate) position: u32,
-    /// How it hangs on the object.
-    pub(crate) tie: Tie,
-}
-
-/// How something hangs on an object that does not own it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Tie {
-    /// It follows the object.
-    Follows,
-    /// Where it is being deleted, it waits for the object.
-    Waits,
-}
-
-/// What cleaners and kubelets leave open.
-pub(crate) struct Undecidable<'a> {
-    /// What is not known, and the objects about which they cannot decide or which may end at any time.
-    pub(crate) sources: Sources,
-    /// What hangs on an object beside its dependents.
-    pub(crate) beside: &'a dyn Fn(u32) -> Vec<Beside>,
-}
-
-impl Undecidable<'_> {
-    /// Nothing: no cleaners run.
-    pub(crate) fn nothing() -> Self {
-        Self {
-            sources: Sources::new(),
-            beside: &|_| Vec::new(),
-        }
-    }
-}
-
 /// Finds what each object in doubt hangs on, the first [`MISSING_LISTED_MAX`] in order. What goes anyway is not put in doubt by what is `undecided`.
 ///
 /// # Complexity
@@ -82,9 +46,8 @@ pub(crate) fn spread(
     cluster: &Cluster,
     scope: &Scope,
     stances: &BTreeMap<u32, Stance>,
-    undecided: Undecidable<'_>,
+    mut sources: Sources,
 ) -> BTreeMap<u32, Vec<Missing>> {
-    let Undecidable { mut sources, beside } = undecided;
     for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
@@ -134,9 +97,18 @@ pub(crate) fn spread(
                     let stance = stances.get(position);
                     stance.is_some_and(|stance| stance.waits || stance.goes || stance.differs)
                 };
-                let hangs = |beside: &Beside| beside.tie == Tie::Follows || may_go(&beside.position);
-                let beside = beside(position).into_iter().filter(hangs);
-                pending.extend(beside.map(|beside| (beside.position, Via::Other)));
+                let has_content = |position: u32| cluster.edges.facts[position as usize] & HAS_CONTENT != 0;
+                let is_affected = |tied: &Tied| match tied.tie {
+                    // What is in a namespace or definition is deleted as soon as that is terminating.
+                    Tie::Follows => via == Via::Other || !has_content(position),
+                    Tie::Waits => may_go(&tied.position),
+                    Tie::Read => false,
+                };
+                let tied = cluster.tied(position).into_iter().filter(is_affected);
+                pending.extend(tied.map(|tied| match tied.tie {
+                    Tie::Waits if has_content(tied.position) => (tied.position, Via::Waiting),
+                    _ => (tied.position, Via::Other),
+                }));
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
             let dependents = dependents
@@ -148,7 +120,7 @@ pub(crate) fn spread(
             pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                 Owner::At(owner) => {
                     let waits = stances.get(&owner).filter(|stance| stance.waits);
-                    waits.map(|_| (owner, Via::Dependent))
+                    waits.map(|_| (owner, Via::Waiting))
                 }
                 _ => None,
             }));
@@ -174,8 +146,8 @@ pub(crate) fn spread(
 /// By what doubt comes to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Via {
-    /// It waits for a dependent.
-    Dependent,
+    /// It is terminating and waits, for a dependent or for its content.
+    Waiting,
     /// Anything else: also what it does not wait for may fare otherwise.
     Other,
 }

@@ -15,10 +15,7 @@ use kubegc_objects::{
     reason::Reason,
 };
 
-use crate::{
-    Fate, Forecast, ObjectFate,
-    timeline::{Act, Actor, Outcome, Step, Why},
-};
+use crate::{Act, Actor, Fate, Forecast, ObjectFate, Outcome, Step, Why};
 
 /// One statement of an explanation, with what it rests on.
 #[non_exhaustive]
@@ -101,12 +98,18 @@ impl Forecast {
         let mut told = BTreeSet::new();
         // A stack of what is still to be told, instead of recursion over chains of owners.
         let mut pending: Vec<Statement> = Vec::new();
+        if let Some(index) = self.last_failure(object) {
+            pending.push(Statement {
+                depth: 1,
+                fact: self.step_fact(index),
+            });
+        }
         if let Some(index) = self.decisive_step(object) {
             pending.push(Statement {
                 depth: 1,
                 fact: self.step_fact(index),
             });
-        } else {
+        } else if pending.is_empty() {
             pending.extend(self.standing(object));
         }
         while let Some(statement) = pending.pop() {
@@ -182,6 +185,12 @@ impl Forecast {
             .or_else(|| changes(|_| true))
     }
 
+    /// The last request about an object, where the API server failed to perform it.
+    fn last_failure(&self, object: &ObjectRef) -> Option<usize> {
+        let last = self.timeline.iter().rposition(|step| step.object == *object)?;
+        self.timeline[last].failure.is_some().then_some(last)
+    }
+
     fn causes(&self, firsts: &Firsts<'_>, reason: &Reason, index: usize, depth: usize) -> Vec<Statement> {
         let mut causes: Vec<Statement> = reason
             .owners()
@@ -239,7 +248,7 @@ impl<'a> Firsts<'a> {
                 let slot = match change.outcome {
                     Outcome::Gone => 0,
                     Outcome::Terminating => 1,
-                    Outcome::Changed => continue,
+                    Outcome::Changed | Outcome::Created => continue,
                 };
                 firsts.entry(&change.object.uid).or_default()[slot].get_or_insert(index);
             }
@@ -252,7 +261,7 @@ impl<'a> Firsts<'a> {
         match outcome {
             Outcome::Gone => *gone,
             Outcome::Terminating => *terminating,
-            Outcome::Changed => None,
+            Outcome::Changed | Outcome::Created => None,
         }
     }
 }
@@ -272,7 +281,13 @@ impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fate { object, fate } => write!(f, "{} {}", object.short(), Sentence(fate)),
-            Self::Step { step, .. } => write!(f, "{}", Told(step)),
+            Self::Step { step, .. } => {
+                write!(f, "{}", Told(step))?;
+                match &step.failure {
+                    Some(message) => write!(f, ", but the API server refuses: {message}"),
+                    None => Ok(()),
+                }
+            }
             Self::Owner { owner } => {
                 write!(
                     f,
@@ -367,13 +382,24 @@ impl fmt::Display for Told<'_> {
             (Why::Collector(reason), _) => {
                 write!(f, "the garbage collector patches {}: {reason}", object.short())
             }
-            (Why::NamespaceTerminating, _) => {
-                write!(f, "the namespace controller empties namespace {}", object.name)
-            }
             (Why::DefinitionTerminating, _) => {
-                write!(f, "the objects of {} go with its definition", object.name)
+                write!(
+                    f,
+                    "the API server deletes the custom resources of {}",
+                    object.short()
+                )
             }
-            (Why::GraceOver, _) => write!(f, "{} has ended", object.short()),
+            (Why::DefinitionsChanged, Act::Delete { .. }) => write!(
+                f,
+                "the API server deletes {}: no CustomResourceDefinition of its group and version is left",
+                object.short()
+            ),
+            (Why::DefinitionsChanged, _) => write!(
+                f,
+                "the API server writes {} for its CustomResourceDefinitions",
+                object.short()
+            ),
+            (Why::GracePeriodExpired, _) => write!(f, "{} has ended", object.short()),
             (Why::FinalizerReleased(name), _) => write!(
                 f,
                 "finalizer {name} of {} is assumed to be released",
@@ -387,10 +413,12 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// What a cleaner does, as a person says it.
+/// What a controller does.
 const fn verb(act: Act) -> &'static str {
     match act {
-        Act::Delete { .. } | Act::DeleteCollection => "deletes",
+        Act::Delete { .. } => "deletes",
+        Act::DeleteCollection => "deletes the content of",
+        Act::Create => "creates",
         Act::Patch { .. } | Act::Update => "changes",
         Act::Storage(Operation::DeleteVolume) => "deletes the storage of",
         Act::Storage(Operation::RecycleVolume) => "empties the storage of",

@@ -12,18 +12,20 @@ use std::{
 
 use foldhash::fast::FixedState;
 
+use kubegc_control_plane::Simulation;
 use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{
     call::Request,
     collector::{Call, Input, Output, WaitReason},
 };
 use kubegc_sim::rng::Rng;
+use kubegc_snapshot::SnapshotObject;
 
 use crate::{
-    Cluster, Fate, Intent, PredictError,
-    forecast::{self, Prepared},
-    timeline::{Actor, Step},
-    world::World,
+    Actor, Cluster, Fate, Intent, PredictError, Step,
+    cluster::Scope,
+    forecast,
+    run::{ClientDelete, Ended, Unlisted},
 };
 
 /// How much to try.
@@ -106,25 +108,18 @@ impl Cluster {
     /// # Complexity
     /// O(b s) for b states or choices within the bounds and s objects in scope.
     pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
-        let mut targets = Vec::with_capacity(intents.len());
-        for intent in intents {
-            targets.push((self.resolve(&intent.target)?, intent));
-        }
-        let prepared = forecast::prepare(self, &targets);
-        let mut client = Vec::new();
-        for (index, (positions, intent)) in targets.iter().enumerate() {
-            for position in positions {
-                if let Some(object) = prepared.objects.get(position)
-                    && let Some(kind) = object.kind_id
-                {
-                    client.push((kind, object.object_ref(), *intent, index));
-                }
-            }
-        }
+        let deletes = self.deletes(intents)?;
+        let run = self.run(deletes, None, None, self.controllers.clone());
+        // The scope of all that one order of things touches.
+        let Ended { scope, objects, .. } =
+            run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
+        let began = run.began(objects.values());
+        let world = run.begin(&scope, &objects, Unlisted::Present, began);
+        let prepared = Prepared { scope, objects };
         let start = Race {
-            world: prepared.world.clone(),
+            world,
             in_flight: Vec::new(),
-            client,
+            client: &run.deletes,
             done: 0,
         };
         let mut found = Found::default();
@@ -144,12 +139,18 @@ impl Cluster {
     }
 }
 
-/// A world in which what happens next is a choice.
+/// The objects that can be affected.
+struct Prepared {
+    scope: Scope,
+    objects: BTreeMap<u32, SnapshotObject>,
+}
+
+/// A simulation in which what happens next is a choice.
 #[derive(Clone)]
 struct Race<'a> {
-    world: World,
+    world: Simulation,
     in_flight: Vec<Call>,
-    client: Vec<(KindId, ObjectRef, &'a Intent, usize)>,
+    client: &'a [ClientDelete<'a>],
     done: usize,
 }
 
@@ -169,27 +170,31 @@ impl Race<'_> {
     fn choices(&mut self) -> Vec<Choice> {
         loop {
             let retry_at = self.poll();
+            self.world.plane.observe(&mut self.world.server);
             let mut choices = Vec::new();
             if self.done < self.client.len() {
                 choices.push(Choice::Client);
             }
             choices.extend((0..self.in_flight.len()).map(Choice::Call));
-            let kinds: BTreeSet<KindId> = self.world.plane.backlog.iter().map(|seen| seen.kind).collect();
-            choices.extend(kinds.into_iter().map(Choice::Show));
-            if !choices.is_empty() || !self.world.pass(retry_at) {
+            choices.extend(self.world.plane.pending_kinds().into_iter().map(Choice::Show));
+            if !choices.is_empty() {
                 return choices;
+            }
+            if !self.world.plane.act(&mut self.world.server) {
+                let idle = self.world.plane.idle(retry_at);
+                if !self.world.advance(idle, None) {
+                    return choices;
+                }
             }
         }
     }
 
     fn poll(&mut self) -> Option<Timestamp> {
         loop {
-            match self.world.plane.collector.poll_output() {
-                Output::Call(call) => self.in_flight.push(call),
-                Output::Event(warning) => self.world.plane.warnings.push(*warning),
-                // Kinds and watches were settled when the world began.
-                Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
-                Output::Wait(wait) => return wait.until.filter(|_| wait.why != WaitReason::Events),
+            match self.world.plane.poll_collector(&self.world.server) {
+                Some(Output::Call(call)) => self.in_flight.push(call),
+                Some(Output::Wait(wait)) => return wait.until.filter(|_| wait.why != WaitReason::Events),
+                _ => {}
             }
         }
     }
@@ -197,15 +202,15 @@ impl Race<'_> {
     fn take(&mut self, choice: Choice) {
         match choice {
             Choice::Client => {
-                let (kind, object, intent, index) = self.client[self.done].clone();
+                let delete = &self.client[self.done];
                 self.done += 1;
                 // A refusal is one of the things that can happen.
-                let _answer = self.world.delete(kind, object, &intent.options, index);
+                let _response = delete.send(&mut self.world);
             }
             Choice::Call(at) => {
                 let call = self.in_flight.remove(at);
                 let answer = self.world.plane.perform(&mut self.world.server, &call.ask);
-                self.world.plane.notice(&mut self.world.server);
+                self.world.plane.observe(&mut self.world.server);
                 self.world.plane.tell(Input::Answer {
                     call: call.id,
                     answer,
@@ -232,7 +237,7 @@ impl Race<'_> {
         let collector = self
             .world
             .plane
-            .collector
+            .collector()
             .fingerprint_with(&|resource, meta, mut hasher| {
                 let kind =
                     server
@@ -253,9 +258,9 @@ impl Race<'_> {
                 }
             }
         }
-        for seen in &self.world.plane.backlog {
-            (seen.kind, seen.event_type).hash(&mut hasher);
-            digest(&seen.object.meta, &mut hasher);
+        for (kind, event_type, object) in self.world.plane.pending() {
+            (kind, event_type).hash(&mut hasher);
+            digest(&object.meta, &mut hasher);
         }
         let mut calls: Vec<u64> = self.in_flight.iter().map(|call| self.call_digest(call)).collect();
         calls.sort_unstable();
@@ -268,7 +273,7 @@ impl Race<'_> {
         let mut hasher = FixedState::default().build_hasher();
         let ask = &call.ask;
         ask.target.hash(&mut hasher);
-        let resource = &self.world.plane.collector.catalog()[ask.kind];
+        let resource = &self.world.plane.collector().catalog()[ask.kind];
         let kind =
             self.world
                 .server
@@ -368,7 +373,7 @@ struct Found {
 impl Found {
     fn note(&mut self, prepared: &Prepared, race: &Race<'_>, seed: Option<u64>) {
         self.schedules += 1;
-        for (position, object, fate) in forecast::fates(prepared, &race.world) {
+        for (position, object, fate) in forecast::fates(&prepared.scope, &prepared.objects, &race.world) {
             let fate = match fate {
                 // Who made it go is a matter of timing, not a fate of its own.
                 Fate::Deleted { .. } => Fate::Deleted {
@@ -385,7 +390,7 @@ impl Found {
                     fate,
                     Way {
                         seed,
-                        timeline: race.world.plane.steps.clone(),
+                        timeline: race.world.plane.steps().to_vec(),
                     },
                 ));
             }

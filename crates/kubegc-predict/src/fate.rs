@@ -1,10 +1,10 @@
 //! What becomes of each object, and what would have to be known where that is not certain.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use kubegc_core::{ObjectRef, OwnerReference};
 
-use crate::timeline::Actor;
+use crate::Actor;
 
 /// What becomes of an object.
 #[non_exhaustive]
@@ -147,15 +147,6 @@ pub enum Finding {
         /// The apiVersion and kind that the reference names.
         kind: String,
     },
-    /// An object goes in any case, but when and by whom hangs on what is not known: owners that are not in the dump, or what a cleaner would have to know.
-    GoesAnotherTime {
-        /// The object.
-        object: ObjectRef,
-        /// When it goes first, since the beginning, and by whom.
-        earliest: (Duration, Actor),
-        /// When it goes last, and by whom.
-        latest: (Duration, Actor),
-    },
     /// The API server refused the delete.
     Refused {
         /// The object.
@@ -164,6 +155,13 @@ pub enum Finding {
         code: u16,
         /// The server's message.
         message: String,
+    },
+    /// The API server failed to perform requests of controllers or kubelets.
+    RequestsFail {
+        /// The server's message, such as the one that names an unreachable webhook.
+        message: Arc<str>,
+        /// The objects of the requests.
+        objects: Vec<ObjectRef>,
     },
     /// The cloud was asked about a node that is not in the dump: its answer changes nothing.
     NodeNotDumped {
@@ -180,7 +178,7 @@ pub enum Finding {
     DidNotSettle,
 }
 
-/// How many kinds a sentence names.
+/// How many kinds or objects a sentence names.
 const KINDS_SHOWN: usize = 6;
 
 impl fmt::Display for Finding {
@@ -215,19 +213,6 @@ impl fmt::Display for Finding {
                     object.short()
                 )
             }
-            Self::GoesAnotherTime {
-                object,
-                earliest,
-                latest,
-            } => write!(
-                f,
-                "{} goes in any case; whether after {:?} ({}) or after {:?} ({}) hangs on what was not dumped or read",
-                object.short(),
-                earliest.0,
-                earliest.1,
-                latest.0,
-                latest.1
-            ),
             Self::Refused {
                 object,
                 code,
@@ -238,6 +223,15 @@ impl fmt::Display for Finding {
                     "the server refuses to delete {}: {code} {message}",
                     object.short()
                 )
+            }
+            Self::RequestsFail { message, objects } => {
+                let shown = objects.len().min(KINDS_SHOWN);
+                let names: Vec<String> = objects[..shown].iter().map(ObjectRef::short).collect();
+                write!(f, "the server refuses requests about {}", names.join(", "))?;
+                if objects.len() > shown {
+                    write!(f, " and {} more", objects.len() - shown)?;
+                }
+                write!(f, ": {message}")
             }
             Self::NodeNotDumped { node } => write!(
                 f,

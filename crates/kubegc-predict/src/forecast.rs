@@ -1,4 +1,4 @@
-//! Runs an intent on the part of the cluster that it can reach, in each world that the dump allows, and compares beginning and end.
+//! What happens to each object: the state of the dump compared with the end of the simulations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,18 +8,18 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
-use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
+use kubegc_control_plane::{Actor, Outcome, Simulation, Step, Why};
+use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version, metadata};
 use kubegc_objects::effect::InvalidNamespace;
 use kubegc_snapshot::SnapshotObject;
 
 use crate::{
-    Assumptions, Cluster, Intent,
-    cluster::{Owner, Scope},
-    doubt::{self, Stance, Undecidable},
+    Assumptions, Cluster,
+    cluster::{DELETING, Owner, Scope},
+    doubt::{self, Sources, Stance},
     fate::{Fate, Finding},
-    simulation::{Unlisted, build, simulate},
-    timeline::{Actor, Outcome, Step, Why},
-    world::World,
+    run::{Ended, Run},
+    unknown,
 };
 
 /// What happens to a cluster, object by object and write by write.
@@ -52,26 +52,6 @@ pub struct ObjectFate {
     pub before: Arc<ObjectMeta>,
     /// Its metadata afterwards; `None` where it is gone. In the world in which unlisted owners exist.
     pub after: Option<Arc<ObjectMeta>>,
-}
-
-/// What happens without any intent, and the state that it leads to.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) forecast: Forecast,
-    /// What changed, by position; `None` where the object is gone.
-    pub(crate) changes: BTreeMap<u32, Option<Arc<ObjectMeta>>>,
-    /// What cannot be said to stay: whoever depends on it is in doubt as well.
-    pub(crate) undecided: BTreeSet<u32>,
-}
-
-impl Default for Pending {
-    fn default() -> Self {
-        Self {
-            forecast: Forecast::empty(Assumptions::default()),
-            changes: BTreeMap::new(),
-            undecided: BTreeSet::new(),
-        }
-    }
 }
 
 impl Forecast {
@@ -113,126 +93,45 @@ impl Forecast {
     }
 }
 
-/// Finds out what the collector does without any intent: only objects with odd owners or a deletion under way can begin something.
-pub(crate) fn pending(cluster: &Cluster) -> Pending {
-    let scope = Scope::of(cluster, pending_seeds(cluster));
-    let forecast = run(cluster, &scope, &[]);
-    let mut changes = BTreeMap::new();
-    let mut undecided = BTreeSet::new();
-    for (position, fate) in scope.affected().zip(&forecast.fates) {
-        match (&fate.fate, &fate.after) {
-            // What is not certain is left as it is.
-            (Fate::Undecided { .. }, _) => {
-                undecided.insert(position);
-            }
-            (_, after) if after.as_ref() == Some(&fate.before) => {}
-            (_, after) => {
-                changes.insert(position, after.clone());
-            }
-        }
-    }
-    Pending {
-        forecast,
-        changes,
-        undecided,
-    }
-}
-
-/// Where something begins without any intent: odd owners and deletions under way.
-pub(crate) fn pending_seeds(cluster: &Cluster) -> Vec<u32> {
+/// The positions at which something begins without any intent: owners that do not exist, and deletions in progress.
+pub(crate) fn pending_seeds(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
     let facts = &cluster.edges.facts;
     let is_odd = |at: &u32| facts[*at as usize] & crate::cluster::ODD != 0;
-    (0..facts.len() as u32).filter(is_odd).collect()
+    (0..facts.len() as u32).filter(is_odd)
 }
 
-/// Predicts what intents do, whose targets are resolved.
-pub(crate) fn predict(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
-    let scope = Scope::of(cluster, seeds(targets));
-    run(cluster, &scope, targets)
-}
-
-/// A world that has come to rest before the intents, and what is in it.
-pub(crate) struct Prepared {
-    pub(crate) objects: BTreeMap<u32, SnapshotObject>,
-    pub(crate) world: World,
-    scope: Scope,
-}
-
-/// Prepares the world of some intents, in which owners that are not in the dump exist.
-pub(crate) fn prepare(cluster: &Cluster, targets: &[(Vec<u32>, &Intent)]) -> Prepared {
-    let scope = Scope::of(cluster, seeds(targets));
-    let objects: BTreeMap<u32, SnapshotObject> = scope
-        .members
-        .keys()
-        .filter_map(|&position| Some((position, cluster.object(position)?)))
-        .collect();
-    let mut world = build(cluster, &scope, &objects, Unlisted::Present);
-    world.settle();
-    world.forget();
-    Prepared {
+/// Simulates deletes and compares the ends.
+pub(crate) fn forecast(run: &Run<'_>, seeds: impl IntoIterator<Item = u32>) -> Forecast {
+    let cluster = run.cluster;
+    let Ended {
+        scope,
         objects,
         world,
-        scope,
-    }
-}
-
-/// The fates in a world that has come to rest.
-pub(crate) fn fates<'a>(
-    prepared: &'a Prepared,
-    world: &'a World,
-) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
-    let makers = makers(&world.plane.steps);
-    prepared.scope.affected().map(move |position| {
-        let object = &prepared.objects[&position];
-        let end = end(world, object);
-        (
-            position,
-            object.object_ref(),
-            fate(world, object, end.as_deref(), &makers),
-        )
-    })
-}
-
-fn seeds<'a>(targets: &'a [(Vec<u32>, &Intent)]) -> impl Iterator<Item = u32> + 'a {
-    targets
-        .iter()
-        .flat_map(|(positions, _)| positions.iter().copied())
-}
-
-fn run(cluster: &Cluster, scope: &Scope, targets: &[(Vec<u32>, &Intent)]) -> Forecast {
-    let mut findings = Vec::new();
-    let objects: BTreeMap<u32, SnapshotObject> = scope
-        .members
-        .keys()
-        .filter_map(|&position| Some((position, cluster.object(position)?)))
-        .collect();
-    let world = simulate(
-        cluster,
-        scope,
-        &objects,
-        targets,
-        Unlisted::Present,
-        &mut findings,
-    );
-    let others: Vec<World> = [Unlisted::Absent, Unlisted::Waiting]
-        .into_iter()
-        .filter(|_| !scope.unknown.is_empty())
-        .map(|unlisted| simulate(cluster, scope, &objects, targets, unlisted, &mut Vec::new()))
-        .collect();
-    let is_target: BTreeSet<u32> = seeds(targets).collect();
-    let mut forecast = conclude(
-        cluster,
-        scope,
-        &objects,
-        world,
-        &others,
-        &is_target,
-        Undecidable::nothing(),
-    );
-    forecast.findings.extend(findings);
+        others,
+        refused,
+    } = run.simulate(seeds);
+    let is_target: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
+    let unknown = unknown::of_intents(cluster, &scope, &world);
+    let mut forecast = conclude(cluster, &scope, &objects, world, &others, &is_target, unknown);
+    forecast.findings.extend(refused);
     forecast.findings.sort();
     forecast.findings.dedup();
     forecast
+}
+
+/// The fates in a simulation, by position.
+pub(crate) fn fates<'a>(
+    scope: &'a Scope,
+    objects: &'a BTreeMap<u32, SnapshotObject>,
+    world: &'a Simulation,
+) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
+    let makers = makers(world.plane.steps());
+    scope.affected().map(move |position| {
+        let object = &objects[&position];
+        let end = end(world, object);
+        let fate = fate(world, object, end.as_deref(), &makers);
+        (position, object.object_ref(), fate)
+    })
 }
 
 /// Compares how the worlds that the dump allows have ended.
@@ -240,16 +139,16 @@ pub(crate) fn conclude(
     cluster: &Cluster,
     scope: &Scope,
     objects: &BTreeMap<u32, SnapshotObject>,
-    world: World,
-    others: &[World],
+    world: Simulation,
+    others: &[Simulation],
     is_target: &BTreeSet<u32>,
-    undecided: Undecidable<'_>,
+    undecided: Sources,
 ) -> Forecast {
-    let mut forecast = Forecast::empty(cluster.assumptions.clone());
-    let makers = makers(&world.plane.steps);
-    let terminating = terminating(&world.plane.steps);
-    let in_doubt = undecided.sources.values().flatten().copied();
-    let by_count = chosen_by_count(cluster, scope, objects, in_doubt, &world.plane.steps);
+    let mut forecast = Forecast::empty(Assumptions::clone(&cluster.assumptions));
+    let makers = makers(world.plane.steps());
+    let terminating = terminating(world.plane.steps());
+    let in_doubt = undecided.values().flatten().copied();
+    let by_count = chosen_by_count(cluster, scope, objects, in_doubt, world.plane.steps());
     let mut stances = BTreeMap::new();
     for position in scope.affected() {
         let object = &objects[&position];
@@ -285,18 +184,34 @@ pub(crate) fn conclude(
         }
     }
     find(cluster, scope, &mut forecast);
-    forecast.duration = world.plane.steps.last().map_or(Duration::ZERO, |step| step.at);
+    forecast.duration = world.plane.steps().last().map_or(Duration::ZERO, |step| step.at);
     forecast
         .findings
         .extend(world.gave_up.then_some(Finding::DidNotSettle));
+    forecast.findings.extend(failures(world.plane.steps()));
     forecast.findings.sort();
     forecast.findings.dedup();
-    forecast.timeline = world.plane.steps;
-    forecast.warnings = world.plane.warnings;
+    (forecast.timeline, forecast.warnings) = world.plane.into_trace();
     forecast
 }
 
-fn end(world: &World, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
+/// The requests that the API server failed to perform, by message. Those of the client are findings already.
+fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
+    let mut failures = BTreeMap::<&Arc<str>, BTreeSet<&ObjectRef>>::new();
+    for step in steps.iter().filter(|step| !matches!(step.why, Why::Intent(_))) {
+        if let Some(message) = &step.failure {
+            failures.entry(message).or_default().insert(&step.object);
+        }
+    }
+    failures
+        .into_iter()
+        .map(|(message, objects)| Finding::RequestsFail {
+            message: Arc::clone(message),
+            objects: objects.into_iter().cloned().collect(),
+        })
+}
+
+fn end(world: &Simulation, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
     let kind = object.kind_id?;
     let stored = world
         .server
@@ -360,8 +275,8 @@ fn chosen_by_count<'a>(
     in_doubt.map(|object| &object.meta.uid).collect()
 }
 
-/// Who made each object go, by kind and name.
-type Makers<'a> = HashMap<(&'a str, &'a str, &'a str), Actor, FixedState>;
+/// The actor that removed each object, by group, kind, namespace and name.
+type Makers<'a> = HashMap<[&'a str; 4], Actor, FixedState>;
 
 fn makers(steps: &[Step]) -> Makers<'_> {
     let mut makers = Makers::default();
@@ -372,15 +287,17 @@ fn makers(steps: &[Step]) -> Makers<'_> {
             .filter(|change| change.outcome == Outcome::Gone)
         {
             let object = &change.object;
-            makers.insert((&*object.kind, &*object.namespace, &*object.name), step.actor);
+            let key = [object.group(), &*object.kind, &object.namespace, &object.name];
+            makers.insert(key, step.actor);
         }
     }
     makers
 }
 
-fn fate(world: &World, object: &SnapshotObject, end: Option<&ObjectMeta>, makers: &Makers<'_>) -> Fate {
+fn fate(world: &Simulation, object: &SnapshotObject, end: Option<&ObjectMeta>, makers: &Makers<'_>) -> Fate {
     let Some(end) = end else {
-        let key = (&*object.kind, &*object.meta.namespace, &*object.meta.name);
+        let (group, _) = split_api_version(&object.api_version);
+        let key = [group, &*object.kind, &object.meta.namespace, &object.meta.name];
         return Fate::Deleted {
             by: makers.get(&key).copied().unwrap_or(Actor::GarbageCollector),
         };
@@ -390,7 +307,7 @@ fn fate(world: &World, object: &SnapshotObject, end: Option<&ObjectMeta>, makers
     }
     if end.is_deleting() {
         let blocked_by = if end.has_finalizer(metadata::FINALIZER_FOREGROUND) {
-            world.plane.collector.explain(&end.uid).blocking
+            world.plane.collector().explain(&end.uid).blocking
         } else {
             Vec::new()
         };
@@ -422,7 +339,7 @@ fn fate(world: &World, object: &SnapshotObject, end: Option<&ObjectMeta>, makers
 }
 
 /// The finalizers of a namespace's spec that are left: they hold it until its content is gone.
-fn namespace_finalizers(world: &World, object: &SnapshotObject) -> Vec<Arc<str>> {
+fn namespace_finalizers(world: &Simulation, object: &SnapshotObject) -> Vec<Arc<str>> {
     let is_namespace = *object.kind == *"Namespace" && *object.api_version == *"v1";
     let Some(kind) = object.kind_id.filter(|_| is_namespace) else {
         return Vec::new();
@@ -462,9 +379,7 @@ fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
                     let controller = cluster.object_ref(owner);
                     let stays = match positions.binary_search(&owner) {
                         Ok(at) => matches!(forecast.fates[at].fate, Fate::Kept | Fate::Released { .. }),
-                        Err(_) => cluster
-                            .object(owner)
-                            .is_some_and(|owner| !owner.meta.is_deleting()),
+                        Err(_) => cluster.edges.facts[owner as usize] & DELETING == 0,
                     };
                     if stays {
                         forecast.findings.push(Finding::OwnerMayRecreate {

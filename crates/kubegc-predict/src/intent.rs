@@ -1,18 +1,20 @@
-//! What somebody means to delete, and what is taken for granted while it goes.
+//! Intents: what a client deletes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{DeleteOptions, FieldError, identity::split_api_version};
 use kubegc_sim::Selector;
 
 /// One thing to be deleted.
-#[expect(clippy::exhaustive_structs, reason = "two parts that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// What.
     pub target: Target,
-    /// How: propagation policy, preconditions, grace.
+    /// The options of the request: propagation policy, preconditions, grace period, dry run.
     pub options: DeleteOptions,
+    /// When it is requested, since the beginning. Those of a question must be in this order.
+    pub after: Duration,
 }
 
 /// What is to be deleted.
@@ -39,6 +41,7 @@ impl Intent {
         Self {
             target: Target::Object(object),
             options,
+            after: Duration::ZERO,
         }
     }
 }
@@ -136,45 +139,5 @@ impl std::fmt::Display for ObjectName {
             write!(f, "{}/", self.namespace)?;
         }
         write!(f, "{}/{}", self.kind.as_str(), self.name)
-    }
-}
-
-/// What a forecast takes for granted. Printed with it.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Assumptions {
-    /// Whether pods that are being deleted end after their grace period. Default: they do. In a cleanup forecast only those that have a kubelet, as
-    /// [`ControlPlane::with_kubelets`](crate::ControlPlane::with_kubelets) says.
-    pub pods_end: bool,
-    /// Finalizers that somebody removes from objects that are being deleted. All others are held. Default: none.
-    pub finalizers_released: Vec<Arc<str>>,
-}
-
-impl Default for Assumptions {
-    fn default() -> Self {
-        Self {
-            pods_end: true,
-            finalizers_released: Vec::new(),
-        }
-    }
-}
-
-impl std::fmt::Display for Assumptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.pods_end {
-            "pods end after their grace period; "
-        } else {
-            "pods never end; "
-        })?;
-        if self.finalizers_released.is_empty() {
-            f.write_str("finalizers are held by whoever set them; ")?;
-        } else {
-            write!(
-                f,
-                "somebody removes the finalizers {}, others are held; ",
-                self.finalizers_released.join(", ")
-            )?;
-        }
-        f.write_str("no other controller creates objects anew")
     }
 }

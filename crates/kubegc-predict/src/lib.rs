@@ -18,14 +18,12 @@ mod fate;
 mod forecast;
 mod intent;
 pub mod node;
+mod question;
 mod report;
-mod simulation;
-mod timeline;
-mod world;
+mod run;
+mod unknown;
 
-pub use cleanup::{
-    CleanupDetail, CleanupForecast, CleanupFrame, Collected, Instance, Undecided, cleanup_forecast,
-};
+pub use cleanup::{CleanupDetail, CleanupForecast, CleanupFrame, Collected, Undecided, cleanup_forecast};
 pub use closure::Closure;
 pub use cluster::Cluster;
 pub use error::PredictError;
@@ -33,8 +31,8 @@ pub use explain::{Explanation, Fact, Statement};
 pub use explore::{Bounds, Exploration, PossibleFates, Way};
 pub use fate::{Fate, Finding, Missing};
 pub use forecast::{Forecast, ObjectFate};
-pub use intent::{Assumptions, Intent, KindName, ObjectName, Target};
+pub use intent::{Intent, KindName, ObjectName, Target};
+pub use kubegc_control_plane::{Act, Actor, Assumptions, Change, Instance, Outcome, Step, Why};
 pub use node::{NodeForecast, NodeFrame, node_forecast, what_if};
+pub use question::Question;
 pub use report::Detail;
-pub use timeline::{Act, Actor, Change, Outcome, Step, Why};
-pub use world::{ControlPlane, Turn};

@@ -86,7 +86,7 @@
 //! | Subject | A real cluster | Here |
 //! |---|---|---|
 //! | When the control plane acts | always | in [`settle`](Cluster::settle), [`step`](Cluster::step) and [`run`](Cluster::run) only |
-//! | Controllers | Deployments, Jobs, Endpoints and many more | the garbage collector, the namespace controller, the removal of custom resources with their definition |
+//! | Controllers | all of kube-controller-manager | those that delete objects or remove finalizers (`kubegc_controllers::default_controllers`); none creates objects |
 //! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]) |
 //! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
@@ -125,10 +125,10 @@ pub use fate::{Fate, Owner, OwnerState, Standing};
 #[cfg(feature = "client")]
 pub use fault::{Fault, Rule};
 #[doc(no_inline)]
-pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
-#[doc(no_inline)]
 #[cfg(feature = "client")]
-pub use kubegc_predict::Assumptions;
+pub use kubegc_control_plane::Assumptions;
+#[doc(no_inline)]
+pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 #[doc(no_inline)]
 pub use kubegc_sim::SharedApiServer;
 #[cfg(feature = "loopback")]

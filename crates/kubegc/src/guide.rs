@@ -126,11 +126,15 @@ pub mod predicting {
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
-    //! A forecast is one simulation of the part of the cluster that the delete can reach, in each of three worlds: in one every owner that is not in the
-    //! dump exists, in another none does, in the third each is being deleted and waits for its dependents. What ends alike in all of them is decided.
-    //! What does not names what to dump.
+    //! A forecast simulates the part of the cluster that the delete can reach: the garbage collector, all controllers that kube-controller-manager runs by
+    //! default, the kubelets of the dumped nodes and the API server's own controllers act on one simulated API server
+    //! ([`control_plane`](crate::control_plane)). Where owners are not in the dump, it runs three times: they exist, they do not, they are terminating and
+    //! wait for their dependents. What ends alike every time is decided. For the rest, the forecast names what to dump.
     //!
-    //! It takes for granted what its [`Assumptions`](crate::predict::Assumptions) say, and that nobody else acts. Where the order of things matters,
+    //! [`Question`](crate::predict::Question) asks for more: a time and a horizon, other controllers, what happens anyway, deletes that follow each other.
+    //!
+    //! What a dump does not show is in the [`Assumptions`](crate::predict::Assumptions): kubelets end pods, cloud and CSI controllers remove their finalizers,
+    //! storage is deleted, unknown finalizers stay. Controllers create nothing. Where the order of things matters,
     //! [`Cluster::explore`](crate::predict::Cluster::explore) tries many; where only the end matters and the cluster is very large,
     //! [`Cluster::closure`](crate::predict::Cluster::closure) finds it without a simulation.
 }
@@ -203,7 +207,7 @@ pub mod cleaning_up {
     //!
     //! # What will be deleted, and when
     //!
-    //! [`cleanup_forecast`](crate::predict::cleanup_forecast) lets all of them work on a dump, together with the collector, the namespace controller and the kubelets, from one
+    //! [`cleanup_forecast`](crate::predict::cleanup_forecast) lets all of them work on a dump, together with the collector and the kubelets, from one
     //! instant at which something is due to the next:
     //!
     //! ```
@@ -249,8 +253,8 @@ pub mod cleaning_up {
     //!
     //! - **When was the dump taken?** Dumps do not say. [`CleanupFrame::now`](crate::predict::CleanupFrame) does; mechanisms that look once a period are
     //!   taken to look for the first time then.
-    //! - **Who else is asked?** The cloud about nodes, plugins and provisioners about storage. The frame says what they answer. A node of which nothing is
-    //!   said stays, and is undecided unless it is ready.
+    //! - **Who else is asked?** The cloud provider about nodes, plugins and provisioners about storage. The
+    //!   [`Assumptions`](crate::predict::Assumptions) say what they answer. A node of which nothing is said stays, and is undecided unless it is ready.
     //! - **What was not dumped is unknown.** A mechanism that would have to know it decides nothing, and
     //!   [`undecided`](crate::predict::CleanupForecast) says what it does not know. An object whose fate hangs on that is not
     //!   [`collected`](crate::predict::CleanupForecast::collected); reports tell of it apart from what is certain.

@@ -10,8 +10,10 @@
 //! | [`controllers`] | the other controllers that delete objects or remove finalizers: one `reconcile` each, a batch planner, a manager, a driver |
 //! | [`snapshot`] | what a dump says, and what it leaves unknown |
 //! | [`sim`] | how an API server and a container runtime answer: the world in memory |
+//! | [`control_plane`] | a simulated control plane: the collector, all controllers, kubelets over the API server in memory |
 //! | [`predict`] | what a delete does, what a node's next passes remove, what a cluster cleans up by itself, and why |
 
+pub use kubegc_control_plane as control_plane;
 pub use kubegc_controllers as controllers;
 pub use kubegc_core as core;
 pub use kubegc_node as node;

@@ -21,6 +21,15 @@ const MAY_SEE: &[(&str, &[&str])] = &[
         &["kubegc-core", "kubegc-node", "kubegc-controllers"],
     ),
     (
+        "kubegc-control-plane",
+        &[
+            "kubegc-core",
+            "kubegc-objects",
+            "kubegc-controllers",
+            "kubegc-sim",
+        ],
+    ),
+    (
         "kubegc-predict",
         &[
             "kubegc-core",
@@ -29,6 +38,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-controllers",
             "kubegc-snapshot",
             "kubegc-sim",
+            "kubegc-control-plane",
         ],
     ),
     (
@@ -45,7 +55,14 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("kubegc-tokio", &["kubegc-core"]),
     (
         "kubegc-testkit",
-        &["kubegc-core", "kubegc-objects", "kubegc-sim", "kubegc-predict"],
+        &[
+            "kubegc-core",
+            "kubegc-objects",
+            "kubegc-sim",
+            "kubegc-snapshot",
+            "kubegc-control-plane",
+            "kubegc-predict",
+        ],
     ),
     (
         "kubegc",
@@ -56,6 +73,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-controllers",
             "kubegc-snapshot",
             "kubegc-sim",
+            "kubegc-control-plane",
             "kubegc-predict",
         ],
     ),

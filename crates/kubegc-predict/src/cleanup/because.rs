@@ -6,7 +6,7 @@ use kubegc_objects::{
     reason::Reason as CollectorReason,
 };
 
-use crate::timeline::Why;
+use crate::Why;
 
 /// Why a write is made that changes this object.
 pub(super) fn because(why: &Why, object: &ObjectRef) -> String {
@@ -16,15 +16,12 @@ pub(super) fn because(why: &Why, object: &ObjectRef) -> String {
             "no owner is left".to_owned()
         }
         Why::Collector(reason) => reason.to_string(),
-        Why::NamespaceTerminating if is_kind(object, "", "Namespace") => {
-            "deleted before, and emptied".to_owned()
-        }
-        Why::NamespaceTerminating => "its namespace is being deleted".to_owned(),
         Why::DefinitionTerminating if is_kind(object, "apiextensions.k8s.io", "CustomResourceDefinition") => {
             "deleted before, and goes with its objects".to_owned()
         }
         Why::DefinitionTerminating => "the definition of its kind is being deleted".to_owned(),
-        Why::GraceOver => "it was deleted before, and ends".to_owned(),
+        Why::DefinitionsChanged => "the definitions of its group have changed".to_owned(),
+        Why::GracePeriodExpired => "it was deleted before, and ends".to_owned(),
         Why::FinalizerReleased(name) => format!("finalizer {name} is assumed to be released"),
         Why::Controller(reason) => reason.to_string(),
     }

@@ -1,70 +1,24 @@
-//! Tells the controller what is in the dump, and finds the objects of the dump that its tasks are about.
+//! Facts of the dump that clean-up forecasts need.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use kubegc_controllers::{CloudAnswer, FieldChange, Input, Manager, Request, Task, Work, Write};
+use kubegc_controllers::{FieldChange, Request, Task, Work, Write};
 use kubegc_core::{
-    StoreError, Timestamp,
-    identity::split_api_version,
-    record::{Body, ObjectId, Record, Resource},
+    Timestamp,
+    record::{Body, Record, Resource},
 };
 
-use super::{CleanupFrame, Instance, outside::provisioner};
+use super::CleanupFrame;
 use crate::{Cluster, fate::Finding};
 
-/// Feeds the dump to a manager: kinds that are complete as lists, the others object by object.
-pub(super) fn inform(cluster: &Cluster, frame: &CleanupFrame, manager: &mut Manager, now: Timestamp) {
-    for (name, Instance { exists, is_shutdown }) in &frame.cloud {
-        let found = by_name(cluster, Resource::Nodes, "", name);
-        let view = found.and_then(|position| cluster.snapshot.view(position as usize));
-        if let Some(view) = view {
-            let node = ObjectId {
-                resource: Resource::Nodes,
-                namespace: "".into(),
-                name: Arc::clone(name),
-                uid: view.uid().clone(),
-            };
-            let answer = CloudAnswer {
-                node_uid: view.uid().clone(),
-                exists: exists.clone(),
-                is_shut_down: is_shutdown.clone(),
-            };
-            manager.handle(now, Input::Cloud { node, answer });
-        }
-    }
-    for resource in manager.resources() {
-        let snapshot = &cluster.snapshot;
-        let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
-        let mut records = Vec::with_capacity(positions.len());
-        records.extend(positions.filter_map(|position| snapshot.record_at(position)));
-        let coverage = snapshot.completeness.of(resource.group(), resource.kind());
-        if coverage.is_complete() {
-            let records = Ok(records);
-            manager.handle(now, Input::Listed { resource, records });
-            continue;
-        }
-        let unlisted = Err(StoreError::Unlisted);
-        manager.handle(
-            now,
-            Input::Listed {
-                resource,
-                records: unlisted,
-            },
-        );
-        for record in records {
-            let record = Box::new(record);
-            manager.handle(now, Input::Applied { resource, record });
-        }
-    }
-}
-
 /// The nodes about which the cloud was asked and of which nothing was dumped.
-pub(super) fn nodes_not_in_dump<'a>(
-    cluster: &'a Cluster,
-    frame: &'a CleanupFrame,
-) -> impl Iterator<Item = Finding> + 'a {
-    let is_dumped = |node: &str| by_name(cluster, Resource::Nodes, "", node).is_some();
-    let unknown = frame.cloud.keys().filter(move |node| !is_dumped(node));
+pub(super) fn nodes_not_in_dump<'a>(cluster: &'a Cluster) -> impl Iterator<Item = Finding> + 'a {
+    let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
+    let unknown = cluster
+        .assumptions
+        .cloud
+        .keys()
+        .filter(move |node| !is_dumped(node));
     unknown.map(|node| Finding::NodeNotDumped {
         node: Arc::clone(node),
     })
@@ -92,54 +46,19 @@ pub(super) fn sets_not_in_dump(cluster: &Cluster, frame: &CleanupFrame) -> Optio
             .peekable();
         is_number
             && sets.peek().is_some()
-            && !sets.any(|set| by_name(cluster, Resource::StatefulSets, claim.namespace(), set).is_some())
+            && !sets.any(|set| {
+                cluster
+                    .by_name(Resource::StatefulSets, claim.namespace(), set)
+                    .is_some()
+            })
     };
     let claims = claims.filter(is_like_theirs).count();
     (claims > 0).then_some(Finding::UnseenSets { claims })
 }
 
-/// The provisioners that volumes of the dump name.
-pub(super) fn provisioners(cluster: &Cluster) -> BTreeSet<Arc<str>> {
-    let resource = Resource::PersistentVolumes;
-    let snapshot = &cluster.snapshot;
-    let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
-    let records = positions.filter_map(|position| snapshot.record_at(position));
-    records
-        .filter_map(|record| provisioner(&record).cloned())
-        .collect()
-}
-
-/// Where in the dump an object stands; `None` where it is not there, or not with this uid.
-pub(super) fn position(cluster: &Cluster, object: &ObjectId) -> Option<u32> {
-    let resource = object.resource;
-    let is_it = |position: &u32| {
-        let view = cluster.snapshot.view(*position as usize);
-        view.is_some_and(|view| {
-            *view.uid() == object.uid
-                && **view.kind() == *resource.kind()
-                && *split_api_version(view.api_version()).0 == *resource.group()
-                && *view.name() == object.name
-                && *view.namespace() == object.namespace
-        })
-    };
-    if object.uid.is_empty() {
-        let found = by_name(cluster, resource, &object.namespace, &object.name);
-        return found.filter(is_it);
-    }
-    cluster.edges.positions_of(&object.uid).find(is_it)
-}
-
-/// Where in the dump the object of a name stands.
-pub(super) fn by_name(cluster: &Cluster, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
-    let found = cluster
-        .snapshot
-        .position(resource.group(), resource.kind(), namespace, name)?;
-    Some(found as u32)
-}
-
 /// The objects of the dump that a task is known to touch before it begins.
 pub(super) fn objects(cluster: &Cluster, task: &Task) -> Vec<u32> {
-    let mut found: Vec<u32> = position(cluster, &task.object).into_iter().collect();
+    let mut found: Vec<u32> = cluster.position_of(&task.object).into_iter().collect();
     if let Work::Action(action) = &task.work {
         for request in &action.requests {
             found.extend(touched(cluster, request));
@@ -156,7 +75,7 @@ pub(super) fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
             resource,
             namespace,
             name,
-        } => found.extend(by_name(cluster, *resource, namespace, name)),
+        } => found.extend(cluster.by_name(*resource, namespace, name)),
         Request::Write(Write { changes, .. }) => {
             for change in changes {
                 if let FieldChange::OwnerReferences(references) = change {
@@ -168,7 +87,7 @@ pub(super) fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
         _ => {}
     }
     if !matches!(request, Request::Event(_)) {
-        found.extend(request.object().and_then(|object| position(cluster, object)));
+        found.extend(request.object().and_then(|object| cluster.position_of(object)));
     }
     found
 }

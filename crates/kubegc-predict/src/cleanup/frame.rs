@@ -1,20 +1,16 @@
-//! What a cleanup forecast is asked, and what it takes for granted.
+//! The question of a clean-up forecast.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use kubegc_controllers::{
-    Cloud, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner,
-    NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection,
-    PvcProtection, StatefulSetClaims, Storage, TokenCleaner, TtlAfterFinished,
-};
+use kubegc_controllers::{Controller, default_controllers};
 use kubegc_core::{KubernetesVersion, Timestamp};
 
-use super::{facts, words::some_of};
+use super::facts;
 use crate::{Cluster, fate::Finding};
 
-/// The period of a forecast, the controllers that run, and what is assumed of everything outside of the cluster. Printed with the forecast.
+/// The period of a forecast and the controllers that run. Printed with the forecast.
 ///
-/// The garbage collector, the namespace controller and the kubelets are part of every forecast.
+/// The garbage collector and the kubelets are part of every forecast.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct CleanupFrame {
@@ -24,38 +20,9 @@ pub struct CleanupFrame {
     pub now: Option<Timestamp>,
     /// How far to look. Default: a day.
     pub horizon: Duration,
-    /// The controllers that run. Default: those that clean up nodes, pods, jobs, tokens, certificate requests, claims and volumes, with
-    /// upstream's defaults in the cluster's version. External provisioners that volumes of the dump name are added to them. Controllers of
-    /// services, endpoints, attachments, resource claims and revisions are not part of forecasts yet.
+    /// The controllers that run beside the garbage collector. Default: those that kube-controller-manager runs by default in the cluster's
+    /// version. External provisioners that volumes of the dump name are added to them.
     pub controllers: Vec<Arc<dyn Controller>>,
-    /// What is known of the storage of the cluster. Default: nothing, beside what [`storage_is_deleted`](Self::storage_is_deleted) says.
-    pub storage: Storage,
-    /// What the cloud says of nodes, by name. Default: nothing. A node of which it says nothing stays, undecided unless it is ready.
-    pub cloud: BTreeMap<Arc<str>, Instance>,
-    /// Whether plugins and provisioners delete the storage that they are asked to delete. Default: they do. Otherwise they are not
-    /// there, and their volumes stay, undecided.
-    pub storage_is_deleted: bool,
-}
-
-/// What the cloud says of the instance behind a node.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Instance {
-    /// Whether it exists.
-    pub exists: Cloud,
-    /// Whether it is shut down.
-    pub is_shutdown: Cloud,
-}
-
-impl Default for Instance {
-    /// Nothing is known of it.
-    fn default() -> Self {
-        let unknown = || Cloud::Failed("not asked".into());
-        Self {
-            exists: unknown(),
-            is_shutdown: unknown(),
-        }
-    }
 }
 
 impl CleanupFrame {
@@ -65,10 +32,7 @@ impl CleanupFrame {
         Self {
             now: None,
             horizon: Duration::from_secs(24 * 60 * 60),
-            controllers: forecast_controllers(version),
-            storage: Storage::default(),
-            cloud: BTreeMap::new(),
-            storage_is_deleted: true,
+            controllers: default_controllers(version),
         }
     }
 
@@ -93,7 +57,7 @@ impl CleanupFrame {
     /// O(c log n) for c answers and claims, and n objects.
     #[must_use]
     pub fn findings(&self, cluster: &Cluster) -> Vec<Finding> {
-        let nodes = facts::nodes_not_in_dump(cluster, self);
+        let nodes = facts::nodes_not_in_dump(cluster);
         nodes.chain(facts::sets_not_in_dump(cluster, self)).collect()
     }
 
@@ -134,35 +98,19 @@ impl CleanupFrame {
 
     /// The names of the default controllers that do not run.
     fn disabled(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let defaults = forecast_controllers(KubernetesVersion::LATEST).into_iter();
+        let defaults = default_controllers(KubernetesVersion::LATEST).into_iter();
         let names = defaults.map(|controller| controller.info().name);
-        // The namespace controller is part of every forecast.
-        names.filter(|name| !self.runs(name) && *name != "namespace-controller")
+        names.filter(|name| !self.runs(name))
     }
 
     /// What is assumed, one sentence each. Controllers that run are not listed.
     pub(super) fn assumptions(&self) -> Vec<String> {
-        let mut told = vec!["all controllers start at the beginning".to_owned()];
+        let mut assumed = vec!["all controllers start at the beginning".to_owned()];
         let off: Vec<&str> = self.disabled().collect();
         if !off.is_empty() {
-            told.push(format!("these do not run: {}", off.join(", ")));
+            assumed.push(format!("these do not run: {}", off.join(", ")));
         }
-        told.push(if self.storage_is_deleted {
-            "storage is deleted when its volume is to go".to_owned()
-        } else {
-            "nobody deletes storage".to_owned()
-        });
-        let nodes: Vec<String> = self.cloud.keys().map(ToString::to_string).collect();
-        told.push(match &*nodes {
-            [] => "the cloud was not asked about nodes".to_owned(),
-            [node] => format!("the cloud was asked about node {node}"),
-            nodes => format!(
-                "the cloud was asked about {} nodes: {}",
-                nodes.len(),
-                some_of(nodes.to_vec(), NODES_NAMED_MAX).join(", ")
-            ),
-        });
-        told
+        assumed
     }
 }
 
@@ -171,25 +119,3 @@ impl fmt::Display for CleanupFrame {
         f.write_str(&self.assumptions().join("; "))
     }
 }
-
-/// The controllers of a forecast, with upstream's defaults, by name.
-fn forecast_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
-    vec![
-        Arc::new(CsrCleaner::new(version)),
-        Arc::new(CloudNodeLifecycle::new(version)),
-        Arc::new(CronJobHistory::new(version)),
-        Arc::new(LegacyTokenCleaner::new(version)),
-        Arc::new(NamespaceController::new(version)),
-        Arc::new(PersistentVolumeBinder::new(version)),
-        Arc::new(PvProtection::new(version)),
-        Arc::new(PvcProtection::new(version)),
-        Arc::new(PodGc::new(version)),
-        Arc::new(PodCertificateRequestCleaner::new(version)),
-        Arc::new(StatefulSetClaims::new(version)),
-        Arc::new(TokenCleaner::new(version)),
-        Arc::new(TtlAfterFinished::new(version)),
-    ]
-}
-
-/// How many nodes a sentence names.
-const NODES_NAMED_MAX: usize = 8;

@@ -11,7 +11,7 @@ use super::{
     because::because,
     story::{End, Subject, events},
 };
-use crate::timeline::Actor;
+use crate::Actor;
 
 impl CleanupForecast {
     /// The forecast as a JSON value. Times are RFC 3339.
@@ -19,8 +19,7 @@ impl CleanupForecast {
     /// - `began`, `until`, `nextAt` (null where nothing is due by itself any more);
     /// - `summary`: how many objects of each kind go for certain, by `apiVersion/kind`;
     /// - `events`: what happens, in order of time, each with `at`, `actor`, `controller` (null for other actors), `message`, its `object`, what
-    ///   becomes of it (`end`: `gone`, `held` or `changed`), `goneAt`, `goneBetween` (the first and the last time, where that hangs on what was not
-    ///   dumped or read; null otherwise), and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
+    ///   becomes of it (`end`: `gone`, `held` or `changed`), `goneAt`, and `with`: the objects that go because of it, with the same. An object that goes is in one event, once. Where
     ///   `certain` is false, the fates of its objects are undecided, and this happens to them if all owners that are not known exist and nothing that was
     ///   not read matters;
     /// - `undecided`: by controller and object, with a `message`; what hangs on such objects, on unknown owners or on pods of which nobody knows when they end is
@@ -68,8 +67,8 @@ impl CleanupForecast {
             "frame": {
                 "horizonSeconds": self.frame.horizon.as_secs_f64(),
                 "controllers": running.map(|controller| controller.info().name).collect::<Vec<_>>(),
-                "storageIsDeleted": self.frame.storage_is_deleted,
-                "cloud": self.frame.cloud.iter().map(|(node, instance)| json!({
+                "storageIsDeleted": self.forecast.assumptions.storage_is_deleted,
+                "cloud": self.forecast.assumptions.cloud.iter().map(|(node, instance)| json!({
                     "node": node,
                     "exists": cloud_json(&instance.exists),
                     "isShutdown": cloud_json(&instance.is_shutdown),
@@ -85,9 +84,7 @@ fn subject_json(subject: &Subject<'_>) -> Value {
         End::Held => ("held", None),
         End::Changed => ("changed", None),
     };
-    let between = subject.gone_between;
-    let between = between.map(|(first, last)| [first.to_string(), last.to_string()]);
-    json!({ "object": subject.object, "end": end, "goneAt": gone_at, "goneBetween": between })
+    json!({ "object": subject.object, "end": end, "goneAt": gone_at })
 }
 
 /// An answer of the cloud; null where there is none.

@@ -5,43 +5,27 @@
 //! that goes for its age takes its pods with it, and a claim that its last pod leaves goes with its volume.
 
 mod because;
-mod doubt;
 mod facts;
 mod frame;
-mod hanging;
 mod json;
-mod outside;
 mod report;
 mod story;
-mod times;
 mod words;
-mod world;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use kubegc_control_plane::{Outcome, QUIET, Simulation, Step};
 use kubegc_controllers::{
-    Controller, End, ExternalProvisioner, Input, Key, Manager, Missing, Output, PersistentVolumeBinder,
-    Plugin, Request, Response, Step as Sequenced, Task, Wire,
+    Controller, End, Input, Key, Manager, Missing, Output, Request, Response, Step as Sequenced, Task, Wire,
 };
 use kubegc_core::{ObjectRef, StoreError, Timestamp, record::ObjectId};
-use kubegc_snapshot::SnapshotObject;
 
-pub use self::{
-    frame::{CleanupFrame, Instance},
-    report::CleanupDetail,
-};
-use self::{hanging::Hanging, outside::is_in_tree, story::Doubtful, world::CleanupWorld};
+use self::story::Doubtful;
+pub use self::{frame::CleanupFrame, report::CleanupDetail};
 use crate::{
-    Cluster, Forecast,
-    cluster::Scope,
-    doubt::Undecidable,
-    forecast::{self, Pending},
-    simulation::{self, Unlisted},
-    timeline::{Outcome, Step},
-    world::{World, kubelets::Kubelets},
+    Cluster, Forecast, forecast,
+    run::{self, ClientDelete, Ended, Run},
+    unknown,
 };
 
 /// What will be cleaned up until a time, and what cannot be said.
@@ -146,113 +130,111 @@ impl CleanupForecast {
 #[must_use]
 pub fn cleanup_forecast(cluster: &Cluster, frame: &CleanupFrame) -> CleanupForecast {
     let began = frame.now.unwrap_or_else(|| newest_time(cluster));
-    let until = began.saturating_add(frame.horizon);
-    let mut manager = Manager::new(controllers(cluster, frame), Wire::AsUpstream, began).into_simulation();
-    facts::inform(cluster, frame, &mut manager, began);
-    manager.reconcile_due(began);
-    let hanging = Hanging::new(cluster);
-    let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).into_iter().collect();
-    seeds.extend(first_seeds(cluster, &hanging, manager.clone(), began, until));
-    let before = Pending::default();
-    let kubelets = Kubelets::of(cluster);
-    loop {
-        let scope = Scope::after(cluster, &before, seeds.iter().copied());
-        let objects: BTreeMap<u32, SnapshotObject> = scope
-            .members
-            .keys()
-            .filter_map(|&position| Some((position, cluster.snapshot.object(position as usize)?)))
-            .collect();
-        let mut missing = BTreeSet::new();
-        let mut run = |unlisted| {
-            let server = simulation::server(cluster, &scope, &objects, unlisted);
-            let mut world = CleanupWorld::new(
-                cluster,
-                frame,
-                &scope,
-                server,
-                manager.clone(),
-                kubelets.clone(),
-                began,
-            );
-            world.run(until);
-            missing.append(&mut world.missing);
-            world
-        };
-        let world = run(Unlisted::Present);
-        let (undecided, in_doubt) = doubt::of(cluster, &hanging, &kubelets, &scope, &world);
-        let others = [Unlisted::Absent, Unlisted::Waiting];
-        let others = others.into_iter().filter(|_| !scope.unknown.is_empty());
-        let others: Vec<World> = others.map(|unlisted| run(unlisted).into_world()).collect();
-        missing.extend(in_doubt.out_of_reach);
-        missing.retain(|position| !seeds.contains(position));
-        if missing.is_empty() {
-            let next_at = world.next_at();
-            let world = world.into_world();
-            let times = times::of(cluster, &hanging, &world, &others, in_doubt.may_go);
-            let mut forecast = forecast::conclude(
-                cluster,
-                &scope,
-                &objects,
-                world,
-                &others,
-                &BTreeSet::new(),
-                Undecidable {
-                    sources: in_doubt.sources,
-                    beside: &|position| hanging.beside(position),
-                },
-            );
-            let findings = times::findings(&forecast, times);
-            forecast.findings.extend(findings);
-            forecast.findings.extend(frame.findings(cluster));
-            forecast.findings.sort();
-            return CleanupForecast {
-                began,
-                until,
-                frame: frame.clone(),
-                forecast,
-                undecided,
-                next_at,
-            };
-        }
-        // What happens reaches further than was foreseen: once more, with that.
-        seeds.append(&mut missing);
+    let controllers = run::with_storage(cluster, &frame.controllers);
+    let everything = everything(cluster, controllers, Vec::new(), began, Some(frame.horizon));
+    let mut forecast = everything.forecast;
+    forecast.findings.extend(frame.findings(cluster));
+    forecast.findings.sort();
+    CleanupForecast {
+        began,
+        until: began.saturating_add(frame.horizon),
+        frame: frame.clone(),
+        forecast,
+        undecided: everything.undecided,
+        next_at: everything.next_at,
     }
 }
 
-/// The controllers that run, with the external provisioners that volumes of the dump name. The namespace controller is left out: the simulated
-/// control plane runs it.
-fn controllers(cluster: &Cluster, frame: &CleanupFrame) -> Vec<Arc<dyn Controller>> {
-    let mut controllers = frame.controllers.clone();
-    controllers.retain(|controller| controller.info().name != "namespace-controller");
-    let binder = controllers
-        .iter()
-        .position(|controller| controller.info().name == "persistentvolume-binder-controller");
-    let Some(at) = binder else {
-        return controllers;
-    };
-    let mut binder = PersistentVolumeBinder::new(cluster.version);
-    binder.storage = frame.storage.clone();
-    for name in facts::provisioners(cluster) {
-        if is_in_tree(&name) {
-            if frame.storage_is_deleted {
-                binder.storage.plugins.entry(name).or_insert(Plugin::InTree);
-            }
-        } else {
-            controllers.push(Arc::new(ExternalProvisioner::new(&name)));
-        }
-    }
+/// What happens in the whole dump.
+pub(crate) struct Everything {
+    pub(crate) forecast: Forecast,
+    undecided: Vec<Undecided>,
+    next_at: Option<Timestamp>,
+}
 
-    controllers[at] = Arc::new(binder);
-    controllers
+/// Finds out what happens in the whole dump until the horizon, or until nothing changes.
+///
+/// Without a horizon, objects that controllers cannot decide about are undetermined only where something happens to them.
+pub(crate) fn everything(
+    cluster: &Cluster,
+    controllers: Vec<Arc<dyn Controller>>,
+    deletes: Vec<ClientDelete<'_>>,
+    began: Timestamp,
+    horizon: Option<Duration>,
+) -> Everything {
+    let mut manager = Manager::new(controllers, Wire::AsUpstream, began).into_simulation();
+    run::list_all(cluster, &mut manager, began);
+    manager.reconcile_due(began);
+    let until = began.saturating_add(horizon.unwrap_or(QUIET));
+    let mut seeds: BTreeSet<u32> = forecast::pending_seeds(cluster).collect();
+    seeds.extend(first_seeds(
+        cluster,
+        manager.clone(),
+        began,
+        until,
+        horizon.is_some(),
+    ));
+    let targets: BTreeSet<u32> = deletes.iter().filter_map(|delete| delete.position).collect();
+    seeds.extend(&targets);
+    let run = Run {
+        cluster,
+        controllers: Vec::new(),
+        manager: Some(manager),
+        deletes,
+        began: Some(began),
+        horizon,
+    };
+    loop {
+        let Ended {
+            scope,
+            objects,
+            world,
+            others,
+            refused,
+        } = run.simulate(seeds.iter().copied());
+        let sources = if horizon.is_some() {
+            let (sources, out_of_scope) = unknown::of_everything(cluster, &scope, &world);
+            if !out_of_scope.is_empty() {
+                seeds.extend(out_of_scope);
+                continue;
+            }
+            sources
+        } else {
+            unknown::of_intents(cluster, &scope, &world)
+        };
+        let undecided = undecided(&world);
+        let next_at = world.plane.manager().next_at();
+        let mut forecast = forecast::conclude(cluster, &scope, &objects, world, &others, &targets, sources);
+        forecast.findings.extend(refused);
+        forecast.findings.sort();
+        return Everything {
+            forecast,
+            undecided,
+            next_at,
+        };
+    }
+}
+
+/// The objects about which controllers could not decide.
+fn undecided(world: &Simulation) -> Vec<Undecided> {
+    let manager = world.plane.manager();
+    let unknown = manager.unknown();
+    let unknown = unknown.filter(|(_, object, ..)| manager.record(object).is_some());
+    let undecided = unknown.map(|(controller, object, missing, _)| Undecided {
+        controller: controller.info().name,
+        object: object.clone(),
+        missing: missing.clone(),
+    });
+    undecided.collect()
 }
 
 /// The objects on which something will be done if nothing else happens, and those that hang on what cannot be decided.
 fn first_seeds(
     cluster: &Cluster,
-    hanging: &Hanging<'_>,
     mut manager: Manager,
     began: Timestamp,
     until: Timestamp,
+    with_unknown: bool,
 ) -> BTreeSet<u32> {
     let mut seeds = BTreeSet::new();
     let mut now = began;
@@ -279,9 +261,11 @@ fn first_seeds(
             _ => break,
         }
     }
-    let unknown = manager.unknown();
-    let unknown = unknown.filter_map(|(_, object, ..)| facts::position(cluster, object));
-    seeds.extend(hanging.all(unknown));
+    if with_unknown {
+        let unknown = manager.unknown();
+        let unknown = unknown.filter_map(|(_, object, ..)| cluster.position_of(object));
+        seeds.extend(cluster.affected_by(unknown));
+    }
     seeds
 }
 
@@ -313,9 +297,9 @@ fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut BTree
 }
 
 /// When the newest thing in the dump happened.
-fn newest_time(cluster: &Cluster) -> Timestamp {
+pub(crate) fn newest_time(cluster: &Cluster) -> Timestamp {
     let snapshot = &cluster.snapshot;
     let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
-    let times = records.map(|record| simulation::latest_of(&record.meta).max(facts::newest(&record)));
+    let times = records.map(|record| run::latest_of(&record.meta).max(facts::newest(&record)));
     times.flatten().max().unwrap_or(Timestamp::EPOCH)
 }

@@ -8,11 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubegc_core::{ObjectRef, Timestamp, Uid, record::ObjectId};
 
 use super::CleanupForecast;
-use crate::{
-    Fate, Forecast,
-    fate::Finding,
-    timeline::{Act, Actor, Outcome, Step, Why},
-};
+use crate::{Act, Actor, Fate, Forecast, Outcome, Step, Why};
 
 /// Something that happens to an object of itself.
 #[derive(Clone, Debug)]
@@ -41,8 +37,6 @@ impl<'a> Event<'a> {
 pub(super) struct Subject<'a> {
     pub(super) object: &'a ObjectRef,
     pub(super) end: End,
-    /// When it is gone first and last, where that hangs on what is not known.
-    pub(super) gone_between: Option<(Timestamp, Timestamp)>,
 }
 
 /// How it ends for an object.
@@ -65,7 +59,6 @@ pub(super) fn events<'a>(forecast: &'a CleanupForecast) -> Vec<Event<'a>> {
     let lives = Lives::of(timeline, &Doubtful::of(&forecast.forecast));
     let roots = lives.roots(timeline);
     let at = |step: usize| forecast.began.saturating_add(timeline[step].at);
-    let other_times = other_times(forecast);
     let subject = |life: &Life<'a>| Subject {
         object: life.object,
         end: match (life.gone, life.began) {
@@ -73,7 +66,6 @@ pub(super) fn events<'a>(forecast: &'a CleanupForecast) -> Vec<Event<'a>> {
             (None, Some(_)) => End::Held,
             (None, None) => End::Changed,
         },
-        gone_between: other_times.get(&place(life.object)).copied(),
     };
     let mut events: BTreeMap<usize, (usize, Event<'a>)> = BTreeMap::new();
     for (root, life) in lives.all.iter().enumerate().filter(|(at, _)| roots[*at] == *at) {
@@ -101,21 +93,6 @@ pub(super) fn events<'a>(forecast: &'a CleanupForecast) -> Vec<Event<'a>> {
     let mut events: Vec<(usize, Event<'a>)> = events.into_values().collect();
     events.sort_by_key(|(first, event)| (event.at, *first));
     events.into_iter().map(|(_, event)| event).collect()
-}
-
-/// When the objects go first and last of which that is not certain.
-fn other_times(forecast: &CleanupForecast) -> BTreeMap<[&str; 4], (Timestamp, Timestamp)> {
-    let at = |length| forecast.began.saturating_add(length);
-    let findings = forecast.forecast.findings.iter();
-    let times = findings.filter_map(|finding| match finding {
-        Finding::GoesAnotherTime {
-            object,
-            earliest,
-            latest,
-        } => Some((place(object), (at(earliest.0), at(latest.0)))),
-        _ => None,
-    });
-    times.collect()
 }
 
 /// The objects of which cannot be said what becomes of them.
@@ -183,9 +160,12 @@ impl<'a> Lives<'a> {
                     Outcome::Gone => {
                         life.gone.get_or_insert(at);
                     }
-                    Outcome::Changed | Outcome::Terminating => {}
+                    Outcome::Changed | Outcome::Terminating | Outcome::Created => {}
                 }
-                if deletes && step.actor != Actor::Kubelet && change.outcome != Outcome::Changed {
+                if deletes
+                    && step.actor != Actor::Kubelet
+                    && !matches!(change.outcome, Outcome::Changed | Outcome::Created)
+                {
                     life.began.get_or_insert(at);
                 }
                 if is_worth_telling(step) {
@@ -272,7 +252,9 @@ impl<'a> Lives<'a> {
                     self.by_key.get(&key).copied()
                 })
             }),
-            Why::NamespaceTerminating => by_name.get(&("Namespace", "", &life.object.namespace)).copied(),
+            Why::Controller(reason) if reason.code() == "NamespaceTerminating" => {
+                by_name.get(&("Namespace", "", &life.object.namespace)).copied()
+            }
             Why::Controller(_) => life.claim.and_then(|claim| {
                 let key = ("PersistentVolumeClaim", &*claim.namespace, &*claim.name);
                 by_name.get(&key).copied()
@@ -290,7 +272,7 @@ impl<'a> Lives<'a> {
 fn is_worth_telling(step: &Step) -> bool {
     match &step.why {
         Why::Collector(_) => matches!(step.act, Act::Patch { .. }),
-        Why::Controller(reason) => reason.code() != "StatusUpdate",
+        Why::Controller(reason) => !matches!(reason.code(), "StatusUpdate" | "ConditionsChanged"),
         _ => false,
     }
 }

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use kubegc_core::{OwnerReference, Uid, identity::split_api_version, metadata};
-use kubegc_snapshot::{ObjectView, Snapshot};
+use kubegc_snapshot::{Details, ObjectView, Snapshot};
 
 /// What a reference of an object leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -190,14 +190,19 @@ impl Edges {
 
 /// Whether a kind that is not in the catalog is known not to be served, instead of merely not known.
 ///
-/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions.
+/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions,
+/// unless all APIServices were dumped: there is one for each group and version that is served.
 pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) -> bool {
-    let (group, _) = split_api_version(api_version);
+    let (group, version) = split_api_version(api_version);
     let mut in_group = snapshot
         .catalog
         .iter()
         .map(|(_, resource)| resource)
-        .filter(|resource| *resource.group == *group);
+        .filter(|resource| *resource.group == *group)
+        .peekable();
+    if in_group.peek().is_none() {
+        return is_unregistered(snapshot, &format!("{version}.{group}"));
+    }
     in_group.any(|resource| {
         let is_defined = || {
             let definition = resource.qualified_resource();
@@ -212,6 +217,18 @@ pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) ->
         };
         !resource.custom || (*resource.kind == *kind && is_defined())
     })
+}
+
+/// Whether the group and version of an APIService of this name cannot be discovered: it does not exist or is not available.
+fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
+    let (group, kind) = ("apiregistration.k8s.io", "APIService");
+    match snapshot.find(group, kind, "", name) {
+        Some(object) => matches!(
+            object.details.as_deref(),
+            Some(Details::ApiService(api)) if api.is_available == Some(false)
+        ),
+        None => snapshot.completeness.of(group, kind).is_complete(),
+    }
 }
 
 fn facts(object: &ObjectView<'_>) -> u8 {

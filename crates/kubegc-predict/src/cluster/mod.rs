@@ -1,15 +1,29 @@
 //! A cluster to ask questions of: what was dumped, who owns whom in it, and what is pending anyway.
 
 mod edges;
+mod extensions;
 mod scope;
+mod ties;
 
-use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use kubegc_control_plane::AggregatedApi;
+use kubegc_controllers::{Controller, default_controllers};
+use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp};
 use kubegc_sim::{ApiServer, Settings};
-use kubegc_snapshot::{Snapshot, SnapshotObject};
+use kubegc_snapshot::Snapshot;
 
 use crate::{
-    Assumptions, Forecast, Intent, KindName, ObjectName, PredictError, Target,
-    forecast::{self, Pending},
+    Assumptions, Forecast, Intent, KindName, ObjectName, PredictError, Question, Target,
+    cleanup::{everything, newest_time},
+    forecast,
+    run::{self, ClientDelete, Run},
 };
 
 /// What makes an object a beginning of something that happens anyway.
@@ -18,28 +32,34 @@ pub(crate) const ODD: u8 = edges::ODD_OWNER | DELETING;
 pub(crate) use self::{
     edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
     scope::{Member, Scope},
+    ties::{Indexes, Tie, Tied},
 };
 
 /// A cluster as far as it was dumped, ready to be asked what a delete would do.
 ///
-/// Building it costs one pass over the objects. What the collector would do anyway (owners that are gone already, deletions under way) is found out
-/// then, once; a forecast afterwards costs what its cascade costs.
+/// Building it costs one pass over the objects. A forecast afterwards costs what its cascade costs.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) version: KubernetesVersion,
     pub(crate) snapshot: Snapshot,
     pub(crate) edges: Edges,
-    pub(crate) assumptions: Assumptions,
-    pub(crate) pending: Pending,
+    pub(crate) indexes: Indexes,
+    pub(crate) assumptions: Arc<Assumptions>,
+    pending: OnceLock<Forecast>,
+    pub(crate) gone_anyway: OnceLock<HashSet<u32, FixedState>>,
+    /// The controllers of this version, with the storage that is assumed.
+    pub(crate) controllers: Vec<Arc<dyn Controller>>,
     /// A server of this version without objects, to be cloned.
     pub(crate) empty_server: ApiServer,
+    /// The APIs that other servers serve, by name of their APIService.
+    pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
 }
 
 impl Cluster {
-    /// Builds the cluster and finds out what is pending anyway.
+    /// Builds the cluster.
     ///
     /// # Complexity
-    /// O(n + r) for n objects with r references, and the cost of what is pending.
+    /// O(n + r) for n objects with r references.
     #[must_use]
     pub fn new(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
         let edges = Edges::of(&snapshot);
@@ -47,17 +67,23 @@ impl Cluster {
             namespaces_must_exist: false,
             ..Settings::default()
         };
-        let empty_server = ApiServer::new(version, snapshot.catalog.clone()).with_settings(settings);
-        let pending = Pending::default();
+        let empty_server = ApiServer::new(version, snapshot.catalog.clone())
+            .with_settings(settings)
+            .with_webhooks(extensions::webhooks(&snapshot, &assumptions));
+        let aggregated_apis = extensions::aggregated_apis(&snapshot);
         let mut cluster = Self {
             version,
             snapshot,
             edges,
-            assumptions,
-            pending,
+            indexes: Indexes::default(),
+            assumptions: Arc::new(assumptions),
+            pending: OnceLock::new(),
+            gone_anyway: OnceLock::new(),
+            controllers: Vec::new(),
             empty_server,
+            aggregated_apis,
         };
-        cluster.pending = forecast::pending(&cluster);
+        cluster.controllers = run::with_storage(&cluster, &default_controllers(version));
         cluster
     }
 
@@ -73,31 +99,130 @@ impl Cluster {
         &self.snapshot
     }
 
-    /// What is taken for granted.
+    /// What is assumed.
     #[must_use]
-    pub const fn assumptions(&self) -> &Assumptions {
+    pub fn assumptions(&self) -> &Assumptions {
         &self.assumptions
     }
 
-    /// What the collector does without any intent.
+    /// What happens without any intent, until nothing changes any longer.
+    ///
+    /// # Complexity
+    /// That of the simulation, the first time.
     #[must_use]
-    pub const fn pending(&self) -> &Forecast {
-        &self.pending.forecast
+    pub fn pending(&self) -> &Forecast {
+        self.pending.get_or_init(|| {
+            let began = newest_time(self);
+            everything(self, self.controllers.clone(), Vec::new(), began, None).forecast
+        })
     }
 
-    /// Predicts what these deletions do, one after another, each once the one before has come to rest.
+    /// Predicts what deletes do that are requested at once, one after another, until nothing changes any longer.
     ///
     /// # Errors
-    /// An intent names a kind or an object that is not there, or a kind that is ambiguous.
+    /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump.
     ///
     /// # Complexity
     /// O(c log c) for c objects in the cascade and their owners.
     pub fn predict(&self, intents: &[Intent]) -> Result<Forecast, PredictError> {
-        let mut targets = Vec::with_capacity(intents.len());
         for intent in intents {
-            targets.push((self.resolve(&intent.target)?, intent));
+            if let Target::Object(name) = &intent.target {
+                self.position(name)?;
+            }
         }
-        Ok(forecast::predict(self, &targets))
+        let deletes = self.deletes(intents)?;
+        let run = self.run(deletes, None, None, self.controllers.clone());
+        if intents.is_empty() {
+            return Ok(self.pending().clone());
+        }
+        Ok(forecast::forecast(&run, targets(&run)))
+    }
+
+    /// Answers a question.
+    ///
+    /// An intent on an object that does not exist for certain is answered 404 by the API server
+    /// ([`Finding::Refused`](crate::Finding::Refused)), and the others proceed.
+    ///
+    /// # Errors
+    /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump and may exist.
+    ///
+    /// # Complexity
+    /// As [`predict`](Self::predict); O(n log n) for n objects in the dump where the answer has everything.
+    pub fn forecast(&self, question: &Question) -> Result<Forecast, PredictError> {
+        let controllers = run::with_storage(self, &question.controllers);
+        let deletes = self.deletes(&question.intents)?;
+        let (now, horizon) = (question.now, question.horizon);
+        if question.everything || question.intents.is_empty() {
+            let began = now.unwrap_or_else(|| newest_time(self));
+            return Ok(everything(self, controllers, deletes, began, horizon).forecast);
+        }
+        let run = self.run(deletes, now, horizon, controllers);
+        Ok(forecast::forecast(&run, targets(&run)))
+    }
+
+    pub(crate) fn run<'q>(
+        &'q self,
+        deletes: Vec<ClientDelete<'q>>,
+        began: Option<Timestamp>,
+        horizon: Option<Duration>,
+        controllers: Vec<Arc<dyn Controller>>,
+    ) -> Run<'q> {
+        Run {
+            cluster: self,
+            controllers,
+            manager: None,
+            deletes,
+            began,
+            horizon,
+        }
+    }
+
+    /// The requests of some intents, in order.
+    pub(crate) fn deletes<'q>(&self, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
+        let mut deletes = Vec::new();
+        for (number, intent) in intents.iter().enumerate() {
+            let delete = |position: Option<u32>, object: ObjectRef| ClientDelete {
+                position,
+                object,
+                options: &intent.options,
+                at: intent.after,
+                intent: number,
+            };
+            if let Target::Object(name) = &intent.target
+                && let Some(object) = self.absent(name)?
+            {
+                deletes.push(delete(None, object));
+                continue;
+            }
+            let positions = self.resolve(&intent.target)?;
+            deletes.extend(
+                positions
+                    .into_iter()
+                    .map(|at| delete(Some(at), self.object_ref(at))),
+            );
+        }
+        Ok(deletes)
+    }
+
+    /// The object of a name that does not exist for certain.
+    fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
+        let (_, resource) = self.kind(&name.kind)?;
+        let (group, kind) = (&resource.group, &resource.kind);
+        let is_known = self
+            .snapshot
+            .position(group, kind, &name.namespace, &name.name)
+            .is_some();
+        if is_known || self.is_unlisted(resource, &name.namespace) {
+            return Ok(None);
+        }
+        let api_version = resource.api_version();
+        Ok(Some(ObjectRef::new(
+            &api_version,
+            kind,
+            &name.namespace,
+            &name.name,
+            "",
+        )))
     }
 
     /// The positions of the objects that a target means.
@@ -175,24 +300,6 @@ impl Cluster {
         &self.snapshot.catalog
     }
 
-    /// An object as it is once what is pending has happened; `None` where it is gone then.
-    pub(crate) fn object(&self, position: u32) -> Option<SnapshotObject> {
-        self.object_after(&self.pending, position)
-    }
-
-    /// An object as it is once something has happened; `None` where it is gone then.
-    pub(crate) fn object_after(&self, pending: &Pending, position: u32) -> Option<SnapshotObject> {
-        let mut object = self.snapshot.object(position as usize)?;
-        match pending.changes.get(&position) {
-            Some(None) => None,
-            Some(Some(meta)) => {
-                object.meta = ObjectMeta::clone(meta);
-                Some(object)
-            }
-            None => Some(object),
-        }
-    }
-
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
         self.snapshot.object(position as usize).map_or_else(
             || ObjectRef::new("", "", "", "", ""),
@@ -219,4 +326,9 @@ impl Cluster {
     pub(crate) fn is_unserved(&self, api_version: &str, kind: &str) -> bool {
         edges::is_unserved(&self.snapshot, api_version, kind)
     }
+}
+
+/// The positions of the objects of the deletes.
+fn targets(run: &Run<'_>) -> Vec<u32> {
+    run.deletes.iter().filter_map(|delete| delete.position).collect()
 }

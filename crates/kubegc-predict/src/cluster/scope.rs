@@ -1,22 +1,17 @@
-//! The part of a cluster that a cascade can reach: all that may be touched, and what those look at.
+//! The part of a cluster that a change can reach: the objects that may be affected, and those that are only read.
 //!
-//! What is in a namespace, and what a definition defines, goes with it, so it takes part where these do.
-//!
-//! A forecast is simulated on this part alone, so it costs what its cascade costs. What is only looked at keeps no references of
-//! its own here: nothing will ever evaluate it.
+//! A forecast is simulated on this part alone, so its cost follows the cascade. Where a controller changes an object that was only to be read,
+//! the simulation is repeated with it among the seeds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use kubegc_core::{OwnerReference, identity::split_api_version, metadata};
-use kubegc_snapshot::{Details, SnapshotObject};
+use kubegc_core::{OwnerReference, identity::split_api_version};
 
 use super::{
     Cluster, Owner,
-    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT},
+    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, ODD_OWNER},
+    ties::Tie,
 };
-use crate::forecast::Pending;
 
 /// How an object takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,29 +35,43 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// What a change of these objects can reach.
+    /// What a change of the seeds can reach. `read` are objects that controllers asked for besides.
     ///
     /// # Complexity
     /// O(m log m) for m members.
-    pub(crate) fn of(cluster: &Cluster, seeds: impl IntoIterator<Item = u32>) -> Self {
-        Self::after(cluster, &cluster.pending, seeds)
-    }
-
-    /// The same, once something else has happened than what is pending.
-    pub(crate) fn after(
+    pub(crate) fn of(
         cluster: &Cluster,
-        pending_changes: &Pending,
         seeds: impl IntoIterator<Item = u32>,
+        read: impl IntoIterator<Item = u32>,
     ) -> Self {
-        let object_at = |position| cluster.object_after(pending_changes, position);
         let mut scope = Self::default();
-        let mut content = Content::new(cluster);
         let mut pending: VecDeque<u32> = seeds.into_iter().collect();
-        while let Some(position) = pending.pop_front() {
+        let mut context: Vec<u32> = read.into_iter().collect();
+        loop {
+            let Some(position) = pending.pop_front() else {
+                let Some(position) = context.pop() else {
+                    return scope;
+                };
+                if scope.members.contains_key(&position) {
+                    continue;
+                }
+                if cluster.edges.facts[position as usize] & ODD_OWNER != 0 {
+                    // The garbage collector may be about to delete it, whatever else happens.
+                    pending.push_back(position);
+                    continue;
+                }
+                scope.members.insert(position, Member::Context);
+                // Its owners exist for whoever looks them up.
+                context.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
+                    Owner::At(owner) => Some(owner),
+                    _ => None,
+                }));
+                continue;
+            };
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
                 continue;
             }
-            let Some(object) = object_at(position) else {
+            let Some(view) = cluster.snapshot.view(position as usize) else {
                 scope.members.remove(&position);
                 continue;
             };
@@ -70,22 +79,21 @@ impl Scope {
                 scope.flawed.insert(position);
             }
             pending.extend(cluster.edges.dependents(position));
-            if cluster.edges.facts[position as usize] & HAS_CONTENT != 0 {
-                pending.extend(content.of(&object));
+            for tied in cluster.tied(position) {
+                let is_terminating = cluster.edges.facts[tied.position as usize] & DELETING != 0;
+                match tied.tie {
+                    Tie::Follows => pending.push_back(tied.position),
+                    Tie::Waits if is_terminating => pending.push_back(tied.position),
+                    Tie::Waits | Tie::Read => context.push(tied.position),
+                }
             }
-            let owners = cluster.edges.owners(position);
-            // The pending changes may have removed references: those that are left are found by uid and name.
-            let references: Vec<_> = cluster
-                .snapshot
-                .object(position as usize)
-                .map(|original| original.meta.owner_references.into_iter().zip(owners).collect())
-                .unwrap_or_default();
+            let references: Vec<_> = view
+                .owner_references()
+                .zip(cluster.edges.owners(position))
+                .collect();
             // Where one owner keeps the collector from ever deciding, the others do not matter to it either.
             let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
-                if !object.meta.owner_references.contains(&reference) {
-                    continue;
-                }
                 if owner == Owner::Never && may_orphan(cluster, &reference)
                     || owner == Owner::Unknown && never
                 {
@@ -94,23 +102,18 @@ impl Scope {
                 if owner == Owner::Unknown {
                     scope.unknown.push((position, reference.clone()));
                 }
-                let named = cluster.edges.positions_of(&reference.uid).chain(scope.address(
-                    cluster,
-                    &object.meta.namespace,
-                    &reference,
-                ));
-                for owner in named {
-                    // An owner that waits for its dependents can go when they do, and one that may be gone hangs on owners of its own.
-                    if waits(cluster, pending_changes, owner) || pending_changes.undecided.contains(&owner) {
+                let named = cluster.edges.positions_of(&reference.uid);
+                let address = scope.address(cluster, view.namespace(), &reference);
+                for owner in named.chain(address) {
+                    // An owner that waits for its dependents can be removed when they are.
+                    if waits(cluster, owner) {
                         pending.push_back(owner);
                     } else {
-                        scope.members.entry(owner).or_insert(Member::Context);
+                        context.push(owner);
                     }
                 }
             }
         }
-        scope.members.retain(|&position, _| object_at(position).is_some());
-        scope
     }
 
     /// The objects that may change, in order.
@@ -133,46 +136,6 @@ impl Scope {
     }
 }
 
-/// What goes with namespaces and definitions.
-struct Content<'c> {
-    cluster: &'c Cluster,
-    /// Everything by its namespace, once somebody asks for one.
-    by_namespace: Option<HashMap<&'c str, Vec<u32>, FixedState>>,
-}
-
-impl<'c> Content<'c> {
-    const fn new(cluster: &'c Cluster) -> Self {
-        Self {
-            cluster,
-            by_namespace: None,
-        }
-    }
-
-    /// What goes with this Namespace or CustomResourceDefinition.
-    ///
-    /// # Complexity
-    /// O(1) and what is found; for the first namespace O(n) for n objects in the dump.
-    fn of(&mut self, object: &SnapshotObject) -> Vec<u32> {
-        let snapshot = &self.cluster.snapshot;
-        if let Some(Details::CustomResourceDefinition(definition)) = object.details.as_deref() {
-            let instances = snapshot.positions_of_kind(&definition.group, &definition.kind);
-            return instances.map(|position| position as u32).collect();
-        }
-        if *object.kind != *"Namespace" {
-            return Vec::new();
-        }
-        let by_namespace = self.by_namespace.get_or_insert_with(|| {
-            let mut by_namespace = HashMap::<_, Vec<u32>, _>::default();
-            for (position, view) in snapshot.views().enumerate() {
-                let namespace: &'c str = view.namespace();
-                by_namespace.entry(namespace).or_default().push(position as u32);
-            }
-            by_namespace
-        });
-        by_namespace.get(&*object.meta.name).cloned().unwrap_or_default()
-    }
-}
-
 /// Whether the owner that a cluster-scoped object names in a namespace may exist, unseen.
 fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
     let Some(kind) = cluster.kind_id(&reference.api_version, &reference.kind) else {
@@ -182,18 +145,8 @@ fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
     !is_listed && cluster.is_unlisted(&cluster.catalog()[kind], "")
 }
 
-/// Whether an object is being deleted and the collector has yet to do its part.
-fn waits(cluster: &Cluster, pending: &Pending, position: u32) -> bool {
-    match pending.changes.get(&position) {
-        Some(None) => false,
-        Some(Some(meta)) => {
-            meta.is_deleting()
-                && (meta.has_finalizer(metadata::FINALIZER_FOREGROUND)
-                    || meta.has_finalizer(metadata::FINALIZER_ORPHAN))
-        }
-        None => {
-            let facts = cluster.edges.facts[position as usize];
-            facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0
-        }
-    }
+/// Whether an object is terminating and waits for the garbage collector.
+fn waits(cluster: &Cluster, position: u32) -> bool {
+    let facts = cluster.edges.facts[position as usize];
+    facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0
 }

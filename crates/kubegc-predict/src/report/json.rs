@@ -6,11 +6,7 @@ use kubegc_controllers::Operation;
 use kubegc_core::ObjectRef;
 use kubegc_objects::classify::Resolved;
 
-use crate::{
-    Fate, Forecast,
-    explain::Told,
-    timeline::{Act, Outcome, Step, Why},
-};
+use crate::{Act, Fate, Forecast, Outcome, Step, Why, explain::Told};
 
 impl Forecast {
     /// The forecast as a JSON value: `summary`, `fates`, `timeline`, `warnings`, `findings`, `assumptions`.
@@ -34,6 +30,7 @@ impl Forecast {
             "assumptions": {
                 "podsEnd": self.assumptions.pods_end,
                 "finalizersReleased": self.assumptions.finalizers_released,
+                "unreachableWebhooks": self.assumptions.unreachable_webhooks,
             },
         })
     }
@@ -76,6 +73,7 @@ fn step_json(step: &Step) -> Value {
         Act::Delete { .. } => "delete",
         Act::DeleteCollection => "deleteCollection",
         Act::Patch { .. } => "patch",
+        Act::Create => "create",
         Act::Update => "update",
         Act::Storage(Operation::DeleteVolume) => "deleteStorage",
         Act::Storage(Operation::RecycleVolume) => "recycleStorage",
@@ -88,13 +86,14 @@ fn step_json(step: &Step) -> Value {
         Outcome::Gone => "gone",
         Outcome::Terminating => "terminating",
         Outcome::Changed => "changed",
+        Outcome::Created => "created",
     };
     let (reason, owners): (&str, &[Resolved]) = match &step.why {
         Why::Collector(reason) => (reason.name(), reason.owners()),
         Why::Intent(_) => ("Intent", &[]),
-        Why::NamespaceTerminating => ("NamespaceTerminating", &[]),
         Why::DefinitionTerminating => ("DefinitionTerminating", &[]),
-        Why::GraceOver => ("GraceOver", &[]),
+        Why::DefinitionsChanged => ("DefinitionsChanged", &[]),
+        Why::GracePeriodExpired => ("GracePeriodExpired", &[]),
         Why::FinalizerReleased(_) => ("FinalizerReleased", &[]),
         Why::Controller(reason) => (reason.code(), &[]),
     };
@@ -105,6 +104,7 @@ fn step_json(step: &Step) -> Value {
         "propagationPolicy": propagation,
         "object": object_json(&step.object),
         "code": step.code,
+        "failure": step.failure,
         "reason": reason,
         "owners": owners.iter().map(|owner| json!({
             "reference": owner.reference,

@@ -3,9 +3,8 @@
 use std::fmt::{self, Write};
 
 use crate::{
-    Fate, Forecast,
+    Fate, Forecast, Step,
     explain::{Sentence, Told},
-    timeline::Step,
 };
 
 /// How much of a forecast to write.
@@ -111,9 +110,9 @@ fn seconds(step: &Step) -> String {
 }
 
 fn code(step: &Step) -> String {
-    if step.code < 300 {
-        String::new()
-    } else {
-        format!(" (answered {})", step.code)
+    match &step.failure {
+        Some(message) => format!(" (answered {}: {message})", step.code),
+        None if step.code < 300 => String::new(),
+        None => format!(" (answered {})", step.code),
     }
 }

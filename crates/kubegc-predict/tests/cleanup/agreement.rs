@@ -9,13 +9,14 @@ use std::{
 };
 
 use async_trait::async_trait;
+use kubegc_control_plane::{ControlPlane, Settings, Turn};
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Guard, Operated, Operation, Plugin,
     driver::{Driver, Outside},
 };
 use kubegc_core::Timestamp;
 use kubegc_core::record::ObjectId;
-use kubegc_predict::{Assumptions, CleanupFrame, ControlPlane, Turn, cleanup_forecast};
+use kubegc_predict::{CleanupFrame, cleanup_forecast};
 use kubegc_sim::{EventType, SharedApiServer, SimClock};
 use kubegc_snapshot::JsonDocuments;
 use proptest::prelude::*;
@@ -46,8 +47,6 @@ impl Outside for Plugins {
 
 pub(crate) fn controllers() -> Vec<Arc<dyn Controller>> {
     let frame = CleanupFrame::new(VERSION)
-        // The control plane runs it.
-        .without("namespace-controller")
         // There is no cloud.
         .without(NODES)
         .with(at_most(3))
@@ -75,8 +74,13 @@ fn simulated(town: &Town) -> Vec<Removal> {
     let clock = SimClock::new(noon());
     let until = noon().saturating_add(HORIZON);
     let shared = SharedApiServer::with_clock(town.server(), Arc::new(clock.clone()));
-    let mut plane =
-        shared.with(|server| ControlPlane::new(server, Assumptions::default()).with_kubelets(server));
+    // The driver runs the controllers; the garbage collector and the kubelets are simulated.
+    let settings = Settings {
+        controllers: Vec::new(),
+        nodes_matter: true,
+        ..Settings::new(VERSION, Arc::new(JsonDocuments::default()))
+    };
+    let mut plane = shared.with(|server| ControlPlane::new(server, settings));
     let store = Arc::new(shared.clone());
     let driver = Driver::builder(store, Arc::new(clock.clone()), Arc::new(JsonDocuments::default()))
         .controllers(controllers())
@@ -95,8 +99,8 @@ fn simulated(town: &Town) -> Vec<Removal> {
             }
         }
         let certain_at = loop {
-            if let Turn::Idle { certain_at, .. } = shared.with(|server| plane.step(server)) {
-                break certain_at;
+            if let Turn::Idle(idle) = shared.with(|server| plane.step(server)) {
+                break idle.certain_at;
             }
         };
         let now = kubegc_core::Clock::now(&clock);
@@ -438,6 +442,9 @@ fn volume(town: &mut Town, name: &str, policy: &str, provisioned: bool, claim: V
     });
     if provisioned {
         volume["metadata"]["annotations"] = json!({ "pv.kubernetes.io/provisioned-by": PROVISIONER });
+        volume["spec"]["csi"] = json!({ "driver": PROVISIONER, "volumeHandle": name });
+    } else {
+        volume["spec"]["nfs"] = json!({ "server": "nfs.example.com", "path": "/" });
     }
     town.add("v1", "PersistentVolume", "", name, volume);
 }

@@ -1,11 +1,9 @@
 //! What a forecast does not claim: what hangs on owners that were not dumped, on objects that could not be read, and on what is in a namespace.
 
-use std::time::Duration;
-
-use kubegc_predict::{Actor, CleanupForecast, CleanupFrame, Fate, Finding, Missing, cleanup_forecast};
+use kubegc_predict::{CleanupForecast, CleanupFrame, Fate, Finding, Missing, cleanup_forecast};
 use serde_json::{Value, json};
 
-use crate::town::{JOBS, NODES, PODS, Town, VERSION, at, at_most, condition, noon, owner};
+use crate::town::{NODES, Town, VERSION, at, at_most, condition, noon, owner};
 
 fn frame() -> CleanupFrame {
     CleanupFrame::new(VERSION).from(noon())
@@ -62,7 +60,6 @@ fn a_definition_that_goes_takes_its_instances_with_it_or_waits_for_them() {
             "versions": [{ "name": "v1", "served": true, "storage": true }],
         });
         definition["status"] = condition("Established", -3_600);
-        definition["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
         town.add(
             "apiextensions.k8s.io/v1",
             "CustomResourceDefinition",
@@ -180,31 +177,6 @@ fn what_hangs_on_a_node_that_nobody_asked_the_cloud_about_is_in_doubt() {
     for name in ["silent", "user", "data"] {
         assert_eq!(fate(&forecast, name).map(Fate::word), Some("undecided"), "{name}");
     }
-}
-
-#[test]
-fn what_goes_in_any_case_but_not_at_one_time_is_told() {
-    let mut town = Town::default();
-    let mut job = owned_by("batch/v1", "CronJob", "nightly");
-    job["spec"] = json!({ "ttlSecondsAfterFinished": 36_000 });
-    job["status"] = condition("Complete", -300);
-    town.add("batch/v1", "Job", "shop", "report", job);
-    let forecast = cleanup_forecast(&town.cluster_with_all(&["jobs"]), &frame());
-    assert!(matches!(fate(&forecast, "report"), Some(Fate::Deleted { .. })));
-    let times = forecast
-        .forecast
-        .findings
-        .iter()
-        .find_map(|finding| match finding {
-            Finding::GoesAnotherTime { earliest, latest, .. } => Some((*earliest, *latest)),
-            _ => None,
-        });
-    let collector = Actor::GarbageCollector;
-    let by_age = Actor::Controller(JOBS);
-    let (earliest, latest) = times.expect("its owner decides when");
-    assert_eq!(earliest, (Duration::ZERO, collector));
-    assert_eq!(latest.0, Duration::from_secs(35_700));
-    assert!([collector, by_age].contains(&latest.1));
 }
 
 #[test]
@@ -349,10 +321,6 @@ fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone(
         let words = words.map(|name| fate(&forecast, name).map(Fate::word));
         let of_set = Some(if is_read { "deleted" } else { "undecided" });
         assert_eq!(words, [Some("deleted"), of_set, of_set, Some("kept")]);
-        // The set and its pods do not go sooner for what is not known of its claims.
-        let findings = forecast.forecast.findings.iter();
-        let times = findings.filter(|finding| matches!(finding, Finding::GoesAnotherTime { .. }));
-        assert_eq!(times.count(), 0);
     }
 }
 
@@ -439,42 +407,4 @@ fn claims_that_may_be_of_a_set_that_was_not_dumped_are_told() {
     // Two are of the set that is there.
     let told = "stateful sets were not dumped completely: claims that are named like theirs (1) may go with one that is being deleted, and their volumes with them";
     assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [told]);
-}
-
-#[test]
-fn what_a_mechanism_could_not_decide_about_for_a_time_may_go_sooner() {
-    let mut town = Town::default();
-    town.add(
-        "v1",
-        "Node",
-        "",
-        "here",
-        json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }),
-    );
-    let on = |node: &str| json!({ "spec": { "nodeName": node, "containers": [] } });
-    ended_pod(&mut town, "a-lost", -9_000, on("lost"));
-    ended_pod(&mut town, "unread", -8_000, on("here"));
-    town.objects[2]["status"] = "not readable".into();
-    ended_pod(&mut town, "z-stays", -7_000, on("here"));
-    let mut frame = frame();
-    frame = frame.with(at_most(2));
-    let forecast = cleanup_forecast(&town.cluster(), &frame);
-    // Its node is gone; it may be the third of two that may stay before that counts.
-    assert!(matches!(fate(&forecast, "a-lost"), Some(Fate::Deleted { .. })));
-    let by_pods = Actor::Controller(PODS);
-    let times: Vec<_> = forecast
-        .forecast
-        .findings
-        .iter()
-        .filter_map(|finding| match finding {
-            Finding::GoesAnotherTime {
-                object,
-                earliest,
-                latest,
-            } => Some((&*object.name, *earliest, *latest)),
-            _ => None,
-        })
-        .collect();
-    let between = [Duration::ZERO, Duration::from_secs(40)].map(|at| (at, by_pods));
-    assert_eq!(times, [("a-lost", between[0], between[1])]);
 }

@@ -85,7 +85,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         (
             "Node ready",
             |node| node["status"] = Value::Null,
-            Some("whether the kubelet of node ready works is not known"),
+            Some("whether the kubelet of node ready runs is not known"),
         ),
         (
             "Pod web",
@@ -168,12 +168,12 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     assert_eq!(forecast.collected().count(), 0);
     assert_eq!(forecast.forecast.timeline[0].actor.to_string(), "kubelet");
     let Fate::Undecided { missing } = &forecast.forecast.fates[0].fate else {
-        panic!("nobody knows whether its kubelet works")
+        panic!("whether its kubelet runs is not known")
     };
     let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
     assert!(
         missing.contains(
-            &"when shop/Pod/somewhere ends: whether the kubelet of node unseen works is not known".to_owned()
+            &"when shop/Pod/somewhere ends: whether the kubelet of node unseen runs is not known".to_owned()
         ),
         "{missing:?}"
     );

@@ -87,25 +87,10 @@ fn name(object: &Value) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("/")
 }
 
-/// When each object goes at the earliest and at the latest, where it goes for certain.
-fn certain(forecast: &CleanupForecast) -> BTreeMap<String, (Timestamp, Timestamp)> {
-    let mut times: BTreeMap<String, (Timestamp, Timestamp)> = forecast
-        .collected()
-        .map(|gone| (gone.object.short(), (gone.at, gone.at)))
-        .collect();
-    for finding in &forecast.forecast.findings {
-        if let Finding::GoesAnotherTime {
-            object,
-            earliest,
-            latest,
-            ..
-        } = finding
-        {
-            let between = [earliest, latest].map(|(after, _)| noon().saturating_add(*after));
-            times.insert(object.short(), (between[0], between[1]));
-        }
-    }
-    times
+/// The objects that are deleted for certain.
+fn certain(forecast: &CleanupForecast) -> BTreeSet<String> {
+    let collected = forecast.collected();
+    collected.map(|gone| gone.object.short()).collect()
 }
 
 /// What may go, although nobody can tell.
@@ -135,9 +120,6 @@ proptest! {
         let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
         let forecast = cleanup_forecast(&town(&things).cluster(), &frame);
         prop_assert_eq!(open(&forecast), BTreeSet::new());
-        let findings = forecast.forecast.findings.iter();
-        let times = findings.filter(|finding| matches!(finding, Finding::GoesAnotherTime { .. }));
-        prop_assert_eq!(times.count(), 0);
     }
 
     #[test]
@@ -154,16 +136,15 @@ proptest! {
         let forecast = cleanup_forecast(&left.cluster_with_all(&complete), &frame);
         let open = open(&forecast);
         let certain = certain(&forecast);
-        for (object, (earliest, latest)) in &certain {
-            let goes = happens.get(object);
-            prop_assert!(goes.is_some_and(|at| earliest <= at && at <= latest), "{} goes at {:?}, not from {} to {}", object, goes, earliest, latest);
+        for object in &certain {
+            prop_assert!(happens.contains_key(object), "{} is not deleted", object);
         }
         let may_be_of_set = forecast.forecast.findings.iter().any(|finding| matches!(finding, Finding::UnseenSets { .. }));
         for name in left.objects.iter().map(name) {
             if may_be_of_set && name.contains("/data-set-") {
                 continue;
             }
-            let is_told = certain.contains_key(&name) || open.contains(&name);
+            let is_told = certain.contains(&name) || open.contains(&name);
             prop_assert!(is_told || !happens.contains_key(&name), "{} goes at {:?}", name, happens[&name]);
         }
     }

@@ -2,26 +2,25 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use kubegc_controllers::Cloud;
 use kubegc_core::Timestamp;
-use kubegc_predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Instance, cleanup_forecast};
+use kubegc_predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, cleanup_forecast};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{JOBS, Town, VERSION, at, condition, noon, owner};
+use crate::town::{JOBS, Town, VERSION, at, condition, noon, owner, without_instances};
 
-/// A forecast of six hours; the node `c` is no longer in the cloud.
-pub(crate) fn forecast(cluster: &Cluster) -> CleanupForecast {
-    let mut frame = CleanupFrame::new(VERSION)
+/// A forecast of six hours.
+pub(crate) fn forecast_of(cluster: &Cluster) -> CleanupForecast {
+    let frame = CleanupFrame::new(VERSION)
         .from(noon())
         .up_to(Duration::from_secs(6 * 3_600));
-    let gone = Instance {
-        exists: Cloud::No,
-        ..Instance::default()
-    };
-    frame.cloud.insert("c".into(), gone);
     cleanup_forecast(cluster, &frame)
+}
+
+/// A forecast of six hours; the instance of the node `c` does not exist.
+pub(crate) fn forecast(town: &Town) -> CleanupForecast {
+    forecast_of(&town.cluster_under(VERSION, &["all"], without_instances(&["c"])))
 }
 
 fn pod(town: &mut Town, name: &str, node: &str, phase: &str, rest: Value) {
@@ -138,7 +137,7 @@ fn small_town() -> Town {
 
 #[test]
 fn a_small_cluster_word_by_word() {
-    let text = forecast(&small_town().cluster()).to_text(CleanupDetail::default());
+    let text = forecast(&small_town()).to_text(CleanupDetail::default());
     assert_eq!(text, GOLDEN);
 }
 
@@ -161,7 +160,7 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
     let mut reader = Reader::new(VERSION).complete("jobs").complete("pods");
     reader.read("town.json", list.to_string().as_bytes()).unwrap();
     let cluster = Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
-    let forecast = forecast(&cluster);
+    let forecast = forecast_of(&cluster);
     let text = forecast.to_text(CleanupDetail::default());
     for expected in [
         "Undecided: 3",
@@ -184,7 +183,7 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
 
 #[test]
 fn where_nothing_goes_that_is_said() {
-    let text = forecast(&Town::default().cluster()).to_text(CleanupDetail::default());
+    let text = forecast(&Town::default()).to_text(CleanupDetail::default());
     assert!(
         text.starts_with("2026-05-01 12:00:00 UTC, and 6h on: nothing goes\n"),
         "{text}"
@@ -205,7 +204,7 @@ fn names_and_instants_are_cut_with_counts() {
         instants_max: 2,
         ..CleanupDetail::default()
     };
-    let text = forecast(&town.cluster()).to_text(detail);
+    let text = forecast(&town).to_text(detail);
     for expected in [
         "5 Jobs: it finished 10m ago",
         "shop/same-0, shop/same-1 and 3 more\n",
@@ -217,7 +216,7 @@ fn names_and_instants_are_cut_with_counts() {
 
 #[test]
 fn json_has_stable_names() {
-    let forecast = forecast(&small_town().cluster());
+    let forecast = forecast(&small_town());
     let value = forecast.to_json();
     let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
@@ -419,7 +418,7 @@ proptest! {
     /// The timeline of the text names every object that goes, once, within 120 columns.
     #[test]
     fn texts_name_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
-        let forecast = forecast(&town(&things).cluster());
+        let forecast = forecast(&town(&things));
         let text = forecast.to_text(CleanupDetail::everything());
         let timeline = text.split("\nStuck").next().unwrap_or_default();
         let timeline = timeline.split("\nUndecided").next().unwrap_or_default();
@@ -437,7 +436,7 @@ proptest! {
     /// The events of the JSON hold every object that goes, once, at its time, and are in order.
     #[test]
     fn json_holds_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
-        let forecast = forecast(&town(&things).cluster());
+        let forecast = forecast(&town(&things));
         let value = forecast.to_json();
         let events = value["events"].as_array().unwrap();
         let subjects = events.iter().flat_map(|event| {
@@ -484,6 +483,6 @@ proptest! {
             there.objects.swap(at, (seed >> 33) as usize % (at + 1));
         }
         let detail = CleanupDetail::everything();
-        prop_assert_eq!(forecast(&here.cluster()).to_text(detail), forecast(&there.cluster()).to_text(detail));
+        prop_assert_eq!(forecast(&here).to_text(detail), forecast(&there).to_text(detail));
     }
 }

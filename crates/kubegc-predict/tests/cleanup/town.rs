@@ -1,7 +1,8 @@
 //! Objects for the tests, as an API server would show them, and the two things that are made of them: a dump, and a running server.
 
+use kubegc_controllers::Cloud;
 use kubegc_core::{KubernetesVersion, Timestamp};
-use kubegc_predict::{Assumptions, Cluster};
+use kubegc_predict::{Assumptions, Cluster, Instance};
 use kubegc_sim::{ApiServer, Manifest, Settings};
 use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
@@ -63,13 +64,23 @@ impl Town {
 
     /// The same in another release.
     pub(crate) fn cluster_of(&self, version: KubernetesVersion, kinds: &[&str]) -> Cluster {
+        self.cluster_under(version, kinds, Assumptions::default())
+    }
+
+    /// The same under other assumptions.
+    pub(crate) fn cluster_under(
+        &self,
+        version: KubernetesVersion,
+        kinds: &[&str],
+        assumptions: Assumptions,
+    ) -> Cluster {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.objects });
         let mut reader = Reader::new(version);
         for kind in kinds {
             reader = reader.complete(kind);
         }
         reader.read("town.json", list.to_string().as_bytes()).unwrap();
-        Cluster::new(version, reader.finish().unwrap(), Assumptions::default())
+        Cluster::new(version, reader.finish().unwrap(), assumptions)
     }
 
     /// The same objects on a server.
@@ -127,6 +138,19 @@ fn merge(into: &mut Value, from: Value) {
             }
         }
         (into, from) => *into = from,
+    }
+}
+
+/// The assumption that the instances of these nodes do not exist.
+pub(crate) fn without_instances(nodes: &[&str]) -> Assumptions {
+    let gone = Instance {
+        exists: Cloud::No,
+        ..Instance::default()
+    };
+    let cloud = nodes.iter().map(|node| ((*node).into(), gone.clone()));
+    Assumptions {
+        cloud: cloud.collect(),
+        ..Assumptions::default()
     }
 }
 

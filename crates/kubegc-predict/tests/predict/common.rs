@@ -135,11 +135,23 @@ pub(crate) fn uid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// The objects as JSON, with the definition of Widgets last.
+/// The objects as JSON, with the definition of Widgets and the node of the pods last.
 pub(crate) fn items(objects: &[Object]) -> Vec<Value> {
     let mut items: Vec<Value> = (0..objects.len()).map(|number| item(objects, number)).collect();
     items.push(widget_definition());
+    items.push(node());
     items
+}
+
+/// The node of the pods.
+pub(crate) fn node() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": "node-1", "uid": "uid-of-node-1", "resourceVersion": "998" },
+        "spec": {},
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+    })
 }
 
 fn item(objects: &[Object], number: usize) -> Value {
@@ -177,9 +189,13 @@ fn item(objects: &[Object], number: usize) -> Value {
         item["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
         item["metadata"]["deletionGracePeriodSeconds"] = 0.into();
     }
-    if object.kind == Kind::Pod {
-        item["spec"] = json!({ "nodeName": "node-1", "terminationGracePeriodSeconds": 30 });
-        item["status"] = json!({ "phase": "Running" });
+    match object.kind {
+        Kind::Pod => {
+            item["spec"] = json!({ "nodeName": "node-1", "terminationGracePeriodSeconds": 30 });
+            item["status"] = json!({ "phase": "Running" });
+        }
+        Kind::Secret => item["type"] = "Opaque".into(),
+        _ => {}
     }
     item
 }
@@ -193,7 +209,6 @@ pub(crate) fn widget_definition() -> Value {
             "name": "widgets.example.com",
             "uid": "00000000-0000-4000-8000-000000000999",
             "resourceVersion": "999",
-            "finalizers": ["customresourcecleanup.apiextensions.k8s.io"],
         },
         "spec": {
             "group": "example.com",
@@ -264,23 +279,12 @@ pub(crate) fn policies() -> impl Strategy<Value = PropagationPolicy> {
     )
 }
 
-/// The word for what becomes of an object after what is pending and the intent: both forecasts read together.
+/// The word for the fate of an object after what is pending and the intent. A forecast has what is pending in reach of its intent.
 pub(crate) fn word(cluster: &Cluster, forecast: &Forecast, uid: &str) -> &'static str {
     let of = |forecast: &Forecast| {
-        forecast
-            .fates
-            .iter()
-            .find(|fate| *fate.object.uid.text() == *uid)
-            .cloned()
+        let fates = forecast.fates.iter();
+        let mut fates = fates.filter(|fate| *fate.object.uid.text() == *uid);
+        fates.next().map(|fate| fate.fate.word())
     };
-    let (before, after) = (of(cluster.pending()), of(forecast));
-    let is_released = |fate: &Option<kubegc_predict::ObjectFate>| {
-        fate.as_ref().is_some_and(|fate| fate.fate.word() == "released")
-    };
-    match (before, after) {
-        (None, None) => "kept",
-        (Some(fate), None) | (None, Some(fate)) => fate.fate.word(),
-        (before, Some(after)) if after.fate.word() == "kept" && is_released(&before) => "released",
-        (_, Some(after)) => after.fate.word(),
-    }
+    of(forecast).or_else(|| of(cluster.pending())).unwrap_or("kept")
 }

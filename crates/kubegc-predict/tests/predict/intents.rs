@@ -50,7 +50,7 @@ fn with(mut item: Value, field: &str, value: Value) -> Value {
     item
 }
 
-/// A Deployment with its ReplicaSet and two Pods.
+/// A Deployment with its ReplicaSet, two Pods and their Node.
 fn web() -> Vec<Value> {
     let deployment = ("apps/v1", "shop/Deployment/web");
     let set = ("apps/v1", "shop/ReplicaSet/web-1");
@@ -71,6 +71,7 @@ fn web() -> Vec<Value> {
             "labels",
             json!({ "app": "web", "tier": "canary" }),
         ),
+        common::node(),
     ]
 }
 
@@ -95,6 +96,7 @@ fn labelled(kind: &str, namespace: Option<&str>, selector: &str) -> Intent {
     Intent {
         target,
         options: DeleteOptions::default(),
+        after: std::time::Duration::ZERO,
     }
 }
 
@@ -137,7 +139,7 @@ timeline:
     5.  30.000s  shop/Pod/web-1-a has ended
     6.  30.000s  shop/Pod/web-1-b has ended
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -166,7 +168,7 @@ timeline:
     7.  30.000s  the garbage collector patches shop/ReplicaSet/web-1: no dependent blocks its deletion any longer
     8.  30.000s  the garbage collector patches shop/Deployment/web: no dependent blocks its deletion any longer
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -194,7 +196,7 @@ timeline:
     2.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
     3.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -217,7 +219,7 @@ timeline:
 worth knowing:
   shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
     check(
@@ -226,7 +228,7 @@ assumed: pods end after their grace period; finalizers are held by whoever set t
         &[labelled("pods", Some("other"), "app=web")],
         r#"nothing happens
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -256,7 +258,7 @@ timeline:
 worth knowing:
   shop/ReplicaSet/web-1 goes, but its controller shop/Deployment/web stays and may create it anew
 
-assumed: pods never end; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods never end; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -281,7 +283,7 @@ stuck:
 timeline:
     1.   0.000s  you delete shop/ConfigMap/a
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
     let assumptions = Assumptions {
@@ -301,13 +303,13 @@ timeline:
     1.   0.000s  you delete shop/ConfigMap/a
     2.   0.000s  finalizer example.com/held of shop/ConfigMap/a is assumed to be released
 
-assumed: pods end after their grace period; somebody removes the finalizers example.com/held, others are held; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; the finalizers example.com/held are removed; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
 
 #[test]
-fn several_deletes_come_one_after_another() {
+fn several_deletes_are_requested_in_order() {
     let intents = [
         delete("shop/Deployment/web", options(ORPHAN)),
         delete("shop/ReplicaSet/web-1", options(ORPHAN)),
@@ -329,16 +331,16 @@ released:
 
 timeline:
     1.   0.000s  you delete shop/Deployment/web (Orphan)
-    2.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
-    3.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
-    4.   0.000s  you delete shop/ReplicaSet/web-1 (Orphan)
+    2.   0.000s  you delete shop/ReplicaSet/web-1 (Orphan)
+    3.   0.000s  you delete shop/Pod/web-1-a
+    4.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
     5.   0.000s  the garbage collector patches shop/Pod/web-1-a: its owner shop/ReplicaSet/web-1 is deleted without its dependents
     6.   0.000s  the garbage collector patches shop/Pod/web-1-b: its owner shop/ReplicaSet/web-1 is deleted without its dependents
-    7.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: all its dependents are released
-    8.   0.000s  you delete shop/Pod/web-1-a
+    7.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
+    8.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: all its dependents are released
     9.  30.000s  shop/Pod/web-1-a has ended
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -366,15 +368,16 @@ deleted:
 
 timeline:
     1.   0.000s  you delete Namespace/shop
-    2.   5.000s  the namespace controller empties namespace shop
-    3.  35.000s  shop/Pod/web-1-a has ended
-    4.  35.000s  shop/Pod/web-1-b has ended
-    5.  37.000s  the namespace controller empties namespace shop
-    6.  37.000s  the namespace controller empties namespace shop
-    7.  37.000s  the namespace controller empties namespace shop
-    8.  37.000s  the namespace controller empties namespace shop
+    2.   5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    3.   5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
+    4.  35.000s  shop/Pod/web-1-a has ended
+    5.  35.000s  shop/Pod/web-1-b has ended
+    6.  42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    7.  42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    8.  42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    9.  42.000s  the namespace-controller changes Namespace/shop: no content is left in the namespace
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -405,10 +408,11 @@ stuck:
 
 timeline:
     1.   0.000s  you delete Namespace/shop
-    2.   5.000s  the namespace controller empties namespace shop
-    3.   5.000s  the namespace controller empties namespace shop
+    2.   5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    3.   5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    4.   5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -441,12 +445,12 @@ deleted:
 
 timeline:
     1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
-    2.   0.000s  the objects of widgets.example.com go with its definition
-    3.   0.000s  the objects of widgets.example.com go with its definition
+    2.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    3.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
     4.   0.000s  the garbage collector deletes shop/ConfigMap/of-a (Background): no owner of it is left
-    5.   0.000s  the objects of widgets.example.com go with its definition
+    5.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }
@@ -477,10 +481,10 @@ stuck:
 
 timeline:
     1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
-    2.   0.000s  the objects of widgets.example.com go with its definition
-    3.   0.000s  the objects of widgets.example.com go with its definition
+    2.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    3.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
 
-assumed: pods end after their grace period; finalizers are held by whoever set them; no other controller creates objects anew
+assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
 "#,
     );
 }

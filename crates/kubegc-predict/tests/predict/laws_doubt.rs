@@ -66,7 +66,7 @@ proptest! {
         let partial: Vec<Value> = items
             .iter()
             .enumerate()
-            .filter(|(at, _)| if *at < objects.len() { is_kept(*at) } else { !no_definition })
+            .filter(|(at, _)| if *at < objects.len() { is_kept(*at) } else { *at > objects.len() || !no_definition })
             .map(|(_, item)| item.clone())
             .collect();
         let mut declared: Vec<&str> =

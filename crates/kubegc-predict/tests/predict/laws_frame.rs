@@ -1,7 +1,7 @@
-//! What is pending anyway is told apart from what an intent does, and the order of a dump changes nothing.
+//! Laws of what is pending, and of the order of a dump.
 
 use kubegc_core::ObjectMeta;
-use kubegc_predict::{Assumptions, Cluster, Forecast, ObjectFate};
+use kubegc_predict::{Assumptions, Cluster, Finding, Question};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::{Value, json};
 
@@ -11,15 +11,6 @@ const SHAPE: Shape = Shape {
     objects_max: 9,
     deletions: true,
 };
-
-fn words(forecast: &Forecast) -> Vec<(String, &'static str)> {
-    // What only could have been reached may be listed or not.
-    let is_changed = |fate: &&ObjectFate| fate.after.as_deref().map(stable) != Some(stable(&fate.before));
-    let fates = forecast.fates.iter().filter(is_changed);
-    fates
-        .map(|fate| (fate.object.short(), fate.fate.word()))
-        .collect()
-}
 
 /// The items as they are once what is pending has happened.
 fn afterwards(items: &[Value], cluster: &Cluster) -> Vec<Value> {
@@ -51,7 +42,7 @@ proptest! {
     #[test]
     fn the_order_of_the_dump_changes_nothing(
         objects in common::clusters(SHAPE),
-        shuffled in Just((0..=SHAPE.objects_max).collect::<Vec<usize>>()).prop_shuffle(),
+        shuffled in Just((0..SHAPE.objects_max + 2).collect::<Vec<usize>>()).prop_shuffle(),
         cut in 0..=SHAPE.objects_max,
         root in any::<prop::sample::Index>(),
         policy in common::policies(),
@@ -72,33 +63,26 @@ proptest! {
     }
 
     #[test]
-    fn asking_for_nothing_changes_nothing(objects in common::clusters(SHAPE)) {
+    fn without_deletes_a_forecast_has_what_is_pending(objects in common::clusters(SHAPE)) {
         let cluster = common::complete(&common::items(&objects));
         let forecast = cluster.predict(&[]).expect("there is nothing to resolve");
-        prop_assert!(forecast.fates.is_empty() && forecast.timeline.is_empty() && forecast.findings.is_empty());
+        prop_assert_eq!(forecast.to_json(), cluster.pending().to_json());
+        let question = Question::new(cluster.version());
+        let forecast = cluster.forecast(&question).expect("there is nothing to resolve");
+        prop_assert_eq!(forecast.to_json(), cluster.pending().to_json());
     }
 
     #[test]
-    fn what_is_pending_is_not_the_intents_doing(
-        objects in common::clusters(SHAPE),
-        root in any::<prop::sample::Index>(),
-        policy in common::policies(),
-    ) {
+    fn once_it_has_happened_nothing_is_pending(objects in common::clusters(SHAPE)) {
         let items = common::items(&objects);
         let before = common::complete(&items);
-        // The same cluster, once what is pending has happened: nothing is pending there, and the same question has the same answer.
+        // The collector looks at such an object once, and again only after a restart.
+        let is_ignored = |finding: &Finding| matches!(finding, Finding::NamespacedOwnerOfClusterScoped { .. });
+        prop_assume!(!before.pending().findings.iter().any(is_ignored));
         let items = afterwards(&items, &before);
         let after = common::complete(&items);
         for fate in &after.pending().fates {
             prop_assert_eq!(fate.after.as_deref().map(stable), Some(stable(&fate.before)), "{}", fate.object.short());
-        }
-        let root = root.index(objects.len());
-        let is_there = items.iter().any(|item| item["metadata"]["uid"].as_str() == Some(&common::uid(root)));
-        if is_there {
-            let intents = [common::delete(&objects, root, policy)];
-            let one = before.predict(&intents).expect("it is there");
-            let two = after.predict(&intents).expect("it is there");
-            prop_assert_eq!(words(&one), words(&two));
         }
     }
 }

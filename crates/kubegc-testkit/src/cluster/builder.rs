@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kube::CustomResourceExt;
+use kubegc_control_plane::Assumptions;
 use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
-use kubegc_predict::Assumptions;
 use kubegc_sim::{ApiServer, Manifest, Response, Settings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};

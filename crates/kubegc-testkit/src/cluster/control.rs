@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use kubegc_control_plane::{Act, Actor, Assumptions, ControlPlane, Settings, Step, Turn};
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::call::{Answer, Ask, Request};
-use kubegc_predict::{Act, Actor, Assumptions, ControlPlane, Fact, Step, Turn};
+use kubegc_predict::Fact;
 use kubegc_sim::ApiServer;
+use kubegc_snapshot::JsonDocuments;
 
 use super::{Cluster, Inner};
 use crate::{
@@ -53,13 +55,14 @@ impl Idle {
 
 impl Plane {
     pub(crate) fn new(server: &ApiServer, collects: bool, assumptions: &Assumptions) -> Self {
-        let assumptions = assumptions.clone();
+        let documents = Arc::new(JsonDocuments::default());
+        let settings = Settings {
+            collector_runs: collects,
+            assumptions: Arc::new(assumptions.clone()),
+            ..Settings::new(server.version(), documents)
+        };
         Self {
-            control: if collects {
-                ControlPlane::new(server, assumptions)
-            } else {
-                ControlPlane::without_collector(server, assumptions)
-            },
+            control: ControlPlane::new(server, settings),
             collects,
             told: 0,
             idle_at: None,
@@ -77,7 +80,7 @@ impl Plane {
         self.idle_at = None;
         let mut entries = Vec::new();
         match turn {
-            Turn::Called { ask, answer } => {
+            Turn::Requested { ask, answer } => {
                 let step = self.control.steps().get(self.told);
                 let code = step.map_or_else(|| code(&answer), |step| step.code);
                 let catalog = Arc::clone(self.control.collector().catalog());
@@ -90,7 +93,7 @@ impl Plane {
                     ask.reason.to_string().into(),
                 ));
             }
-            Turn::Idle { certain_at, retry_at } => {
+            Turn::Idle(idle) => {
                 let revision = server.revision();
                 self.idle_at = Some((revision, server.now()));
                 self.told = self.control.steps().len();
@@ -99,8 +102,8 @@ impl Plane {
                     Some(Idle {
                         revision,
                         at: server.now(),
-                        certain_at,
-                        retry_at,
+                        certain_at: idle.certain_at.into_iter().chain(idle.scheduled_at).min(),
+                        retry_at: idle.retry_at,
                     }),
                 );
             }
@@ -139,16 +142,17 @@ const fn code(answer: &Answer) -> u16 {
 /// A write of somebody beside the collector.
 fn told(server: &ApiServer, step: &Step) -> Option<Entry> {
     let client = match step.actor {
-        Actor::NamespaceController => "namespace-controller",
-        Actor::CustomResourceCleaner => "custom-resource-cleaner",
+        Actor::ApiServer => "kube-apiserver",
         Actor::Kubelet => "kubelet",
-        Actor::FinalizerHolder => "finalizer-holder",
+        Actor::FinalizerOwner => "finalizer-owner",
+        Actor::Controller(name) => name,
         _ => "control-plane",
     };
     let verb = match step.act {
         Act::Delete { .. } => Verb::Delete,
         Act::DeleteCollection => Verb::DeleteCollection,
         Act::Patch { .. } => Verb::Patch,
+        Act::Create => Verb::Create,
         _ => Verb::Update,
     };
     let catalog = server.catalog();

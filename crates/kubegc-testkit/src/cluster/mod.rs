@@ -13,8 +13,8 @@ mod settle;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::{Client, Resource};
+use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
-use kubegc_predict::Assumptions;
 use kubegc_sim::{ApiServer, SharedApiServer};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;

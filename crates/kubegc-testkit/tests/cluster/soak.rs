@@ -55,10 +55,9 @@ fn owners(object: &ConfigMap) -> &[OwnerReference] {
     object.metadata.owner_references.as_deref().unwrap_or_default()
 }
 
-/// Whether an owner keeps its dependents: it is there, and does not wait for them to go.
+/// Whether an owner keeps its dependents. One that is terminating may have waited for them when the collector read it.
 fn is_solid(owner: &ConfigMap) -> bool {
-    let finalizers = owner.metadata.finalizers.as_deref().unwrap_or_default();
-    owner.metadata.deletion_timestamp.is_none() || !finalizers.iter().any(|one| one == "foregroundDeletion")
+    owner.metadata.deletion_timestamp.is_none()
 }
 
 /// One request of the collector, checked. Answers whether there was one.

@@ -11,6 +11,11 @@ use crate::support::delete;
 
 const POD: &str = "
 apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {conditions: [{type: Ready, status: 'True'}]}
+---
+apiVersion: v1
 kind: Pod
 metadata: {name: web}
 spec: {nodeName: n1, terminationGracePeriodSeconds: 30, containers: [{name: c, image: i}]}

@@ -124,8 +124,8 @@ fn a_definition_brings_its_kinds_and_takes_them_away() {
     assert_eq!(alpha["resources"].as_array().map(Vec::len), Some(1));
 
     let url = format!("{DEFINITIONS}/widgets.example.com");
-    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
     assert_eq!(world.delete(&url).code, 200);
+    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
     assert_eq!(world.get("/apis/example.com").code, 404);
     assert_eq!(
         world.get("/apis/example.com/v1/namespaces/shop/widgets").code,

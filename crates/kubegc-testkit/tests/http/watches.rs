@@ -289,8 +289,8 @@ fn a_watch_ends_with_its_kind() {
     );
     assert_eq!(world.seen(&mut watch), pairs(&[("ADDED", "a")]));
     let url = format!("{definitions}/widgets.example.com");
-    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
     assert_eq!(world.delete(&url).code, 200);
+    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
     assert_eq!(world.lines(&mut watch), (Vec::new(), true));
 }
 

@@ -57,7 +57,7 @@ async fn in_the_foreground_it_goes_last() {
 +0s website-operator patch websites.example.com shop/blog -> 200
 +0s garbage-collector delete configmaps shop/blog -> 200 because an owner waits for it to go, and no other is there
 +0s garbage-collector delete deployments.apps shop/blog -> 200 because an owner waits for it to go, and no other is there
-+0s garbage-collector patch websites.example.com shop/blog -> 200 because no dependent blocks its deletion any longer
++0s garbage-collector patch websites.example.com shop/blog -> 200 because none of its 2 dependents blocks its deletion: blockOwnerDeletion is not set in their owner references
 "
     );
 }

@@ -54,7 +54,6 @@ impl Text<'_> {
 /// Findings, with those told together of which there are many.
 fn told_together(findings: &[Finding], names_max: usize) -> Vec<String> {
     let mut recreated: BTreeMap<(&str, &str), Recreated<'_>> = BTreeMap::new();
-    let mut times: Vec<String> = Vec::new();
     let mut told = Vec::new();
     for finding in findings {
         match finding {
@@ -68,20 +67,6 @@ fn told_together(findings: &[Finding], names_max: usize) -> Vec<String> {
                 of_kind.controllers.insert(controller);
                 of_kind.kinds.push(&*object.kind);
             }
-            Finding::GoesAnotherTime {
-                object,
-                earliest,
-                latest,
-            } => times.push(match earliest.0 == latest.0 {
-                true => format!(
-                    "{} ({}, {} or {})",
-                    named(object),
-                    later(earliest.0),
-                    earliest.1,
-                    latest.1
-                ),
-                false => format!("{} ({} to {})", named(object), later(earliest.0), later(latest.0)),
-            }),
             other => told.push(other.to_string()),
         }
     }
@@ -89,12 +74,6 @@ fn told_together(findings: &[Finding], names_max: usize) -> Vec<String> {
         .iter()
         .map(|((kind, _), of_kind)| of_kind.told(kind, names_max));
     let mut all: Vec<String> = recreated.collect();
-    if !times.is_empty() {
-        let names = some_of(times, names_max).join(", ");
-        all.push(format!(
-            "when these go, or by whom, hangs on what was not dumped or read: {names}"
-        ));
-    }
     all.append(&mut told);
     all
 }

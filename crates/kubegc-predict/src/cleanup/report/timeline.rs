@@ -82,7 +82,6 @@ impl Text<'_> {
         }
         text.push_str(": ");
         text.push_str(&telling.because);
-        text.push_str(telling.otherwise);
         let is_uniform = lengths.len() == 1;
         if let Some(length) = first.subject.end.since(first.at).filter(|_| is_uniform) {
             text.push_str(&format!("; gone {} later", span(length)));
@@ -166,8 +165,6 @@ impl Text<'_> {
 struct Telling {
     actor: String,
     because: String,
-    /// That it may go at another time.
-    otherwise: &'static str,
     /// What becomes of the object, where it does not just go; and of several.
     fate: [&'static str; 2],
 }
@@ -177,27 +174,11 @@ impl Telling {
         Self {
             actor: event.step.actor.to_string(),
             because: because(&event.step.why, event.subject.object),
-            otherwise: event.subject.otherwise(),
             fate: match event.subject.end {
                 End::Gone(_) => ["", ""],
                 End::Held => ["is deleted, and held", "are deleted, and held"],
                 End::Changed => changes(&event.step.why),
             },
-        }
-    }
-}
-
-impl Subject<'_> {
-    /// Says where another world that the dump allows has another time.
-    fn otherwise(&self) -> &'static str {
-        let (End::Gone(gone), Some((first, last))) = (self.end, self.gone_between) else {
-            return "";
-        };
-        match (first < gone, gone < last) {
-            (false, false) => "",
-            (true, false) => "; perhaps earlier",
-            (false, true) => "; perhaps later",
-            (true, true) => "; perhaps at another time",
         }
     }
 }

@@ -1,27 +1,26 @@
-//! What happened in a simulation, write by write, and why each write was made.
+//! The writes of a simulation, each with its actor, response, effects and reason.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, PropagationPolicy};
 use kubegc_objects::reason::Reason;
+use kubegc_sim::Response;
 
 /// Who made a write.
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Actor {
-    /// Whoever has the intent.
+    /// The client with the intent.
     Client,
-    /// The owner-reference collector.
+    /// The garbage collector.
     GarbageCollector,
-    /// The controller that empties namespaces.
-    NamespaceController,
-    /// The controller that removes the objects of a CustomResourceDefinition.
-    CustomResourceCleaner,
-    /// The kubelet, once a pod has ended.
+    /// A controller inside the API server, such as the one that deletes the objects of a CustomResourceDefinition.
+    ApiServer,
+    /// The kubelet of the pod's node.
     Kubelet,
-    /// Whoever holds a finalizer that is assumed to be released.
-    FinalizerHolder,
+    /// The owner of a finalizer, outside of kube-controller-manager.
+    FinalizerOwner,
     /// The controller of this name.
     Controller(&'static str),
 }
@@ -31,17 +30,16 @@ impl fmt::Display for Actor {
         f.write_str(match self {
             Self::Client => "you",
             Self::GarbageCollector => "garbage collector",
-            Self::NamespaceController => "namespace controller",
-            Self::CustomResourceCleaner => "custom resource cleaner",
+            Self::ApiServer => "API server",
             Self::Kubelet => "kubelet",
-            Self::FinalizerHolder => "finalizer's holder",
+            Self::FinalizerOwner => "finalizer owner",
             Self::Controller(name) => name,
         })
     }
 }
 
-/// What a write asked for.
-#[non_exhaustive]
+/// The verb of a write.
+#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
     /// A DELETE, with its policy where it had one.
@@ -56,9 +54,11 @@ pub enum Act {
         /// Whether as a JSON merge patch.
         merge: bool,
     },
+    /// A POST.
+    Create,
     /// A write of something else, such as a namespace's phase or a finalizer.
     Update,
-    /// No write: the plugin of a volume is asked for something.
+    /// An operation of a volume plugin, outside of the API server.
     Storage(Operation),
 }
 
@@ -71,6 +71,7 @@ impl fmt::Display for Act {
             Self::Delete { propagation: None } => f.write_str("delete"),
             Self::DeleteCollection => f.write_str("delete all"),
             Self::Patch { .. } => f.write_str("patch"),
+            Self::Create => f.write_str("create"),
             Self::Update => f.write_str("update"),
             Self::Storage(Operation::DeleteVolume) => f.write_str("delete the storage of"),
             Self::Storage(Operation::RecycleVolume) => f.write_str("empty"),
@@ -78,16 +79,18 @@ impl fmt::Display for Act {
     }
 }
 
-/// What became of one object through a write.
-#[non_exhaustive]
+/// The effect of a write on one object.
+#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It is gone.
+    /// It no longer exists.
     Gone,
-    /// It is being deleted and still there.
+    /// It exists and has a deletion timestamp.
     Terminating,
-    /// It changed otherwise: it lost references or finalizers.
+    /// It changed otherwise.
     Changed,
+    /// It was created.
+    Created,
 }
 
 /// One object that a write changed.
@@ -96,26 +99,26 @@ pub enum Outcome {
 pub struct Change {
     /// The object.
     pub object: ObjectRef,
-    /// What became of it.
+    /// The effect.
     pub outcome: Outcome,
 }
 
 /// Why a write was made.
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// It is the intent at this position.
+    /// The intent at this position.
     Intent(usize),
-    /// The collector's reason.
+    /// The reason of the garbage collector.
     Collector(Reason),
-    /// Its namespace is being deleted.
-    NamespaceTerminating,
-    /// The definition of its kind is being deleted.
+    /// The CustomResourceDefinition of its kind is terminating.
     DefinitionTerminating,
-    /// The pod's grace period is over.
-    GraceOver,
-    /// The finalizer is assumed to be released.
-    FinalizerReleased(std::sync::Arc<str>),
+    /// The CustomResourceDefinitions of the group and version have changed.
+    DefinitionsChanged,
+    /// The pod's grace period has expired.
+    GracePeriodExpired,
+    /// The owner of this finalizer is assumed to remove it.
+    FinalizerReleased(Arc<str>),
     /// The reason of a controller.
     Controller(Box<kubegc_controllers::Reason>),
 }
@@ -124,18 +127,29 @@ pub enum Why {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// When, since the beginning.
+    /// The time since the beginning.
     pub at: Duration,
-    /// Who.
+    /// The actor.
     pub actor: Actor,
-    /// What was asked for.
+    /// The verb.
     pub act: Act,
-    /// Of which object.
+    /// The object of the request.
     pub object: ObjectRef,
-    /// The HTTP status that answered it.
+    /// The HTTP status code of the response.
     pub code: u16,
-    /// What it changed.
+    /// The message of a response with a 5xx code, such as the one that names an unreachable webhook.
+    pub failure: Option<Arc<str>>,
+    /// The objects that it changed.
     pub changes: Vec<Change>,
-    /// Why.
+    /// The reason.
     pub why: Why,
+}
+
+/// The code of a response, and its message where the server failed.
+pub(crate) type Code = (u16, Option<Arc<str>>);
+
+/// The code and the message of a response.
+pub(crate) fn code_of(response: &Response) -> Code {
+    let status = response.status().filter(|status| status.code >= 500);
+    (response.code, status.map(|status| status.message.as_str().into()))
 }

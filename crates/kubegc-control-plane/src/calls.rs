@@ -1,4 +1,4 @@
-//! Carries out writes on the server and notes them: what was asked for, why, and what it changed.
+//! The garbage collector's requests and the client's deletes.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use kubegc_core::{KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, del
 use kubegc_objects::call::{Answer, Ask, Request};
 use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
 
-use super::plane::ControlPlane;
-use crate::timeline::{Act, Actor, Change, Outcome, Step, Why};
+use crate::{Act, Actor, Change, ControlPlane, Outcome, Step, Why, trace::code_of};
 
 impl ControlPlane {
-    pub(crate) fn perform(&mut self, server: &mut ApiServer, ask: &Ask) -> Answer {
-        let catalog = Arc::clone(self.collector.catalog());
+    /// Performs a request of the garbage collector and records it.
+    pub fn perform(&mut self, server: &mut ApiServer, ask: &Ask) -> Answer {
+        let catalog = Arc::clone(self.collector().catalog());
         let resource = &catalog[ask.kind];
         let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
         let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
@@ -43,32 +43,19 @@ impl ControlPlane {
             _ => Act::Patch { merge: true },
         };
         let why = Why::Collector(ask.reason.clone());
-        self.record(
+        self.note_step(
             server,
             Actor::GarbageCollector,
             act,
             ask.target.clone(),
-            &response,
+            code_of(&response),
             why,
         );
         answer(&response)
     }
 
-    /// Notes one write, with what it changed.
-    pub(crate) fn record(
-        &mut self,
-        server: &ApiServer,
-        actor: Actor,
-        act: Act,
-        object: ObjectRef,
-        response: &Response,
-        why: Why,
-    ) {
-        self.note_step(server, actor, act, object, response.code, why);
-    }
-
-    /// The client deletes an object.
-    pub(crate) fn delete(
+    /// Deletes an object in the name of the client.
+    pub fn delete(
         &mut self,
         server: &mut ApiServer,
         kind: KindId,
@@ -81,26 +68,28 @@ impl ControlPlane {
             Some(kubegc_core::deletion::Propagation::Policy(policy)) => Some(policy),
             _ => None,
         };
-        self.record(
+        self.note_step(
             server,
             Actor::Client,
             Act::Delete { propagation },
             object,
-            &response,
+            code_of(&response),
             Why::Intent(intent),
         );
-        self.notice(server);
+        self.observe(server);
         response
     }
 }
 
-pub(super) fn note_changes(server: &ApiServer, since: u64, step: &mut Step) {
+/// Adds the changes since a revision to a step.
+pub(crate) fn note_changes(server: &ApiServer, since: u64, step: &mut Step) {
     for change in server.changes_since(since) {
         let meta = &change.event.object.meta;
         let outcome = match change.event.event_type {
             EventType::Deleted => Outcome::Gone,
-            EventType::Added | EventType::Modified if meta.is_deleting() => Outcome::Terminating,
-            EventType::Added | EventType::Modified => Outcome::Changed,
+            EventType::Added => Outcome::Created,
+            EventType::Modified if meta.is_deleting() => Outcome::Terminating,
+            EventType::Modified => Outcome::Changed,
         };
         step.changes.push(Change {
             object: object_ref(server, change.kind, meta),
@@ -109,7 +98,9 @@ pub(super) fn note_changes(server: &ApiServer, since: u64, step: &mut Step) {
     }
 }
 
-pub(crate) fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
+/// The identity of a stored object.
+#[must_use]
+pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
     let resource = &server.catalog()[kind];
     ObjectRef {
         kind: Arc::clone(&resource.kind),

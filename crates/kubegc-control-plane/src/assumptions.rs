@@ -1,0 +1,130 @@
+//! What is assumed of everything that a dump does not show.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use async_trait::async_trait;
+use kubegc_controllers::{Cloud, Guard, Operated, Operation, Storage, driver};
+use kubegc_core::record::ObjectId;
+
+/// What is assumed of kubelets, storage, the cloud provider and operators. Printed with each forecast.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assumptions {
+    /// Whether terminating pods end after their grace period, those of nodes whose kubelets do not run excepted.
+    /// Default: they do.
+    pub pods_end: bool,
+    /// Whether the cloud controller manager and the CSI sidecars remove the finalizers that
+    /// [`FINALIZERS`](crate::finalizers::FINALIZERS) names as theirs. Default: they do.
+    pub external_controllers_run: bool,
+    /// More finalizers that are removed from terminating objects. All others stay. Default: none.
+    pub finalizers_released: Vec<Arc<str>>,
+    /// The names of admission webhooks that cannot be reached. Default: those whose Service does not exist.
+    pub unreachable_webhooks: Vec<Arc<str>>,
+    /// Whether volume plugins and provisioners delete the storage that they are asked to delete. Default: they do.
+    /// Otherwise they do not exist, and what becomes of their volumes is unknown.
+    pub storage_is_deleted: bool,
+    /// What is known of the storage of the cluster. Where it says nothing, kube-controller-manager has the
+    /// volume plugins of its release, and migrates volumes to CSI drivers as the release does by default.
+    /// Default: nothing.
+    pub storage: Storage,
+    /// What the cloud provider says of nodes, by name. Default: nothing.
+    pub cloud: BTreeMap<Arc<str>, Instance>,
+}
+
+/// What the cloud provider says of the instance behind a node.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Instance {
+    /// Whether it exists.
+    pub exists: Cloud,
+    /// Whether it is shut down.
+    pub is_shutdown: Cloud,
+}
+
+impl Default for Instance {
+    /// Nothing is known of it.
+    fn default() -> Self {
+        let unknown = || Cloud::Failed("not asked".into());
+        Self {
+            exists: unknown(),
+            is_shutdown: unknown(),
+        }
+    }
+}
+
+impl Default for Assumptions {
+    fn default() -> Self {
+        Self {
+            pods_end: true,
+            external_controllers_run: true,
+            finalizers_released: Vec::new(),
+            unreachable_webhooks: Vec::new(),
+            storage_is_deleted: true,
+            storage: Storage::default(),
+            cloud: BTreeMap::new(),
+        }
+    }
+}
+
+impl fmt::Display for Assumptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.pods_end {
+            "pods end after their grace period; "
+        } else {
+            "pods never end; "
+        })?;
+        f.write_str(if self.external_controllers_run {
+            "cloud and CSI controllers remove their finalizers; "
+        } else {
+            "cloud and CSI controllers do not run; "
+        })?;
+        if !self.finalizers_released.is_empty() {
+            let names = self.finalizers_released.join(", ");
+            write!(f, "the finalizers {names} are removed; ")?;
+        }
+        f.write_str("other finalizers stay; ")?;
+        if !self.unreachable_webhooks.is_empty() {
+            let names = self.unreachable_webhooks.join(", ");
+            write!(f, "the webhooks {names} cannot be reached; ")?;
+        }
+        if !self.storage_is_deleted {
+            f.write_str("no storage is deleted; ")?;
+        }
+        if !self.cloud.is_empty() {
+            let names: Vec<&str> = self.cloud.keys().map(|name| &**name).collect();
+            write!(
+                f,
+                "the cloud provider was asked about these nodes: {}; ",
+                names.join(", ")
+            )?;
+        }
+        f.write_str("no other controller creates objects again")
+    }
+}
+
+/// Volume plugins and provisioners under assumptions.
+#[derive(Clone, Debug)]
+pub(crate) struct Plugins {
+    pub(crate) is_deleted: bool,
+}
+
+#[async_trait]
+impl driver::Outside for Plugins {
+    async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
+        Operated::Done
+    }
+
+    async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
+        if self.is_deleted {
+            Guard::Allows
+        } else {
+            Guard::Unknown
+        }
+    }
+}
+
+/// Whether a provisioner is one of kube-controller-manager's volume plugins.
+#[must_use]
+pub fn is_in_tree(provisioner: &str) -> bool {
+    provisioner.starts_with("kubernetes.io/")
+}

@@ -1,0 +1,30 @@
+//! A simulated control plane of Kubernetes: what happens in a cluster when something is deleted, write by write.
+//!
+//! | actor | code |
+//! |---|---|
+//! | the garbage collector | `kubegc-objects`, as it is |
+//! | all other controllers that delete objects or remove finalizers | `kubegc-controllers`, as they are |
+//! | kubelets | end pods after their grace period |
+//! | the API server's own controllers | delete the custom resources of a terminating CustomResourceDefinition |
+//! | the cloud controller manager, CSI sidecars | [`Assumptions`]; remove the [finalizers] that are theirs |
+//!
+//! All of them act on one simulated API server ([`kubegc_sim::ApiServer`]) with one clock. Every write is a [`Step`] with its actor,
+//! response, effects and reason. [`ControlPlane`] works step by step beside other clients; [`Simulation`] runs over time.
+
+mod aggregation;
+mod assumptions;
+mod calls;
+pub mod finalizers;
+mod outside;
+mod plane;
+mod reconcile;
+mod simulation;
+mod trace;
+
+pub use aggregation::AggregatedApi;
+pub use assumptions::{Assumptions, Instance, is_in_tree};
+pub use calls::object_ref;
+pub use outside::kubelet_runs;
+pub use plane::{ControlPlane, Idle, Settings, Turn};
+pub use simulation::{QUIET, Simulation};
+pub use trace::{Act, Actor, Change, Outcome, Step, Why};

@@ -1,0 +1,381 @@
+//! Actors beside the garbage collector and the controllers: kubelets, the API server's own controllers, and owners of
+//! finalizers outside of kube-controller-manager.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kubegc_controllers::{Documents, podgc::OUT_OF_SERVICE_TAINT};
+use kubegc_core::{
+    KindId, ObjectRef, Preconditions, ResourceVersion, Timestamp,
+    deletion::DeleteOptionsSpec,
+    record::{Record, Resource},
+};
+use kubegc_sim::{
+    ApiServer, CrdCleaner, CrdRegistration, CrdStep, EventType, RegistrationStep, StoredObject,
+};
+use serde_json::Value;
+
+use crate::{
+    Act, Actor, Assumptions, Step, Why,
+    calls::object_ref,
+    finalizers,
+    trace::{Code, code_of},
+};
+
+/// The actors, and what each has to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Outside {
+    assumptions: Arc<Assumptions>,
+    kubelets: Option<Kubelets>,
+    /// Terminating pods, by the end of their grace period.
+    ending: BTreeSet<(Timestamp, KindId, Arc<str>, Arc<str>)>,
+    /// Terminating objects with a finalizer that its owner removes.
+    releasing: BTreeSet<(KindId, Arc<str>, Arc<str>)>,
+    definitions: CrdCleaner,
+    definitions_at: Option<Timestamp>,
+    registration: CrdRegistration,
+    /// Whether a CustomResourceDefinition or an APIService has changed.
+    registration_is_due: bool,
+    /// The names of terminating CustomResourceDefinitions.
+    terminating_definitions: BTreeSet<Arc<str>>,
+    /// Namespaces in which an object was removed since their last sync, with the time of the last removal.
+    shrunk: BTreeMap<Arc<str>, Timestamp>,
+}
+
+/// The nodes, as far as the end of their pods depends on them.
+#[derive(Clone, Debug)]
+pub(crate) struct Kubelets {
+    pub(crate) documents: Arc<dyn Documents>,
+    /// Whether a node that the server does not have does not exist.
+    pub(crate) has_all_nodes: bool,
+    /// By name of the node: the version that was read, and whether its kubelet runs.
+    known: HashMap<Arc<str>, (ResourceVersion, Option<bool>), FixedState>,
+}
+
+impl Kubelets {
+    pub(crate) fn new(documents: Arc<dyn Documents>, has_all_nodes: bool) -> Self {
+        Self {
+            documents,
+            has_all_nodes,
+            known: HashMap::default(),
+        }
+    }
+
+    /// Whether the kubelet of a pod ends it. Where that is not known, it does.
+    fn ends(&mut self, server: &ApiServer, pod: &StoredObject) -> bool {
+        let Some(spec) = pod.at(&["spec"]).and_then(Value::as_object) else {
+            return true;
+        };
+        match spec.get("nodeName") {
+            None => false,
+            Some(Value::String(name)) => self.runs(server, name).unwrap_or(true),
+            Some(_) => true,
+        }
+    }
+
+    /// Whether the kubelet of the node of this name runs; `None` where that is not known.
+    fn runs(&mut self, server: &ApiServer, name: &str) -> Option<bool> {
+        let kind = server.catalog().mapping("v1", "Node")?;
+        let Some(node) = server.object(kind, "", name) else {
+            return self.has_all_nodes.then_some(false);
+        };
+        let version = &node.meta.resource_version;
+        if let Some((_, runs)) = self.known.get(name).filter(|(known, _)| known == version) {
+            return *runs;
+        }
+        let document = node.to_json(&server.catalog()[kind]).to_string();
+        let record = self.documents.read(Resource::Nodes, document.as_bytes()).ok();
+        let runs = record.as_ref().and_then(kubelet_runs);
+        self.known.insert(name.into(), (version.clone(), runs));
+        runs
+    }
+}
+
+/// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` where that was not
+/// read.
+#[must_use]
+pub fn kubelet_runs(node: &Record) -> Option<bool> {
+    let node = node.node()?;
+    let mut conditions = node.conditions.known()?.iter();
+    let ready = conditions.find(|condition| *condition.condition_type == *"Ready");
+    match ready.map(|ready| &*ready.status) {
+        Some("Unknown") => Some(false),
+        Some("True") => Some(true),
+        Some(_) | None => node.has_taint(OUT_OF_SERVICE_TAINT).map(|is_tainted| !is_tainted),
+    }
+}
+
+impl Outside {
+    pub(crate) fn new(server: &ApiServer, assumptions: Arc<Assumptions>, kubelets: Option<Kubelets>) -> Self {
+        Self {
+            assumptions,
+            kubelets,
+            ending: BTreeSet::new(),
+            releasing: BTreeSet::new(),
+            definitions: CrdCleaner::default(),
+            definitions_at: None,
+            registration: CrdRegistration::resumed(server),
+            registration_is_due: false,
+            terminating_definitions: BTreeSet::new(),
+            shrunk: BTreeMap::new(),
+        }
+    }
+
+    /// Notices every object of the server.
+    pub(crate) fn notice_all(&mut self, server: &ApiServer, now: Timestamp) {
+        let kinds = server.catalog().iter().filter(|(_, kind)| kind.preferred);
+        let kinds: Vec<KindId> = kinds.map(|(id, _)| id).collect();
+        for kind in kinds.into_iter().filter(|kind| server.len(*kind) > 0) {
+            for object in server.objects(kind, None) {
+                self.notice(server, kind, EventType::Added, &object, now);
+            }
+        }
+    }
+
+    /// Notices one change.
+    pub(crate) fn notice(
+        &mut self,
+        server: &ApiServer,
+        kind: KindId,
+        event_type: EventType,
+        object: &StoredObject,
+        now: Timestamp,
+    ) {
+        let meta = &object.meta;
+        let resource = &server.catalog()[kind];
+        let is = |group: &str, kind: &str| *resource.group == *group && *resource.kind == *kind;
+        self.registration_is_due |= is("apiextensions.k8s.io", "CustomResourceDefinition")
+            || is("apiregistration.k8s.io", "APIService");
+        if event_type == EventType::Deleted {
+            if is("apiextensions.k8s.io", "CustomResourceDefinition") {
+                self.terminating_definitions.remove(&meta.name);
+            }
+            self.shrunk.insert(Arc::clone(&meta.namespace), now);
+            return;
+        }
+        let Some(deletion) = meta.deletion_timestamp else {
+            return;
+        };
+        let (namespace, name) = (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
+        if is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            self.terminating_definitions.insert(Arc::clone(&name));
+            self.definitions_at = Some(now);
+        }
+        if meta
+            .finalizers
+            .iter()
+            .any(|finalizer| self.is_released(finalizer))
+        {
+            self.releasing
+                .insert((kind, Arc::clone(&namespace), Arc::clone(&name)));
+        }
+        if self.assumptions.pods_end && is("", "Pod") {
+            self.ending.insert((deletion, kind, namespace, name));
+        }
+    }
+
+    /// Whether the owner of a finalizer removes it from terminating objects.
+    fn is_released(&self, finalizer: &Arc<str>) -> bool {
+        self.assumptions.finalizers_released.contains(finalizer)
+            || self.assumptions.external_controllers_run && finalizers::is_external(finalizer)
+    }
+
+    /// Acts once. Gives whether there was anything to do; a write is added to the steps.
+    pub(crate) fn act(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        steps: &mut Vec<Step>,
+        began: Timestamp,
+    ) -> bool {
+        let mut note = |actor, act, object, (code, failure): Code, why| {
+            steps.push(Step {
+                at: now.since(began),
+                actor,
+                act,
+                object,
+                code,
+                failure,
+                changes: Vec::new(),
+                why,
+            });
+        };
+        self.release(server, &mut note)
+            || self.end_pod(server, now, &mut note)
+            || self.clean_definition(server, now, &mut note)
+            || self.register(server, &mut note)
+    }
+
+    /// When a pod ends.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        self.ending.first().map(|(at, ..)| *at)
+    }
+
+    /// When a controller of the API server tries again.
+    pub(crate) const fn next_retry(&self) -> Option<Timestamp> {
+        self.definitions_at
+    }
+
+    /// The namespaces in which objects were removed since their last sync, with the time of the last removal.
+    pub(crate) fn shrunk(&self) -> impl Iterator<Item = (&Arc<str>, Timestamp)> {
+        self.shrunk.iter().map(|(namespace, at)| (namespace, *at))
+    }
+
+    /// Notices that the namespace controller syncs a namespace.
+    pub(crate) fn note_sync(&mut self, namespace: &str) {
+        self.shrunk.remove(namespace);
+    }
+
+    fn release(
+        &mut self,
+        server: &mut ApiServer,
+        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+    ) -> bool {
+        let Some((kind, namespace, name)) = self.releasing.pop_first() else {
+            return false;
+        };
+        let Some(object) = server.object(kind, &namespace, &name).map(Arc::clone) else {
+            return true;
+        };
+        let finalizers = object.meta.finalizers.iter().cloned();
+        let (released, kept): (Vec<_>, Vec<_>) = finalizers.partition(|name| self.is_released(name));
+        let Some(first) = released.into_iter().next() else {
+            return true;
+        };
+        let mut changed = StoredObject::clone(&object);
+        changed.meta.finalizers = kept;
+        let response = server.update(kind, &namespace, &name, changed);
+        let target = object_ref(server, kind, &object.meta);
+        let why = Why::FinalizerReleased(first);
+        note(
+            Actor::FinalizerOwner,
+            Act::Update,
+            target,
+            code_of(&response),
+            why,
+        );
+        true
+    }
+
+    fn end_pod(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+    ) -> bool {
+        if self.ending.first().is_none_or(|(at, ..)| *at > now) {
+            return false;
+        }
+        let Some((at, kind, namespace, name)) = self.ending.pop_first() else {
+            return false;
+        };
+        let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else {
+            return true;
+        };
+        // With another deadline, or for another pod of that name, there is another entry. Where no grace is left,
+        // only finalizers keep the pod, and the kubelet has nothing to do.
+        let is_due = pod.meta.deletion_timestamp == Some(at);
+        let is_in_grace = pod.meta.deletion_grace_period_seconds.unwrap_or(0) > 0;
+        let mut ends = || {
+            let kubelets = self.kubelets.as_mut();
+            kubelets.is_none_or(|kubelets| kubelets.ends(server, &pod))
+        };
+        if !is_due || !is_in_grace || !ends() {
+            return true;
+        }
+        let options = DeleteOptionsSpec {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions::uid(pod.meta.uid.clone())),
+            ..DeleteOptionsSpec::default()
+        };
+        let response = server.delete(kind, &namespace, &name, &options);
+        let object = object_ref(server, kind, &pod.meta);
+        let act = Act::Delete { propagation: None };
+        note(
+            Actor::Kubelet,
+            act,
+            object,
+            code_of(&response),
+            Why::GracePeriodExpired,
+        );
+        true
+    }
+
+    fn clean_definition(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+    ) -> bool {
+        if self.terminating_definitions.is_empty() {
+            self.definitions_at = None;
+        }
+        if self.definitions_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        let before = server.revision();
+        let name = match self.definitions.step(server) {
+            CrdStep::Idle => {
+                self.definitions_at = None;
+                return false;
+            }
+            CrdStep::Waiting { until } => {
+                self.definitions_at = Some(until);
+                return false;
+            }
+            CrdStep::Worked { name } => name,
+        };
+        if server.revision() != before {
+            let kind = "CustomResourceDefinition";
+            let definitions = server.catalog().iter();
+            let mut definitions = definitions.filter(|(_, resource)| *resource.kind == *kind);
+            let found = definitions.find_map(|(id, _)| {
+                let object = server.object(id, "", &name)?;
+                Some(object_ref(server, id, &object.meta))
+            });
+            let object =
+                found.unwrap_or_else(|| ObjectRef::new("apiextensions.k8s.io/v1", kind, "", &name, ""));
+            note(
+                Actor::ApiServer,
+                Act::DeleteCollection,
+                object,
+                (200, None),
+                Why::DefinitionTerminating,
+            );
+        }
+        true
+    }
+
+    /// Lets the API server create or delete one APIService for the CustomResourceDefinitions that there are.
+    fn register(
+        &mut self,
+        server: &mut ApiServer,
+        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+    ) -> bool {
+        if !self.registration_is_due {
+            return false;
+        }
+        let (act, name, code) = match self.registration.step(server) {
+            RegistrationStep::Idle => {
+                self.registration_is_due = false;
+                return false;
+            }
+            RegistrationStep::Deleted { name } => (Act::Delete { propagation: None }, name, 200),
+            RegistrationStep::Created { name } => (Act::Create, name, 201),
+            RegistrationStep::Updated { name } => (Act::Update, name, 200),
+        };
+        let object = ObjectRef::new("apiregistration.k8s.io/v1", "APIService", "", &name, "");
+        note(
+            Actor::ApiServer,
+            act,
+            object,
+            (code, None),
+            Why::DefinitionsChanged,
+        );
+        true
+    }
+}

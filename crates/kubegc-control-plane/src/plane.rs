@@ -1,0 +1,553 @@
+//! The control plane as one state machine over an API server.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use kubegc_controllers::{
+    Cache, Controller, Documents, Manager, Wire, default_controllers, driver::Resources,
+};
+use kubegc_core::{
+    Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp,
+    record::{ObjectId, Resource},
+    store::Discovered,
+};
+use kubegc_objects::{
+    Collector, Settings as CollectorSettings,
+    call::{Answer, Ask},
+    collector::{Call, Input, MonitorId, Output, WaitReason, WatchEvent},
+    effect::InvalidNamespace,
+};
+use kubegc_sim::{ApiServer, EventType, StoredObject};
+
+use crate::{
+    Act, Actor, AggregatedApi, Assumptions, Step, Why, aggregation,
+    calls::note_changes,
+    outside::{Kubelets, Outside},
+    trace::Code,
+};
+
+/// What a control plane consists of.
+#[expect(clippy::exhaustive_structs, reason = "callers set every field")]
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The controllers beside the garbage collector. Default: all that kube-controller-manager runs by default.
+    pub controllers: Vec<Arc<dyn Controller>>,
+    /// Whether the garbage collector runs. Default: it does.
+    pub collector_runs: bool,
+    /// Whether only kubelets of nodes on the server end pods, instead of all pods ending. Default: all end.
+    pub nodes_matter: bool,
+    /// Resources of which the server does not have all objects. Nothing is decided on their absence. Default: none.
+    pub incomplete: BTreeSet<Resource>,
+    /// Whether kinds stay as they are and nobody else reads the log of changes. Default: neither.
+    pub is_alone: bool,
+    /// The APIs that other servers serve, by name of their APIService. They matter to a control plane that
+    /// [is alone](Self::is_alone): others discover. Default: none.
+    pub aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+    /// What is assumed of everything outside.
+    pub assumptions: Arc<Assumptions>,
+    /// Conversion between JSON and records.
+    pub documents: Arc<dyn Documents>,
+}
+
+impl Settings {
+    /// The defaults of a release.
+    #[must_use]
+    pub fn new(version: KubernetesVersion, documents: Arc<dyn Documents>) -> Self {
+        Self {
+            controllers: default_controllers(version),
+            collector_runs: true,
+            nodes_matter: false,
+            incomplete: BTreeSet::new(),
+            is_alone: false,
+            aggregated_apis: BTreeMap::new(),
+            assumptions: Arc::default(),
+            documents,
+        }
+    }
+}
+
+/// A change that the garbage collector has not observed yet.
+#[derive(Clone, Debug)]
+struct Pending {
+    kind: KindId,
+    event_type: EventType,
+    object: Arc<StoredObject>,
+}
+
+/// A simulated control plane: the garbage collector, controllers, kubelets and the API server's own controllers.
+///
+/// It has no objects: every step works on the server that it is given, which must be the same each time. Between steps
+/// anybody may write to that server and advance its time. The garbage collector behaves as upstream's in the server's
+/// version, and watches a new kind as soon as it is served.
+///
+/// # Complexity
+/// A step costs what its requests cost; [`new`](Self::new) reads every object.
+///
+/// # Examples
+/// See [`Simulation`](crate::Simulation).
+#[derive(Clone, Debug)]
+pub struct ControlPlane {
+    collector: Collector,
+    pub(crate) outside: Outside,
+    pub(crate) manager: Manager,
+    /// The resource of each kind that controllers read.
+    pub(crate) kinds: BTreeMap<KindId, Resource>,
+    pub(crate) resources: Arc<Resources>,
+    pub(crate) discovered: Option<Arc<Discovered>>,
+    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) assumptions: Arc<Assumptions>,
+    monitors: BTreeMap<KindId, MonitorId>,
+    /// The revision up to which changes were observed.
+    pub(crate) observed: u64,
+    backlog: VecDeque<Pending>,
+    /// The garbage collector's requests that were not sent yet, one for each of its workers.
+    in_flight: VecDeque<Call>,
+    pub(crate) now: Timestamp,
+    pub(crate) began: Timestamp,
+    last_change: Timestamp,
+    pub(crate) steps: Vec<Step>,
+    warnings: Vec<InvalidNamespace>,
+    /// Objects of requests that the server did not have.
+    pub(crate) not_found: BTreeSet<ObjectId>,
+    is_alone: bool,
+    kinds_changed: bool,
+    aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+}
+
+/// What one step of a [`ControlPlane`] did.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The garbage collector sent a request.
+    Requested {
+        /// The request.
+        ask: Box<Ask>,
+        /// Its response.
+        answer: Box<Answer>,
+    },
+    /// The garbage collector observed changes.
+    Observed,
+    /// Another actor worked. Its writes are the last of [`steps`](ControlPlane::steps).
+    Acted,
+    /// There is nothing to do before somebody writes or time passes.
+    Idle(Idle),
+}
+
+/// When an idle control plane has something to do again.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// When something happens for certain, such as the end of a pod.
+    pub certain_at: Option<Timestamp>,
+    /// When a failed request is retried.
+    pub retry_at: Option<Timestamp>,
+    /// When a controller reconciles the next key.
+    pub scheduled_at: Option<Timestamp>,
+}
+
+impl Idle {
+    /// The earliest of these.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        let all = self.certain_at.into_iter().chain(self.retry_at);
+        all.chain(self.scheduled_at).min()
+    }
+}
+
+impl ControlPlane {
+    /// A control plane that has listed what is on the server, and watches from there.
+    #[must_use]
+    pub fn new(server: &ApiServer, settings: Settings) -> Self {
+        let manager = Manager::new(settings.controllers.clone(), Wire::AsUpstream, server.now());
+        let mut plane = Self::with_manager(server, settings.clone(), manager.into_simulation());
+        plane.list_records(server, &settings.incomplete);
+        plane
+    }
+
+    /// The same with controllers that have listed their resources. [`Settings::controllers`] and
+    /// [`Settings::incomplete`] (but for nodes) have no effect.
+    #[must_use]
+    pub fn with_manager(server: &ApiServer, settings: Settings, manager: Manager) -> Self {
+        let mut collector = CollectorSettings::new(server.version()).as_upstream();
+        collector.discovery_period = None;
+        let catalog = Arc::new(server.discover());
+        let mut discovered = Discovered::from(Catalog::clone(&catalog));
+        aggregation::set_failed(&mut discovered, &settings.aggregated_apis);
+        let discovered = Arc::new(discovered);
+        let mut kinds = BTreeMap::new();
+        for resource in manager.resources() {
+            let of_resource = |kind: &kubegc_core::ApiResource| {
+                *kind.group == *resource.group() && *kind.resource == *resource.plural()
+            };
+            let ids = catalog.iter().filter(|(_, kind)| of_resource(kind));
+            kinds.extend(ids.map(|(id, _)| (id, resource)));
+        }
+        let kubelets = settings.nodes_matter.then(|| {
+            let has_all_nodes = !settings.incomplete.contains(&Resource::Nodes);
+            Kubelets::new(Arc::clone(&settings.documents), has_all_nodes)
+        });
+        let now = server.now();
+        let mut plane = Self {
+            collector: Collector::new(collector),
+            outside: Outside::new(server, Arc::clone(&settings.assumptions), kubelets),
+            manager,
+            kinds,
+            resources: Arc::new(Resources::new(&discovered)),
+            discovered: settings.is_alone.then_some(discovered),
+            documents: settings.documents,
+            assumptions: settings.assumptions,
+            monitors: BTreeMap::new(),
+            observed: server.revision(),
+            backlog: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            now,
+            began: now,
+            last_change: now,
+            steps: Vec::new(),
+            warnings: Vec::new(),
+            not_found: BTreeSet::new(),
+            is_alone: settings.is_alone,
+            kinds_changed: false,
+            aggregated_apis: settings.aggregated_apis,
+        };
+        // A collector that knows no kinds watches nothing and sends no requests.
+        let catalog = if settings.collector_runs {
+            catalog
+        } else {
+            Arc::default()
+        };
+        plane.tell(Input::Catalog {
+            catalog,
+            failed: Vec::new(),
+        });
+        plane.outside.notice_all(server, now);
+        if settings.collector_runs {
+            plane.list_all(server);
+        }
+        plane
+    }
+
+    /// Does one thing: lets the garbage collector observe changes or send one request, or another actor work.
+    pub fn step(&mut self, server: &mut ApiServer) -> Turn {
+        self.advance_to(server.now());
+        self.observe(server);
+        if std::mem::take(&mut self.kinds_changed) && !self.collector.catalog().is_empty() {
+            self.tell(Input::Catalog {
+                catalog: Arc::new(server.discover()),
+                failed: Vec::new(),
+            });
+        }
+        if self.deliver(server) {
+            return Turn::Observed;
+        }
+        match self.request_next(server) {
+            Ok((ask, answer)) => Turn::Requested {
+                ask: Box::new(ask),
+                answer: Box::new(answer),
+            },
+            Err(_) if self.act(server) => Turn::Acted,
+            Err(retry_at) => Turn::Idle(self.idle(retry_at)),
+        }
+    }
+
+    /// Lets the garbage collector finish what its first lists have begun, as one has that ran before. No time passes, and nobody else acts.
+    pub fn settle_collector(&mut self, server: &mut ApiServer) {
+        loop {
+            self.deliver(server);
+            if self.request_next(server).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// When there is something to do again, given the next retry of the garbage collector.
+    #[must_use]
+    pub fn idle(&self, retry_at: Option<Timestamp>) -> Idle {
+        // A namespace in which objects were removed has less to wait for at its next sync.
+        let shrunk = self.outside.shrunk().filter_map(|(namespace, at)| {
+            let key = kubegc_controllers::Key::cluster(Arc::clone(namespace));
+            let due = self.manager.due_at("namespace-controller", &key)?;
+            (due > at).then_some(due)
+        });
+        Idle {
+            certain_at: self.outside.next_end().into_iter().chain(shrunk).min(),
+            retry_at: retry_at.into_iter().chain(self.outside.next_retry()).min(),
+            scheduled_at: self.manager.next_at(),
+        }
+    }
+
+    /// The writes so far.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The writes and the warnings, taken out.
+    #[must_use]
+    pub fn into_trace(self) -> (Vec<Step>, Vec<InvalidNamespace>) {
+        (self.steps, self.warnings)
+    }
+
+    /// The garbage collector's warnings so far.
+    #[must_use]
+    pub fn warnings(&self) -> &[InvalidNamespace] {
+        &self.warnings
+    }
+
+    /// The garbage collector.
+    #[must_use]
+    pub const fn collector(&self) -> &Collector {
+        &self.collector
+    }
+
+    /// The other controllers.
+    #[must_use]
+    pub const fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// The objects that the controllers have listed.
+    #[must_use]
+    pub const fn cache(&self) -> &Cache {
+        self.manager.cache()
+    }
+
+    /// Objects that controllers sent requests about and that the server did not have.
+    pub fn not_found(&self) -> impl Iterator<Item = &ObjectId> {
+        self.not_found.iter()
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// When it began.
+    #[must_use]
+    pub const fn began(&self) -> Timestamp {
+        self.began
+    }
+
+    /// When an object changed last.
+    #[must_use]
+    pub const fn last_change(&self) -> Timestamp {
+        self.last_change
+    }
+
+    /// Lets an actor other than the garbage collector work. Gives whether there was anything to do.
+    pub fn act(&mut self, server: &mut ApiServer) -> bool {
+        let count = self.steps.len();
+        let acted = self.outside.act(server, self.now, &mut self.steps, self.began);
+        if !acted {
+            return self.reconcile(server);
+        }
+        if let Some(step) = self.steps.get_mut(count) {
+            note_changes(server, self.observed, step);
+        }
+        self.observe(server);
+        true
+    }
+
+    /// Advances time.
+    pub fn advance_to(&mut self, now: Timestamp) {
+        if now > self.now {
+            self.now = now;
+            self.tell(Input::Tick);
+        }
+    }
+
+    /// Records a write with what it changed.
+    pub(crate) fn note_step(
+        &mut self,
+        server: &ApiServer,
+        actor: Actor,
+        act: Act,
+        object: ObjectRef,
+        (code, failure): Code,
+        why: Why,
+    ) {
+        let mut step = Step {
+            at: self.now.since(self.began),
+            actor,
+            act,
+            object,
+            code,
+            failure,
+            changes: Vec::new(),
+            why,
+        };
+        note_changes(server, self.observed, &mut step);
+        self.steps.push(step);
+    }
+
+    /// Lists what the garbage collector watches. It sends no request before all is listed.
+    fn list_all(&mut self, server: &ApiServer) {
+        loop {
+            match self.collector.poll_output() {
+                Output::Watch(monitor) => self.list(server, monitor),
+                Output::Event(warning) => self.warnings.push(*warning),
+                Output::Discover | Output::Unwatch(_) => {}
+                Output::Call(_) | Output::Wait(_) => return,
+            }
+            if self.collector.monitors().all(|(_, _, synced)| synced) {
+                return;
+            }
+        }
+    }
+
+    /// Sends the next request of the garbage collector; without one, gives when it retries. Its workers take turns, request by request.
+    fn request_next(&mut self, server: &mut ApiServer) -> Result<(Ask, Answer), Option<Timestamp>> {
+        let retry_at = loop {
+            match self.poll_collector(server) {
+                Some(Output::Call(call)) => self.in_flight.push_back(call),
+                Some(Output::Wait(wait)) => break wait.until.filter(|_| wait.why != WaitReason::Events),
+                _ => {}
+            }
+        };
+        let call = self.in_flight.pop_front().ok_or(retry_at)?;
+        let answer = self.perform(server, &call.ask);
+        self.observe(server);
+        self.tell(Input::Answer {
+            call: call.id,
+            answer: answer.clone(),
+        });
+        Ok((call.ask, answer))
+    }
+
+    /// The next request of the garbage collector, or what it waits for. Lists and warnings are handled.
+    pub fn poll_collector(&mut self, server: &ApiServer) -> Option<Output> {
+        match self.collector.poll_output() {
+            Output::Discover => None,
+            Output::Watch(monitor) => {
+                self.list(server, monitor);
+                None
+            }
+            Output::Unwatch(monitor) => {
+                self.monitors.retain(|_, known| *known != monitor);
+                None
+            }
+            Output::Event(warning) => {
+                self.warnings.push(*warning);
+                None
+            }
+            output @ (Output::Call(_) | Output::Wait(_)) => Some(output),
+        }
+    }
+
+    fn list(&mut self, server: &ApiServer, monitor: MonitorId) {
+        let Some(resource) = self.collector.monitor(monitor) else {
+            return;
+        };
+        let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
+            return;
+        };
+        self.monitors.insert(kind, monitor);
+        let events = std::iter::once(WatchEvent::Init);
+        let objects = server.objects(kind, None).into_iter();
+        let events = events.chain(objects.map(|object| WatchEvent::InitApply(Arc::new(object.meta.clone()))));
+        for event in events.chain([WatchEvent::InitDone]) {
+            self.tell(Input::Watch { monitor, event });
+        }
+    }
+
+    /// Lets the garbage collector observe what has changed. Gives whether anything had.
+    pub fn deliver(&mut self, server: &mut ApiServer) -> bool {
+        self.observe(server);
+        let any = !self.backlog.is_empty();
+        while let Some(pending) = self.backlog.pop_front() {
+            self.show(pending);
+        }
+        any
+    }
+
+    /// Lets controllers and kubelets observe what has changed, and keeps it for the garbage collector.
+    pub fn observe(&mut self, server: &mut ApiServer) {
+        if server.revision() == self.observed {
+            return;
+        }
+        self.last_change = self.now;
+        let first = self.backlog.len();
+        let changes = server.changes_since(self.observed);
+        let mut events = Vec::new();
+        self.backlog.extend(changes.map(|change| {
+            if let Some(&resource) = self.kinds.get(&change.kind) {
+                events.push((resource, change.kind, change.event.clone()));
+            }
+            Pending {
+                kind: change.kind,
+                event_type: change.event.event_type,
+                object: Arc::clone(&change.event.object),
+            }
+        }));
+        self.observed = server.revision();
+        if self.is_alone {
+            server.prune_events(self.observed);
+        }
+        for pending in self.backlog.range(first..) {
+            let Pending {
+                kind,
+                event_type,
+                object,
+            } = pending;
+            self.outside.notice(server, *kind, *event_type, object, self.now);
+            let resource = &server.catalog()[*kind];
+            self.kinds_changed |= !self.is_alone && *resource.kind == *"CustomResourceDefinition";
+            if *event_type == EventType::Deleted
+                && aggregation::follow_deletion(&mut self.aggregated_apis, resource, &object.meta)
+                && let Some(discovered) = &mut self.discovered
+            {
+                aggregation::set_failed(Arc::make_mut(discovered), &self.aggregated_apis);
+            }
+        }
+        for (resource, kind, event) in events {
+            self.inform(server, resource, kind, &event);
+        }
+    }
+
+    /// The kinds of changes that the garbage collector has not observed yet.
+    #[must_use]
+    pub fn pending_kinds(&self) -> BTreeSet<KindId> {
+        self.backlog.iter().map(|pending| pending.kind).collect()
+    }
+
+    /// The changes that the garbage collector has not observed yet, in order.
+    pub fn pending(&self) -> impl Iterator<Item = (KindId, EventType, &StoredObject)> {
+        let pending = self.backlog.iter();
+        pending.map(|pending| (pending.kind, pending.event_type, &*pending.object))
+    }
+
+    /// Lets the garbage collector observe the first pending change of a kind.
+    pub fn show_next(&mut self, kind: KindId) {
+        let at = self.backlog.iter().position(|pending| pending.kind == kind);
+        if let Some(pending) = at.and_then(|at| self.backlog.remove(at)) {
+            self.show(pending);
+        }
+    }
+
+    fn show(&mut self, pending: Pending) {
+        let Pending {
+            kind,
+            event_type,
+            object,
+        } = pending;
+        let Some(&monitor) = self.monitors.get(&kind) else {
+            return;
+        };
+        let meta = Arc::new(object.meta.clone());
+        let event = match event_type {
+            EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
+            EventType::Deleted => WatchEvent::Delete(meta),
+        };
+        self.tell(Input::Watch { monitor, event });
+    }
+
+    /// Gives the garbage collector an input.
+    pub fn tell(&mut self, input: Input) {
+        // Time never runs backwards here, and only calls of this collector are answered.
+        let handled = self.collector.handle(self.now, input);
+        debug_assert!(handled.is_ok(), "{handled:?}");
+    }
+}

@@ -1,0 +1,258 @@
+//! The controllers: what they observe, and how their requests are performed.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures_util::FutureExt as _;
+use kubegc_controllers::{
+    CloudAnswer, End, Form, Input, Key, Output, Reason, Request, Response, Step as Sequenced, Task,
+    driver::Performer,
+};
+use kubegc_core::{
+    KindId, ObjectMeta, PatchType, StoreError,
+    deletion::Propagation,
+    record::{ObjectId, Record, Resource},
+};
+use kubegc_sim::{ApiServer, Event, EventType, LocalStore, StoredObject};
+
+use crate::{
+    Act, Actor, ControlPlane, Why,
+    assumptions::{Instance, Plugins},
+    calls::object_ref,
+    trace::Code,
+};
+
+impl ControlPlane {
+    /// Lets the controllers list what is on the server.
+    pub(crate) fn list_records(&mut self, server: &ApiServer, incomplete: &BTreeSet<Resource>) {
+        let (now, kinds) = (self.now, self.kinds.clone());
+        for resource in self.manager.resources() {
+            let mut kinds = kinds
+                .iter()
+                .filter(|(_, of)| **of == resource)
+                .map(|(kind, _)| *kind);
+            let preferred = kinds.clone().find(|kind| server.catalog()[*kind].preferred);
+            let objects = preferred.or_else(|| kinds.next()).map(|kind| {
+                let objects = server.objects(kind, None);
+                let records = objects
+                    .iter()
+                    .map(|object| self.read(server, resource, kind, object));
+                records.collect::<Vec<Record>>()
+            });
+            let mut records = objects.unwrap_or_default();
+            let is_complete = !incomplete.contains(&resource);
+            let listed = if is_complete {
+                Ok(std::mem::take(&mut records))
+            } else {
+                Err(StoreError::Unlisted)
+            };
+            let records_of = Input::Listed {
+                resource,
+                records: listed,
+            };
+            self.manager.handle(now, records_of);
+            for record in records {
+                let record = Box::new(record);
+                self.manager.handle(now, Input::Applied { resource, record });
+            }
+        }
+        for (name, Instance { exists, is_shutdown }) in &self.assumptions.cloud {
+            let Some(record) = self
+                .manager
+                .cache()
+                .get(Resource::Nodes, &Key::cluster(Arc::clone(name)))
+            else {
+                continue;
+            };
+            let node = record.id(Resource::Nodes);
+            let answer = CloudAnswer {
+                node_uid: node.uid.clone(),
+                exists: exists.clone(),
+                is_shut_down: is_shutdown.clone(),
+            };
+            self.manager.handle(now, Input::Cloud { node, answer });
+        }
+    }
+
+    /// Gives the controllers a change.
+    pub(crate) fn inform(&mut self, server: &ApiServer, resource: Resource, kind: KindId, event: &Event) {
+        let object = &event.object;
+        let input = match event.event_type {
+            EventType::Deleted => Input::Deleted {
+                resource,
+                key: Key::from(&object.meta),
+                uid: object.meta.uid.clone(),
+            },
+            EventType::Added | EventType::Modified => Input::Applied {
+                resource,
+                record: Box::new(self.record(server, resource, kind, event)),
+            },
+        };
+        self.manager.handle(self.now, input);
+    }
+
+    /// The record of an object. Its body is read again only where it has changed.
+    fn record(&self, server: &ApiServer, resource: Resource, kind: KindId, event: &Event) -> Record {
+        let object = &event.object;
+        let previous = event.previous.as_ref();
+        if let (Some(body), Some(before)) =
+            (&object.body, previous.and_then(|previous| previous.body.as_ref()))
+            && Arc::ptr_eq(before, body)
+            && let Some(known) = self.manager.record(&ObjectId::new(resource, &object.meta))
+        {
+            return Record::new(object.meta.clone(), known.body.clone());
+        }
+        self.read(server, resource, kind, object)
+    }
+
+    fn read(&self, server: &ApiServer, resource: Resource, kind: KindId, object: &StoredObject) -> Record {
+        let meta = object.meta.clone();
+        if object.body.is_none() {
+            return Record::metadata_only(meta);
+        }
+        let document = object.to_json(&server.catalog()[kind]).to_string();
+        match self.documents.read(resource, document.as_bytes()) {
+            Ok(record) => Record::new(meta, record.body),
+            Err(_) => Record::metadata_only(meta),
+        }
+    }
+
+    /// Lets a controller perform one task. Gives whether there was one.
+    pub(crate) fn reconcile(&mut self, server: &mut ApiServer) -> bool {
+        match self.manager.poll_output(self.now) {
+            Output::Perform(task) => {
+                let id = task.id;
+                let end = self.perform_task(server, *task);
+                self.observe(server);
+                self.manager.handle(self.now, Input::Ended { task: id, end });
+                true
+            }
+            // A simulation does not ask the cloud provider.
+            Output::QueryCloud(_) => true,
+            Output::Wait { .. } => false,
+        }
+    }
+
+    fn perform_task(&mut self, server: &mut ApiServer, task: Task) -> End {
+        let controller = task.controller.info().name;
+        let object = task.object.clone();
+        if controller == "namespace-controller" {
+            self.outside.note_sync(&object.name);
+        }
+        let mut sequence = task.work.into_steps(false).begin();
+        let mut response = None;
+        loop {
+            let (request, reason) = match sequence.next(response.take()) {
+                Sequenced::Perform { request, reason } => (request, reason),
+                Sequenced::End(end) => return end,
+            };
+            let before = server.revision();
+            let answer = self.respond(server, &request);
+            let target = request.object().unwrap_or(&object);
+            if matches!(answer, Response::Failed(StoreError::NotFound)) {
+                self.note_not_found(&request, target);
+            }
+            if let Some(act) = act(&request)
+                && (server.revision() != before || reason.is_some() && act != Act::DeleteCollection)
+            {
+                let reason = reason.unwrap_or_else(|| Reason::new("Reconciled", ""));
+                self.note_request(server, controller, act, target, reason, &answer);
+            }
+            self.observe(server);
+            response = Some(answer);
+        }
+    }
+
+    fn note_not_found(&mut self, request: &Request, target: &ObjectId) {
+        let object = match request {
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            } => ObjectId {
+                resource: *resource,
+                namespace: Arc::clone(namespace),
+                name: Arc::clone(name),
+                uid: Default::default(),
+            },
+            _ => target.clone(),
+        };
+        self.not_found.insert(object);
+    }
+
+    fn respond(&self, server: &mut ApiServer, request: &Request) -> Response {
+        let outside = Plugins {
+            is_deleted: self.assumptions.storage_is_deleted,
+        };
+        let store = LocalStore::new(server);
+        let performer = Performer {
+            store: &store,
+            documents: &*self.documents,
+            outside: &outside,
+            resources: &self.resources,
+            discovered: self.discovered.as_ref(),
+        };
+        // Neither the simulated server nor the plugins ever wait.
+        let response = performer.perform(request).now_or_never();
+        response.unwrap_or_else(|| Response::Failed(StoreError::Unlisted))
+    }
+
+    fn note_request(
+        &mut self,
+        server: &ApiServer,
+        controller: &'static str,
+        act: Act,
+        object: &ObjectId,
+        reason: Reason,
+        response: &Response,
+    ) {
+        let code = match response {
+            Response::Failed(error) => code(error),
+            _ => (200, None),
+        };
+        let found = self.resources.find(object.resource).ok().and_then(|resource| {
+            let found = server.resolve(&resource.group, &resource.version, &resource.resource);
+            found.ok()
+        });
+        let Some(kind) = found else { return };
+        let mut meta = ObjectMeta::new(&object.namespace, &object.name, "");
+        meta.uid = object.uid.clone();
+        let object = object_ref(server, kind, &meta);
+        let why = Why::Controller(Box::new(reason));
+        self.note_step(server, Actor::Controller(controller), act, object, code, why);
+    }
+}
+
+/// A request as a step of the trace; `None` for reads and Events.
+fn act(request: &Request) -> Option<Act> {
+    match request {
+        Request::Delete { options, .. } | Request::DeleteContent { options, .. } => Some(Act::Delete {
+            propagation: match options.propagation {
+                Some(Propagation::Policy(policy)) => Some(policy),
+                _ => None,
+            },
+        }),
+        Request::DeleteCollection { .. } => Some(Act::DeleteCollection),
+        Request::Write(write) => Some(match write.form {
+            Form::Patch(PatchType::Strategic) => Act::Patch { merge: false },
+            Form::Patch(_) => Act::Patch { merge: true },
+            Form::Update => Act::Update,
+        }),
+        Request::Operate { operation, .. } => Some(Act::Storage(*operation)),
+        _ => None,
+    }
+}
+
+/// The HTTP status code of an error, and the message of a failure.
+fn code(error: &StoreError) -> Code {
+    let code = match error {
+        StoreError::NotFound => 404,
+        StoreError::Conflict { .. } => 409,
+        StoreError::Expired => 410,
+        StoreError::UnsupportedMediaType => 415,
+        StoreError::Invalid { .. } => 422,
+        StoreError::Refused { code, .. } => *code,
+        StoreError::Unknown { message } => return (500, Some(message.as_str().into())),
+        _ => 500,
+    };
+    (code, None)
+}

@@ -1,0 +1,132 @@
+//! A server and its control plane, run over time.
+
+use std::time::Duration;
+
+use kubegc_core::{DeleteOptions, KindId, ObjectRef, Timestamp};
+use kubegc_sim::{ApiServer, Response};
+
+use crate::{ControlPlane, Idle, Settings, Turn};
+
+/// How long nothing may change before a cluster counts as quiet: longer than podgc's quarantine and one more of its
+/// passes.
+pub const QUIET: Duration = Duration::from_secs(61);
+/// How long failed requests are retried while nothing changes.
+const RETRIES: Duration = Duration::from_secs(30);
+/// A bound on the turns of one run for each object, far beyond what any cascade needs.
+const TURNS_PER_OBJECT: u64 = 10_000;
+
+/// An API server that nobody writes to but its control plane and one client.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+///
+/// use kubegc_control_plane::{Settings, Simulation};
+/// use kubegc_core::{Catalog, KubernetesVersion};
+/// use kubegc_sim::ApiServer;
+/// use kubegc_snapshot::JsonDocuments;
+/// use serde_json::json;
+///
+/// let version = KubernetesVersion::LATEST;
+/// let server_settings = kubegc_sim::Settings { namespaces_must_exist: false, ..Default::default() };
+/// let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(server_settings);
+/// let config_maps = server.catalog().mapping("v1", "ConfigMap").expect("always served");
+/// let gone = json!([{"apiVersion": "v1", "kind": "Secret", "name": "gone", "uid": "u1"}]);
+/// server.create_json(config_maps, "shop", json!({"metadata": {"name": "a", "ownerReferences": gone}}));
+/// let settings = Settings::new(version, Arc::new(JsonDocuments::default()));
+/// let mut simulation = Simulation::new(server, settings);
+/// simulation.run_until_quiet();
+/// assert!(simulation.server.object(config_maps, "shop", "a").is_none());
+/// assert_eq!(simulation.plane.steps().len(), 1);
+/// ```
+#[expect(clippy::exhaustive_structs, reason = "two parts and a flag")]
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// The server.
+    pub server: ApiServer,
+    /// The control plane.
+    pub plane: ControlPlane,
+    /// Whether a run stopped at its bound.
+    pub gave_up: bool,
+}
+
+impl Simulation {
+    /// A server with a control plane that has listed its objects.
+    #[must_use]
+    pub fn new(server: ApiServer, mut settings: Settings) -> Self {
+        settings.is_alone = true;
+        let plane = ControlPlane::new(&server, settings);
+        Self::of(server, plane)
+    }
+
+    /// A server with its control plane.
+    #[must_use]
+    pub const fn of(server: ApiServer, plane: ControlPlane) -> Self {
+        Self {
+            server,
+            plane,
+            gave_up: false,
+        }
+    }
+
+    /// Runs until nothing changes any longer, or only controllers that wait for their time are left.
+    pub fn run_until_quiet(&mut self) {
+        self.run(None);
+    }
+
+    /// Runs until a time, this instant included.
+    pub fn run_until(&mut self, until: Timestamp) {
+        self.run(Some(until));
+    }
+
+    fn run(&mut self, until: Option<Timestamp>) {
+        let turns = (self.server.revision() + 100).saturating_mul(TURNS_PER_OBJECT);
+        for _ in 0..turns {
+            let Turn::Idle(idle) = self.plane.step(&mut self.server) else {
+                continue;
+            };
+            if !self.advance(idle, until) {
+                return;
+            }
+        }
+        self.gave_up = true;
+    }
+
+    /// Advances time to the next event. Gives whether there is one before the end.
+    pub fn advance(&mut self, idle: Idle, until: Option<Timestamp>) -> bool {
+        let within = |limit: Duration| self.plane.last_change().saturating_add(limit);
+        let retry_at = idle.retry_at.filter(|at| *at <= within(RETRIES));
+        let is_awaited = |at: &Timestamp| until.is_some() || *at <= within(QUIET);
+        let scheduled_at = idle.scheduled_at.filter(is_awaited);
+        let next = idle
+            .certain_at
+            .into_iter()
+            .chain(retry_at)
+            .chain(scheduled_at)
+            .min();
+        match next.map(|next| next.max(self.plane.now())) {
+            Some(next) if until.is_none_or(|until| next <= until) => {
+                self.advance_to(next);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Advances time, and nothing else.
+    pub fn advance_to(&mut self, now: Timestamp) {
+        self.server.set_now(now);
+        self.plane.advance_to(now);
+    }
+
+    /// Deletes an object in the name of the client.
+    pub fn delete(
+        &mut self,
+        kind: KindId,
+        object: ObjectRef,
+        options: &DeleteOptions,
+        intent: usize,
+    ) -> Response {
+        self.plane.delete(&mut self.server, kind, object, options, intent)
+    }
+}

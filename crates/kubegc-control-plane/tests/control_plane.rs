@@ -1,0 +1,282 @@
+//! A control plane over a server that clients write to between its steps.
+
+use std::{sync::Arc, time::Duration};
+
+use kubegc_control_plane::{Actor, ControlPlane, Idle, Settings, Turn};
+use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
+use kubegc_sim::ApiServer;
+use kubegc_snapshot::JsonDocuments;
+use serde_json::{Value, json};
+
+const VERSION: KubernetesVersion = KubernetesVersion::LATEST;
+
+fn settings() -> Settings {
+    Settings::new(VERSION, Arc::new(JsonDocuments::default()))
+}
+
+fn without_collector() -> Settings {
+    Settings {
+        collector_runs: false,
+        ..settings()
+    }
+}
+
+struct Fixture {
+    server: ApiServer,
+    plane: ControlPlane,
+}
+
+impl Fixture {
+    fn new(settings: Settings) -> Self {
+        let mut server = ApiServer::new(VERSION, Catalog::builtin(VERSION));
+        server.set_now(Timestamp::from_secs(1_000));
+        let plane = ControlPlane::new(&server, settings);
+        let mut fixture = Self { server, plane };
+        fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "shop"}}));
+        fixture
+    }
+
+    fn kind(&self, api_version: &str, kind: &str) -> KindId {
+        self.server.catalog().mapping(api_version, kind).unwrap()
+    }
+
+    /// Creates an object and returns its uid.
+    fn create(&mut self, api_version: &str, kind: &str, namespace: &str, object: Value) -> String {
+        let kind = self.kind(api_version, kind);
+        let answer = self.server.create_json(kind, namespace, object);
+        assert_eq!(answer.code, 201, "{:?}", answer.status());
+        answer.object().unwrap().meta.uid.to_string()
+    }
+
+    /// Defines a kind and creates its object `a`. Returns owner references to it.
+    fn define_an_owner(&mut self) -> Value {
+        self.create(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "",
+            definition(),
+        );
+        let owner = self.create(
+            "example.com/v1",
+            "Shop",
+            "shop",
+            json!({"metadata": {"name": "a"}}),
+        );
+        owned_by("example.com/v1", "Shop", "a", &owner)
+    }
+
+    fn delete(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) {
+        let kind = self.kind(api_version, kind);
+        let answer = self.server.delete(kind, namespace, name, &Default::default());
+        assert!(answer.is_success(), "{:?}", answer.status());
+    }
+
+    fn exists(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> bool {
+        let kind = self.kind(api_version, kind);
+        self.server.object(kind, namespace, name).is_some()
+    }
+
+    /// Steps until there is nothing to do at this time.
+    fn settle(&mut self) -> Idle {
+        for _ in 0..10_000 {
+            if let Turn::Idle(idle) = self.plane.step(&mut self.server) {
+                return idle;
+            }
+        }
+        panic!("not settled after 10,000 steps")
+    }
+
+    /// Lets so much time pass, from one event to the next.
+    fn pass(&mut self, time: Duration) {
+        let end = self.server.now().saturating_add(time);
+        loop {
+            match self.settle().next_at() {
+                Some(next) if next <= end => self.server.set_now(next),
+                _ => break,
+            }
+        }
+        self.server.set_now(end);
+        self.settle();
+    }
+}
+
+fn owned_by(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}])
+}
+
+fn definition() -> Value {
+    json!({
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Shop", "plural": "shops"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        },
+    })
+}
+
+#[test]
+fn kinds_defined_later_are_collected_at_once() {
+    let mut fixture = Fixture::new(settings());
+    fixture.settle();
+    let references = fixture.define_an_owner();
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "config", "ownerReferences": references}}),
+    );
+    fixture.settle();
+    assert!(fixture.exists("v1", "ConfigMap", "shop", "config"));
+    fixture.delete("example.com/v1", "Shop", "shop", "a");
+    fixture.settle();
+    assert!(!fixture.exists("v1", "ConfigMap", "shop", "config"));
+}
+
+/// The collector knows the owners that it has listed, also those that no dependent blocks.
+#[test]
+fn objects_of_the_first_list_are_known() {
+    let mut fixture = Fixture::new(without_collector());
+    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let references = owned_by("v1", "Secret", "owner", &owner);
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "free", "finalizers": ["shop/hold"], "ownerReferences": references}}),
+    );
+    fixture.plane = ControlPlane::new(&fixture.server, settings());
+    let secrets = fixture.kind("v1", "Secret");
+    let foreground = kubegc_core::DeleteOptions::policy(kubegc_core::PropagationPolicy::Foreground);
+    fixture.server.delete_with(secrets, "shop", "owner", &foreground);
+    fixture.settle();
+    let config_maps = fixture.kind("v1", "ConfigMap");
+    let dependent = fixture.server.object(config_maps, "shop", "free").unwrap();
+    assert!(
+        dependent.meta.is_deleting(),
+        "a foreground deletion deletes every dependent"
+    );
+    assert!(
+        !fixture.exists("v1", "Secret", "shop", "owner"),
+        "and waits only for those that block it"
+    );
+}
+
+#[test]
+fn a_definition_is_deleted_with_its_objects_and_their_dependents() {
+    let mut fixture = Fixture::new(settings());
+    let references = fixture.define_an_owner();
+    fixture.create(
+        "v1",
+        "Secret",
+        "shop",
+        json!({"metadata": {"name": "key", "ownerReferences": references}}),
+    );
+    fixture.settle();
+    fixture.delete(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "shops.example.com",
+    );
+    fixture.pass(Duration::from_secs(60));
+    assert!(!fixture.exists(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "shops.example.com"
+    ));
+    assert!(!fixture.exists("v1", "Secret", "shop", "key"));
+}
+
+#[test]
+fn pods_end_after_their_grace_period_and_namespaces_are_emptied() {
+    for collects in [true, false] {
+        let mut fixture = Fixture::new(Settings {
+            collector_runs: collects,
+            ..settings()
+        });
+        let pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}});
+        fixture.create("v1", "Pod", "shop", pod);
+        fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
+        fixture.delete("v1", "Namespace", "", "shop");
+        fixture.pass(Duration::from_secs(20));
+        // This release empties namespaces of pods first.
+        assert!(
+            fixture.exists("v1", "Secret", "shop", "key"),
+            "collects: {collects}"
+        );
+        assert!(fixture.exists("v1", "Pod", "shop", "web"), "its grace is 30 s");
+        fixture.pass(Duration::from_secs(120));
+        assert!(!fixture.exists("v1", "Pod", "shop", "web"));
+        assert!(!fixture.exists("v1", "Secret", "shop", "key"));
+        assert!(!fixture.exists("v1", "Namespace", "", "shop"));
+    }
+}
+
+/// A pod has its own grace period, not that of a former pod of the same name.
+#[test]
+fn a_pod_of_the_same_name_ends_at_its_own_time() {
+    let mut fixture = Fixture::new(settings());
+    // podgc deletes pods of nodes that do not exist.
+    fixture.create("v1", "Node", "", json!({"metadata": {"name": "n1"}}));
+    let pods = fixture.kind("v1", "Pod");
+    let pod =
+        json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}});
+    let graceful = |seconds| kubegc_core::deletion::DeleteOptionsSpec {
+        grace_period_seconds: Some(seconds),
+        ..Default::default()
+    };
+    fixture.create("v1", "Pod", "shop", pod.clone());
+    fixture.server.delete(pods, "shop", "web", &graceful(30));
+    fixture.settle();
+    fixture.server.delete(pods, "shop", "web", &graceful(0));
+    fixture.settle();
+    fixture.create("v1", "Pod", "shop", pod);
+    fixture.server.delete(pods, "shop", "web", &graceful(300));
+    fixture.pass(Duration::from_secs(299));
+    assert!(fixture.exists("v1", "Pod", "shop", "web"));
+    fixture.pass(Duration::from_secs(2));
+    assert!(!fixture.exists("v1", "Pod", "shop", "web"));
+}
+
+#[test]
+fn a_control_plane_without_collector_leaves_dependents_alone() {
+    let mut fixture = Fixture::new(without_collector());
+    let references = owned_by("v1", "Secret", "gone", "u1");
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "left", "ownerReferences": references}}),
+    );
+    fixture.create(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        definition(),
+    );
+    fixture.pass(Duration::from_secs(600));
+    assert!(fixture.exists("v1", "ConfigMap", "shop", "left"));
+    let steps = fixture.plane.steps();
+    assert!(
+        steps.iter().all(|step| step.actor == Actor::ApiServer),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn events_that_watchers_have_not_read_are_kept() {
+    let mut fixture = Fixture::new(settings());
+    let before = fixture.server.revision();
+    let secrets = fixture.kind("v1", "Secret");
+    fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
+    fixture.settle();
+    let names: Vec<Arc<str>> = fixture
+        .server
+        .events_since(secrets, before)
+        .unwrap()
+        .map(|event| Arc::clone(&event.object.meta.name))
+        .collect();
+    assert_eq!(names, ["key".into()]);
+}

@@ -1,0 +1,368 @@
+//! Implicit dependencies between objects of a dump: relations without an owner reference that controllers act on.
+//!
+//! | of | follows it when it is deleted | is terminating and waits for it | must be known to decide about it |
+//! |---|---|---|---|
+//! | Namespace | its content | | |
+//! | CustomResourceDefinition | its custom resources, its APIServices | | those of its group |
+//! | APIService | | | the CustomResourceDefinitions of its group |
+//! | Node | its pods, VolumeAttachments | | |
+//! | Pod | | the claims that it uses | its Node |
+//! | PersistentVolumeClaim | its volume | | the pods that use it |
+//! | PersistentVolume | | | its claim |
+//! | Service | its Endpoints and EndpointSlices | | |
+//! | Endpoints, EndpointSlice | | | their Service |
+//! | ServiceAccount | its token Secrets | | |
+//! | Secret | | | its ServiceAccount |
+//! | StatefulSet | | | claims named like its own |
+//! | any | | its Namespace, its CustomResourceDefinition | |
+
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+use kubegc_controllers::NamespaceController;
+use kubegc_core::{
+    identity::split_api_version,
+    record::{Body, ObjectId, Record, Resource},
+};
+use kubegc_snapshot::{Details, ObjectView};
+
+use super::{Cluster, DELETING};
+
+/// How an object is tied to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Tie {
+    /// It may be deleted when the other one is.
+    Follows,
+    /// Where it is terminating, it waits for the other one.
+    Waits,
+    /// A controller reads it to decide about the other one.
+    Read,
+}
+
+/// An object that is tied to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Tied {
+    /// Its position.
+    pub(crate) position: u32,
+    /// How.
+    pub(crate) tie: Tie,
+}
+
+/// Indexes over the dump, built when they are first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
+    referrers: OnceLock<HashMap<Place, Vec<u32>, FixedState>>,
+    pods_first: OnceLock<bool>,
+}
+
+/// Resource, namespace and name.
+type Place = (Resource, Arc<str>, Arc<str>);
+
+impl Cluster {
+    /// The objects tied to one object, beside its owners and dependents.
+    ///
+    /// # Complexity
+    /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
+    pub(crate) fn tied(&self, position: u32) -> Vec<Tied> {
+        let mut tied = Vec::new();
+        let Some(view) = self.snapshot.view(position as usize) else {
+            return tied;
+        };
+        let mut add = |position: Option<u32>, tie: Tie| {
+            tied.extend(position.map(|position| Tied { position, tie }));
+        };
+        let (namespace, name) = (view.namespace(), view.name());
+        let resource = resource_of(view);
+        match resource {
+            Some(Resource::Namespaces) => {
+                for &content in self.content(name) {
+                    add(Some(content), Tie::Follows);
+                }
+            }
+            Some(Resource::Nodes) => {
+                for &position in self.referrers(Resource::Nodes, "", name) {
+                    add(Some(position), Tie::Follows);
+                }
+            }
+            Some(Resource::PersistentVolumeClaims) => {
+                let referrers = self.referrers(Resource::PersistentVolumeClaims, namespace, name);
+                for &position in referrers {
+                    let is_pod = self.resource_at(position) == Some(Resource::Pods);
+                    add(Some(position), if is_pod { Tie::Read } else { Tie::Follows });
+                }
+            }
+            Some(Resource::Services) => {
+                add(self.by_name(Resource::Endpoints, namespace, name), Tie::Follows);
+                for &position in self.referrers(Resource::Services, namespace, name) {
+                    add(Some(position), Tie::Follows);
+                }
+            }
+            Some(Resource::Endpoints) => {
+                add(self.by_name(Resource::Services, namespace, name), Tie::Read);
+            }
+            Some(Resource::ServiceAccounts) => {
+                for &position in self.referrers(Resource::ServiceAccounts, namespace, name) {
+                    add(Some(position), Tie::Follows);
+                }
+            }
+            Some(Resource::StatefulSets) => {
+                for (claim, _) in self.claims_of_set(position) {
+                    add(Some(claim), Tie::Read);
+                }
+            }
+            _ => {}
+        }
+        if let Some(record) = resource.and_then(|_| self.snapshot.record_at(position as usize)) {
+            for (resource, namespace, name) in references(&record) {
+                let tie = match (resource, &record.body) {
+                    (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Tie::Follows,
+                    (Resource::PersistentVolumeClaims, Body::Pod(_)) => Tie::Waits,
+                    _ => Tie::Read,
+                };
+                add(self.by_name(resource, &namespace, &name), tie);
+            }
+        }
+        if let Some(object) = self.snapshot.object(position as usize)
+            && let Some(Details::CustomResourceDefinition(definition)) = object.details.as_deref()
+        {
+            for instance in self
+                .snapshot
+                .positions_of_kind(&definition.group, &definition.kind)
+            {
+                add(Some(instance as u32), Tie::Follows);
+            }
+            for version in &definition.versions {
+                let name = format!("{}.{}", version.name, definition.group);
+                let found = self.snapshot.position(REGISTRATION, "APIService", "", &name);
+                add(found.map(|at| at as u32), Tie::Follows);
+            }
+            for sibling in self.definitions_of(&definition.group) {
+                add(Some(sibling), Tie::Read);
+            }
+        }
+        if **view.kind() == *"APIService"
+            && let Some((_, group)) = name.split_once('.')
+        {
+            for definition in self.definitions_of(group) {
+                add(Some(definition), Tie::Read);
+            }
+        }
+        let kind = view.kind_id().map(|kind| &self.catalog()[kind]);
+        if let Some(kind) = kind.filter(|kind| kind.custom) {
+            let name = kind.qualified_resource();
+            let found = self
+                .snapshot
+                .position(EXTENSIONS, "CustomResourceDefinition", "", &name);
+            add(found.map(|at| at as u32), Tie::Waits);
+        }
+        if !namespace.is_empty() {
+            self.add_namespace(view, resource, &mut tied);
+        }
+        tied
+    }
+
+    /// The CustomResourceDefinitions of a group, by their names.
+    fn definitions_of(&self, group: &str) -> impl Iterator<Item = u32> {
+        let positions = self
+            .snapshot
+            .positions_of_kind(EXTENSIONS, "CustomResourceDefinition");
+        positions.filter_map(move |position| {
+            let (_, of_group) = self.snapshot.view(position)?.name().split_once('.')?;
+            (of_group == group).then_some(position as u32)
+        })
+    }
+
+    /// A terminating namespace waits for its content. Where pods are deleted first, the rest of it waits for its pods.
+    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, tied: &mut Vec<Tied>) {
+        let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
+            return;
+        };
+        let tie = Tie::Waits;
+        tied.push(Tied {
+            position: namespace,
+            tie,
+        });
+        let is_terminating = self.edges.facts[namespace as usize] & DELETING != 0;
+        let pods_first = || NamespaceController::new(self.version).deletes_pods_first;
+        let pods_first = || *self.indexes.pods_first.get_or_init(pods_first);
+        if resource == Some(Resource::Pods) && is_terminating && pods_first() {
+            let rest = self.content(view.namespace()).iter().copied();
+            let rest = rest.filter(|position| self.resource_at(*position) != Some(Resource::Pods));
+            tied.extend(rest.map(|position| Tied { position, tie }));
+        }
+    }
+
+    /// The objects in a namespace.
+    fn content(&self, namespace: &str) -> &[u32] {
+        let by_namespace = self.indexes.by_namespace.get_or_init(|| {
+            let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
+            for (position, view) in self.snapshot.views().enumerate() {
+                let namespace = view.namespace();
+                match by_namespace.get_mut(namespace) {
+                    Some(content) => content.push(position as u32),
+                    None => {
+                        by_namespace.insert(Arc::clone(namespace), vec![position as u32]);
+                    }
+                }
+            }
+            by_namespace
+        });
+        by_namespace.get(namespace).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The objects that name an object in a field.
+    fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
+        let referrers = self.indexes.referrers.get_or_init(|| {
+            let mut referrers = HashMap::<Place, Vec<u32>, FixedState>::default();
+            for resource in REFERRING {
+                let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
+                for position in positions {
+                    let Some(record) = self.snapshot.record_at(position) else {
+                        continue;
+                    };
+                    for place in references(&record) {
+                        referrers.entry(place).or_default().push(position as u32);
+                    }
+                }
+            }
+            referrers
+        });
+        let place = (resource, Arc::from(namespace), Arc::from(name));
+        referrers.get(&place).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The claims whose names end like those of a StatefulSet, whatever its templates, each with the pod of its
+    /// ordinal. They follow the set or that pod, if the set is among their owners.
+    pub(crate) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
+        let view = self.snapshot.view(set as usize);
+        let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for &position in self.content(set.namespace()) {
+            if self.resource_at(position) != Some(Resource::PersistentVolumeClaims) {
+                continue;
+            }
+            let claim = self.snapshot.view(position as usize);
+            let name = claim.and_then(|claim| claim.name().rsplit_once('-'));
+            let Some((template_and_set, ordinal)) = name else {
+                continue;
+            };
+            let template = template_and_set.strip_suffix(&**set.name());
+            if template.is_some_and(|template| template.ends_with('-')) {
+                let pod = format!("{}-{ordinal}", set.name());
+                found.push((position, self.by_name(Resource::Pods, set.namespace(), &pod)));
+            }
+        }
+        found
+    }
+
+    /// Everything that may fare otherwise if these do, and they themselves where anything may.
+    pub(crate) fn affected_by(&self, positions: impl IntoIterator<Item = u32>) -> HashSet<u32, FixedState> {
+        let mut found = HashSet::default();
+        let mut pending: Vec<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
+        while let Some((position, is_first)) = pending.pop() {
+            let mut next: Vec<u32> = self.edges.dependents(position).to_vec();
+            let is_terminating = |at: u32| self.edges.facts[at as usize] & DELETING != 0;
+            next.extend(self.tied(position).into_iter().filter_map(|tied| {
+                let is_affected = match tied.tie {
+                    Tie::Follows => true,
+                    Tie::Waits => is_terminating(tied.position),
+                    Tie::Read => false,
+                };
+                is_affected.then_some(tied.position)
+            }));
+            next.extend(self.claims_of_set(position).into_iter().map(|(claim, _)| claim));
+            if is_first && next.is_empty() {
+                continue;
+            }
+            if found.insert(position) {
+                pending.extend(next.into_iter().map(|at| (at, false)));
+            }
+        }
+        found
+    }
+
+    /// The position of an object of this name.
+    pub(crate) fn by_name(&self, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
+        let found = self
+            .snapshot
+            .position(resource.group(), resource.kind(), namespace, name)?;
+        Some(found as u32)
+    }
+
+    /// The position of an object; `None` where it is not in the dump, or another one has its name.
+    pub(crate) fn position_of(&self, object: &ObjectId) -> Option<u32> {
+        let found = self.by_name(object.resource, &object.namespace, &object.name)?;
+        let uid = self.snapshot.view(found as usize).map(|view| view.uid().clone());
+        uid.is_some_and(|uid| uid == object.uid).then_some(found)
+    }
+
+    /// The resource of an object; `None` where no controller reads its kind.
+    pub(crate) fn resource_at(&self, position: u32) -> Option<Resource> {
+        self.snapshot.view(position as usize).and_then(resource_of)
+    }
+}
+
+const EXTENSIONS: &str = "apiextensions.k8s.io";
+const REGISTRATION: &str = "apiregistration.k8s.io";
+
+/// The resources whose objects name others in their fields.
+const REFERRING: [Resource; 6] = [
+    Resource::EndpointSlices,
+    Resource::PersistentVolumeClaims,
+    Resource::PersistentVolumes,
+    Resource::Pods,
+    Resource::Secrets,
+    Resource::VolumeAttachments,
+];
+
+/// The objects that an object names in its fields.
+fn references(record: &Record) -> Vec<Place> {
+    let cluster = || Arc::<str>::from("");
+    let namespace = || Arc::clone(&record.meta.namespace);
+    let non_empty = |name: Option<&Arc<str>>| name.filter(|name| !name.is_empty()).cloned();
+    let mut places: Vec<Option<Place>> = Vec::new();
+    match &record.body {
+        Body::Pod(pod) => {
+            let node = non_empty(pod.node_name.known());
+            places.push(node.map(|node| (Resource::Nodes, cluster(), node)));
+            let volumes = pod.volumes.known().into_iter().flatten();
+            let names = volumes.filter_map(|volume| volume.claim_name(&record.meta.name));
+            let claims = Resource::PersistentVolumeClaims;
+            places.extend(names.map(|name| Some((claims, namespace(), Arc::from(&*name)))));
+        }
+        Body::PersistentVolumeClaim(claim) => {
+            let volume = non_empty(claim.volume_name.known());
+            places.push(volume.map(|name| (Resource::PersistentVolumes, cluster(), name)));
+        }
+        Body::PersistentVolume(volume) => {
+            let claim = volume.claim_ref.known().and_then(Option::as_ref);
+            let place = |claim: &kubegc_core::record::ClaimRef| {
+                let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+                (Resource::PersistentVolumeClaims, namespace, name)
+            };
+            places.push(claim.map(place));
+        }
+        Body::Secret(secret) => {
+            let account = non_empty(secret.service_account_name.known());
+            places.push(account.map(|name| (Resource::ServiceAccounts, namespace(), name)));
+        }
+        Body::VolumeAttachment(attachment) => {
+            let node = non_empty(attachment.node_name.known());
+            places.push(node.map(|name| (Resource::Nodes, cluster(), name)));
+        }
+        _ => {
+            let service = non_empty(record.meta.labels.get("kubernetes.io/service-name"));
+            places.push(service.map(|name| (Resource::Services, namespace(), name)));
+        }
+    }
+    places.into_iter().flatten().collect()
+}
+
+fn resource_of(view: ObjectView<'_>) -> Option<Resource> {
+    let (group, _) = split_api_version(view.api_version());
+    Resource::of_kind(group, view.kind())
+}

@@ -1,0 +1,505 @@
+//! Runs a question on the part of a cluster that it can reach, with unknown owners present, absent or terminating.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kubegc_control_plane::{ControlPlane, Settings, Simulation};
+use kubegc_controllers::{
+    CloudAnswer, Controller, ExternalProvisioner, Input, Manager, Migration, PersistentVolumeBinder, Storage,
+    Wire,
+};
+use kubegc_core::{
+    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope,
+    StoreError, Timestamp, Uid,
+    metadata::FINALIZER_FOREGROUND,
+    record::{Body, ObjectId, Record, Resource},
+};
+use kubegc_sim::{ApiServer, Response, StoredObject};
+use kubegc_snapshot::{Details, JsonDocuments, SnapshotObject};
+
+use crate::{
+    Cluster, Instance,
+    cluster::{Member, Owner, Scope},
+    fate::Finding,
+};
+
+/// What an owner that is not in the dump is taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlisted {
+    /// It exists, and nobody deletes it.
+    Present,
+    /// It does not exist.
+    Absent,
+    /// It is terminating and waits for dependents, some of which are not in the dump either.
+    Waiting,
+}
+
+/// A delete request of the client.
+pub(crate) struct ClientDelete<'q> {
+    /// The position of the object; `None` where the dump shows that it does not exist.
+    pub(crate) position: Option<u32>,
+    pub(crate) object: ObjectRef,
+    pub(crate) options: &'q DeleteOptions,
+    /// When, since the beginning.
+    pub(crate) at: Duration,
+    /// The position of the intent in the question.
+    pub(crate) intent: usize,
+}
+
+impl ClientDelete<'_> {
+    /// Requests it; `None` where the kind is not served.
+    pub(crate) fn send(&self, simulation: &mut Simulation) -> Option<Response> {
+        let catalog = simulation.server.catalog();
+        let kind = catalog.mapping(&self.object.api_version, &self.object.kind)?;
+        Some(simulation.delete(kind, self.object.clone(), self.options, self.intent))
+    }
+}
+
+/// A question to be simulated.
+pub(crate) struct Run<'q> {
+    pub(crate) cluster: &'q Cluster,
+    pub(crate) controllers: Vec<Arc<dyn Controller>>,
+    /// Controllers that have listed the whole dump. Without these, they list the scope.
+    pub(crate) manager: Option<Manager>,
+    pub(crate) deletes: Vec<ClientDelete<'q>>,
+    /// When it begins; `None` when the newest thing in the scope happened.
+    pub(crate) began: Option<Timestamp>,
+    /// How far it goes; `None` until nothing changes.
+    pub(crate) horizon: Option<Duration>,
+}
+
+/// The end of a simulation: one for each possibility of the owners that are unknown.
+pub(crate) struct Ended {
+    pub(crate) scope: Scope,
+    pub(crate) objects: BTreeMap<u32, SnapshotObject>,
+    /// Where unknown owners exist.
+    pub(crate) world: Simulation,
+    pub(crate) others: Vec<Simulation>,
+    /// Deletes that the API server refused.
+    pub(crate) refused: Vec<Finding>,
+}
+
+impl Run<'_> {
+    /// Simulates what the seeds can reach.
+    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Ended {
+        let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
+        let mut read = BTreeSet::new();
+        loop {
+            let scope = Scope::of(self.cluster, seeds.iter().copied(), read.iter().copied());
+            let objects = scope.members.keys().filter_map(|&position| {
+                let object = self.cluster.snapshot.object(position as usize)?;
+                Some((position, object))
+            });
+            let objects: BTreeMap<u32, SnapshotObject> = objects.collect();
+            let mut refused = Vec::new();
+            let world = self.play(&scope, &objects, Unlisted::Present, &mut refused);
+            let others = [Unlisted::Absent, Unlisted::Waiting].into_iter();
+            let others = others.filter(|_| !scope.unknown.is_empty());
+            let others: Vec<Simulation> = others
+                .map(|unlisted| self.play(&scope, &objects, unlisted, &mut Vec::new()))
+                .collect();
+            let counts = (seeds.len(), read.len());
+            for simulation in others.iter().chain([&world]) {
+                self.extend(&scope, simulation, &mut seeds, &mut read);
+            }
+            if counts == (seeds.len(), read.len()) {
+                return Ended {
+                    scope,
+                    objects,
+                    world,
+                    others,
+                    refused,
+                };
+            }
+        }
+    }
+
+    /// Adds the objects out of scope that a simulation has touched: those that it changed to the seeds, the others to
+    /// those that are read.
+    fn extend(
+        &self,
+        scope: &Scope,
+        simulation: &Simulation,
+        seeds: &mut BTreeSet<u32>,
+        read: &mut BTreeSet<u32>,
+    ) {
+        let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
+        for uid in changes
+            .map(|change| &change.object.uid)
+            .filter(|uid| !uid.is_empty())
+        {
+            let positions = self.cluster.edges.positions_of(uid);
+            seeds.extend(positions.filter(|at| scope.members.get(at) == Some(&Member::Context)));
+        }
+        for object in simulation.plane.not_found() {
+            if object.uid.is_empty() {
+                let found = self
+                    .cluster
+                    .by_name(object.resource, &object.namespace, &object.name);
+                read.extend(found.filter(|at| !scope.members.contains_key(at)));
+            } else {
+                let found = self.cluster.position_of(object);
+                seeds.extend(found.filter(|at| scope.members.get(at) != Some(&Member::Affected)));
+            }
+        }
+    }
+
+    /// The time at which it begins.
+    pub(crate) fn began<'o>(&self, objects: impl Iterator<Item = &'o SnapshotObject>) -> Timestamp {
+        self.began.unwrap_or_else(|| latest_time(objects))
+    }
+
+    fn play(
+        &self,
+        scope: &Scope,
+        objects: &BTreeMap<u32, SnapshotObject>,
+        unlisted: Unlisted,
+        refused: &mut Vec<Finding>,
+    ) -> Simulation {
+        let began = self.began(objects.values());
+        let mut simulation = self.begin(scope, objects, unlisted, began);
+        for delete in &self.deletes {
+            if !delete.at.is_zero() {
+                simulation.run_until(began.saturating_add(delete.at));
+                simulation.advance_to(began.saturating_add(delete.at));
+            }
+            if let Some(response) = delete.send(&mut simulation)
+                && !response.is_success()
+            {
+                let status = response.status();
+                let message = status.map(|status| status.message.clone());
+                refused.push(Finding::Refused {
+                    object: delete.object.clone(),
+                    code: response.code,
+                    message: message.unwrap_or_default(),
+                });
+            }
+        }
+        match self.horizon {
+            Some(horizon) => simulation.run_until(began.saturating_add(horizon)),
+            None => simulation.run_until_quiet(),
+        }
+        simulation
+    }
+
+    /// The simulation at its beginning.
+    pub(crate) fn begin(
+        &self,
+        scope: &Scope,
+        objects: &BTreeMap<u32, SnapshotObject>,
+        unlisted: Unlisted,
+        began: Timestamp,
+    ) -> Simulation {
+        let cluster = self.cluster;
+        let mut server = server(cluster, scope, objects, unlisted);
+        server.set_now(began);
+        let manager = match &self.manager {
+            Some(manager) => manager.clone(),
+            None => {
+                let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
+                let mut manager = manager.into_simulation();
+                list_scope(cluster, &mut manager, began, objects);
+                manager
+            }
+        };
+        let nodes = cluster.snapshot.completeness.of("", Resource::Nodes.kind());
+        let settings = Settings {
+            controllers: Vec::new(),
+            nodes_matter: true,
+            incomplete: (!nodes.is_complete())
+                .then_some(Resource::Nodes)
+                .into_iter()
+                .collect(),
+            is_alone: true,
+            aggregated_apis: cluster.aggregated_apis.clone(),
+            assumptions: Arc::clone(&cluster.assumptions),
+            ..Settings::new(cluster.version, Arc::new(JsonDocuments::default()))
+        };
+        let mut plane = ControlPlane::with_manager(&server, settings, manager);
+        plane.settle_collector(&mut server);
+        Simulation::of(server, plane)
+    }
+}
+
+/// The controllers, with what is assumed of the storage of the cluster: the volume plugins and migrations of
+/// its release, and the external provisioners of its volumes.
+pub(crate) fn with_storage(
+    cluster: &Cluster,
+    controllers: &[Arc<dyn Controller>],
+) -> Vec<Arc<dyn Controller>> {
+    let mut controllers = controllers.to_vec();
+    let mut is_binder = controllers.iter();
+    let binder =
+        is_binder.position(|controller| controller.info().name == "persistentvolume-binder-controller");
+    let Some(at) = binder else {
+        return controllers;
+    };
+    let mut binder = PersistentVolumeBinder::new(cluster.version);
+    binder.storage = cluster.assumptions.storage.clone();
+    if cluster.assumptions.storage_is_deleted {
+        binder.storage.release.get_or_insert(cluster.version);
+    }
+    for name in external_provisioners(cluster, &binder.storage) {
+        controllers.push(Arc::new(ExternalProvisioner::new(&name)));
+    }
+    controllers[at] = Arc::new(binder);
+    controllers
+}
+
+/// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
+/// that volumes are migrated to.
+fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<str>> {
+    let resource = Resource::PersistentVolumes;
+    let snapshot = &cluster.snapshot;
+    let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
+    let mut names = BTreeSet::new();
+    for record in positions.filter_map(|position| snapshot.record_at(position)) {
+        let Some(annotations) = record
+            .persistent_volume()
+            .and_then(|volume| volume.annotations.known())
+        else {
+            continue;
+        };
+        names.extend(annotations.migrated_to.clone());
+        match annotations.provisioned_by.as_ref() {
+            Some(name) if kubegc_control_plane::is_in_tree(name) => {
+                if let Some(Migration::On { driver }) = storage.migration(name) {
+                    names.insert(driver);
+                }
+            }
+            name => names.extend(name.cloned()),
+        }
+    }
+    names.remove("");
+    names
+}
+
+/// Lets controllers list the objects of a scope. A resource is complete where the dump has all objects in the namespaces of
+/// the scope.
+fn list_scope(
+    cluster: &Cluster,
+    manager: &mut Manager,
+    now: Timestamp,
+    objects: &BTreeMap<u32, SnapshotObject>,
+) {
+    let mut records = BTreeMap::<Resource, Vec<Record>>::new();
+    let mut namespaces = BTreeSet::new();
+    for (position, object) in objects {
+        namespaces.insert(Arc::clone(&object.meta.namespace));
+        if let Some(resource) = cluster.resource_at(*position) {
+            records.entry(resource).or_default().push(object.record());
+        }
+    }
+    namespaces.remove("");
+    for resource in manager.resources() {
+        let completeness = &cluster.snapshot.completeness;
+        let (group, kind) = (resource.group(), resource.kind());
+        let is_listed =
+            |namespace: &Arc<str>| completeness.in_namespace(group, kind, namespace).is_complete();
+        let is_namespaced = cluster
+            .catalog()
+            .iter()
+            .any(|(_, known)| *known.kind == *kind && *known.group == *group && known.is_namespaced());
+        let is_complete = completeness.of(group, kind).is_complete()
+            || is_namespaced && !namespaces.is_empty() && namespaces.iter().all(is_listed);
+        list(
+            manager,
+            now,
+            resource,
+            records.remove(&resource).unwrap_or_default(),
+            is_complete,
+        );
+    }
+    tell_cloud(cluster, manager, now);
+}
+
+/// Lets controllers list the whole dump.
+pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
+    tell_cloud(cluster, manager, now);
+    let snapshot = &cluster.snapshot;
+    for resource in manager.resources() {
+        let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
+        let mut records = Vec::with_capacity(positions.len());
+        records.extend(positions.filter_map(|position| snapshot.record_at(position)));
+        let coverage = snapshot.completeness.of(resource.group(), resource.kind());
+        list(manager, now, resource, records, coverage.is_complete());
+    }
+}
+
+fn list(manager: &mut Manager, now: Timestamp, resource: Resource, records: Vec<Record>, is_complete: bool) {
+    if is_complete {
+        let records = Ok(records);
+        manager.handle(now, Input::Listed { resource, records });
+        return;
+    }
+    let unlisted = Input::Listed {
+        resource,
+        records: Err(StoreError::Unlisted),
+    };
+    manager.handle(now, unlisted);
+    for record in records {
+        let record = Box::new(record);
+        manager.handle(now, Input::Applied { resource, record });
+    }
+}
+
+/// Gives controllers the answers of the cloud provider.
+fn tell_cloud(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
+    for (name, Instance { exists, is_shutdown }) in &cluster.assumptions.cloud {
+        let found = cluster.by_name(Resource::Nodes, "", name);
+        let view = found.and_then(|position| cluster.snapshot.view(position as usize));
+        let Some(uid) = view.map(|view| Uid::clone(view.uid())) else {
+            continue;
+        };
+        let node = ObjectId {
+            resource: Resource::Nodes,
+            namespace: "".into(),
+            name: Arc::clone(name),
+            uid: uid.clone(),
+        };
+        let answer = CloudAnswer {
+            node_uid: uid,
+            exists: exists.clone(),
+            is_shut_down: is_shutdown.clone(),
+        };
+        manager.handle(now, Input::Cloud { node, answer });
+    }
+}
+
+/// The server of a scope.
+fn server(
+    cluster: &Cluster,
+    scope: &Scope,
+    objects: &BTreeMap<u32, SnapshotObject>,
+    unlisted: Unlisted,
+) -> ApiServer {
+    let mut server = cluster.empty_server.clone();
+    for (position, object) in objects {
+        let Some(kind) = object.kind_id else { continue };
+        let mut stored = StoredObject {
+            meta: object.meta.clone(),
+            body: body(object),
+        };
+        // What is only read keeps the owners that are in scope.
+        if scope.members[position] == Member::Context {
+            let owners: Vec<Owner> = cluster.edges.owners(*position).collect();
+            let mut owners = owners.into_iter();
+            let is_in_scope = |owner| matches!(owner, Some(Owner::At(at)) if scope.members.contains_key(&at));
+            stored
+                .meta
+                .owner_references
+                .retain(|_| is_in_scope(owners.next()));
+        }
+        // The kind is the server's, and the name was read.
+        let stored = server.insert(kind, stored);
+        debug_assert!(stored.is_ok(), "{stored:?}");
+    }
+    for (position, reference) in &scope.unknown {
+        let kind = unlisted_kind(cluster, &mut server, reference);
+        let Some(kind) = kind.filter(|_| unlisted != Unlisted::Absent) else {
+            continue;
+        };
+        let resource = &server.catalog()[kind];
+        let namespace = if resource.is_namespaced() {
+            Arc::clone(&objects[position].meta.namespace)
+        } else {
+            "".into()
+        };
+        let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
+        meta.uid = reference.uid.clone();
+        if unlisted == Unlisted::Waiting {
+            // What blocks itself waits for ever, as for a dependent that is never seen.
+            meta.deletion_timestamp = Some(Timestamp::EPOCH);
+            meta.deletion_grace_period_seconds = Some(0);
+            meta.finalizers = vec![FINALIZER_FOREGROUND.into()];
+            let itself = OwnerReference {
+                block_owner_deletion: Some(true),
+                controller: None,
+                ..reference.clone()
+            };
+            meta.owner_references.push(itself);
+        }
+        if server.object(kind, &namespace, &reference.name).is_none() {
+            let stored = server.insert_meta(kind, meta);
+            debug_assert!(stored.is_ok(), "{stored:?}");
+        }
+    }
+    server
+}
+
+/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.
+fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
+    if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
+        return Some(kind);
+    }
+    if cluster.is_unserved(&reference.api_version, &reference.kind) {
+        return None;
+    }
+    // No resource has capitals in its name: this one is not taken.
+    let resource = ApiResource::new(
+        &reference.api_version,
+        &reference.kind,
+        &reference.kind,
+        KindScope::Cluster,
+    )
+    .custom();
+    server.register(resource).ok()
+}
+
+/// The facts beside the metadata, as an object's body has them.
+fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
+    let value = match object.details.as_deref()? {
+        Details::Body(kind) => {
+            let mut body = JsonDocuments::body(&object.record());
+            if let Body::Pod(pod) = kind
+                && let Some(spec) = body.get_mut("spec")
+            {
+                // A pod that was read without its spec has the default grace period.
+                let grace = pod.termination_grace_period_seconds.known().copied().flatten();
+                spec["terminationGracePeriodSeconds"] = grace.unwrap_or(30).into();
+            }
+            serde_json::Value::Object(body)
+        }
+        Details::CustomResourceDefinition(definition) => {
+            let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
+            let scope = if definition.scope == KindScope::Cluster {
+                "Cluster"
+            } else {
+                "Namespaced"
+            };
+            let established = if definition.established == Some(false) {
+                "False"
+            } else {
+                "True"
+            };
+            serde_json::json!({
+                "spec": {
+                    "group": definition.group,
+                    "scope": scope,
+                    "names": { "plural": definition.plural, "kind": definition.kind },
+                    "versions": definition.versions.iter().map(version).collect::<Vec<_>>(),
+                },
+                "status": { "conditions": [{ "type": "Established", "status": established }] },
+            })
+        }
+        _ => return None,
+    };
+    value.as_object().cloned().map(Arc::new)
+}
+
+/// The simulation begins when the newest thing in the dump happened: dumps do not say when they were taken.
+fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
+    let newest = objects.filter_map(|object| latest_of(&object.meta)).max();
+    newest.unwrap_or(Timestamp::EPOCH)
+}
+
+/// When the newest thing happened that an object's metadata tells of.
+pub(crate) fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
+    let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
+    let deletion = meta.deletion_timestamp;
+    let deletion = deletion.map(|at| at.saturating_sub(Duration::from_secs(grace.unsigned_abs())));
+    deletion.max(meta.creation_timestamp)
+}

@@ -1,0 +1,91 @@
+//! Runs chosen controllers of kube-controller-manager against the cluster that the kubeconfig points to.
+//!
+//! `--rbac` prints the roles that they need, without a cluster; with `podgc --rbac` it prints
+//! `expected/kube_controllers.txt`.
+//!
+//! ```sh
+//! cargo run --release -p kubegc-examples --features kube --example kube_controllers -- --dry-run
+//! cargo run --release -p kubegc-examples --features kube --example kube_controllers -- podgc ttl-after-finished
+//! ```
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+use std::{error::Error, process::ExitCode};
+
+use clap::Parser;
+use kubegc::{controllers::select_controllers, core::KubernetesVersion};
+use kubegc_kube::{ControllerManager, LeaderElection, rbac};
+use tracing_subscriber::{EnvFilter, fmt};
+
+/// Runs controllers against a cluster until it is interrupted.
+#[derive(Parser)]
+struct Arguments {
+    /// Controllers, as in --controllers of kube-controller-manager: a name, -NAME (after --), or * for all
+    /// that run by default.
+    #[arg(default_value = "*")]
+    controllers: Vec<String>,
+    /// Only say what is to be written within a minute.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the roles that the controllers need.
+    #[arg(long)]
+    rbac: bool,
+    /// Work only while holding the Lease kube-system/kubegc-controllers under this identity.
+    #[arg(long, value_name = "IDENTITY", conflicts_with = "dry_run")]
+    leader_election: Option<String>,
+    /// Behave as this release, instead of the API server's own.
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<KubernetesVersion>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprintln!("  because: {error}");
+                cause = error.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    if arguments.rbac {
+        let version = arguments.kubernetes.unwrap_or(KubernetesVersion::LATEST);
+        let controllers = select_controllers(version, &arguments.controllers)?;
+        let LeaderElection { namespace, name, .. } = LeaderElection::for_controllers("");
+        print!("{}", rbac::for_controllers(&controllers, &namespace, &name));
+        return Ok(());
+    }
+    let client = kubegc_kube::client().await?;
+    let mut manager = ControllerManager::new(client)
+        .controllers(arguments.controllers)
+        .dry_run(arguments.dry_run);
+    if let Some(version) = arguments.kubernetes {
+        manager = manager.version(version);
+    }
+    if let Some(identity) = arguments.leader_election {
+        manager = manager.leader_election(LeaderElection::for_controllers(&identity));
+    }
+    let stop = async {
+        // Without a signal to wait for, only a kill ends it.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let summary = manager.run(stop).await?;
+    for write in summary.dry_run.iter().flatten() {
+        println!("{write}");
+    }
+    for (controller, object, missing) in &summary.unknown {
+        println!("{controller}: {object}: cannot decide: {missing}");
+    }
+    println!("{} writes, {} failed", summary.writes, summary.writes_failed);
+    Ok(())
+}
