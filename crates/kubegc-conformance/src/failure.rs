@@ -34,6 +34,13 @@ impl Failure {
         Self::new("the case cannot be replayed", "", problem.to_string())
     }
 
+    /// Several differences of one sort, a line each.
+    #[must_use]
+    pub fn list(place: &str, lines: &[String]) -> Self {
+        let place = format!("{place}\n      {}", lines.join("\n      "));
+        Self::new(place, "", "")
+    }
+
     /// The same difference, found in a part of the case.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
@@ -44,6 +51,9 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.expected.is_empty() && self.got.is_empty() {
+            return write!(f, "    {}", self.place);
+        }
         writeln!(f, "    {}", self.place)?;
         if !self.expected.is_empty() || !self.place.starts_with("the case cannot") {
             writeln!(f, "      expected: {}", Shown(&self.expected))?;

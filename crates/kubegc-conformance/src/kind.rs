@@ -24,6 +24,8 @@ pub enum Kind {
     SignalReclaim,
     /// One of the other controllers.
     Controller,
+    /// What a whole control plane does after a delete.
+    Forecast,
 }
 
 /// Prefixes of file names up to the first `.`; the first that fits counts.
@@ -59,6 +61,8 @@ impl Kind {
         let has = |key: &str| keys.contains_key(key);
         if has("mechanism") && has("case") {
             Some(Self::Controller)
+        } else if has("before") && has("intent") && has("fates") {
+            Some(Self::Forecast)
         } else if has("steps") && has("outcomes") {
             Some(Self::Scenario)
         } else if has("outcomes") && has("name") {

@@ -10,6 +10,7 @@ mod graph;
 pub mod kind;
 mod node;
 mod objects;
+mod predict;
 pub mod runner;
 
 pub use failure::Failure;

@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::{
     Failure, controllers, graph,
     kind::{COMPACT, Kind, semantics_of_name},
-    node, objects,
+    node, objects, predict,
 };
 
 /// Which cases to replay.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 pub struct Options {
-    /// Only the case of this name or id.
+    /// Only the case of this name or id, with notes about what happens in it.
     pub only: Option<String>,
 }
 
@@ -236,7 +236,9 @@ impl Source {
         }
         let kind = self.kind.or_else(|| Kind::of_keys(&keys));
         drop(keys);
-        let report = catch_unwind(AssertUnwindSafe(|| self.replay(kind, &name, line)));
+        let report = catch_unwind(AssertUnwindSafe(|| {
+            self.replay(kind, &name, line, options.only.is_some())
+        }));
         let report = report.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text
@@ -247,7 +249,7 @@ impl Source {
         Some((name, report))
     }
 
-    fn replay(&self, kind: Option<Kind>, name: &str, line: &str) -> CaseReport {
+    fn replay(&self, kind: Option<Kind>, name: &str, line: &str, is_detailed: bool) -> CaseReport {
         match kind {
             Some(Kind::GraphSequence) => graph::replay_sequence(line, self.semantics).into(),
             Some(Kind::ConflictingData) => graph::replay_conflicting(line).into(),
@@ -262,6 +264,7 @@ impl Source {
             Some(Kind::ImageGcPolicy) => node::replay_policy(line).into(),
             Some(Kind::SignalReclaim) => node::replay_signal(line).into(),
             Some(Kind::Controller) => controllers::replay(line).into(),
+            Some(Kind::Forecast) => predict::replay(line, is_detailed),
             None => Err(Failure::unreadable(
                 "neither the file's name nor the line tells what kind of case it is",
             ))

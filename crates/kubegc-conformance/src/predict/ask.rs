@@ -1,0 +1,283 @@
+//! Asks the library what the intents of a case do: the only file that knows its interface.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
+use kubegc_core::{KubernetesVersion, ObjectRef, Timestamp};
+use kubegc_predict::{
+    Assumptions, Cluster, Fate, Forecast, Intent, KindName, ObjectFate, ObjectName, Outcome, Question, Step,
+    Target, Why,
+};
+use kubegc_snapshot::Reader;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::format::{Case, End, RecordedIntent, State};
+
+/// What the library predicts for a case.
+pub(super) struct Prediction {
+    /// The outcomes of the objects of the dump by uid.
+    pub(super) ends: BTreeMap<String, End>,
+    /// The HTTP status of each intent; `None` where the forecast has no request of it.
+    pub(super) codes: Vec<Option<u16>>,
+    /// The writes in order.
+    pub(super) writes: Vec<PredictedWrite>,
+}
+
+/// One object that a predicted write names or changes.
+pub(super) struct PredictedWrite {
+    /// Since the time of the dump.
+    pub(super) at: Duration,
+    /// The resource with its group, as in `deployments.apps`.
+    pub(super) resource: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Who writes what, the status code, and why.
+    pub(super) text: String,
+}
+
+/// The dump as `kubectl get -o json` prints it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    items: &'a [Value],
+}
+
+/// What the recorded API server serves beyond the defaults of its release: it ran with
+/// `--runtime-config=batch/v2alpha1=true`.
+const SERVED: &str = r#"{
+  "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "batch/v2alpha1", "resources": [
+    {"name": "cronjobs", "singularName": "", "namespaced": true, "kind": "CronJob",
+     "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]}
+]}"#;
+
+/// The URL of the recorded webhooks.
+const NOWHERE: &str = "https://127.0.0.1:1/";
+
+/// The client waited between two intents where these are further apart, in seconds.
+const PAUSE_MIN_S: f64 = 0.5;
+
+/// Predicts what the intents of a case do.
+pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
+    let version: KubernetesVersion = case.kubernetes.parse().map_err(text)?;
+    let list = List {
+        api_version: "v1",
+        kind: "List",
+        items: &case.before,
+    };
+    let mut reader = Reader::new(version)
+        .complete("all")
+        .api_resources(SERVED)
+        .map_err(text)?;
+    let dump = serde_json::to_vec(&list).map_err(text)?;
+    reader.read(&case.id, &dump[..]).map_err(text)?;
+    let snapshot = reader.finish().map_err(text)?;
+    let cluster = Cluster::new(version, snapshot, assumptions(case));
+    let mut question = Question {
+        controllers: controllers(version),
+        everything: true,
+        ..Question::new(version)
+    }
+    .at(Timestamp::parse(&case.at).map_err(text)?)
+    .up_to(Duration::try_from_secs_f64(case.observed_s).map_err(text)?);
+    let mut codes = Vec::new();
+    // The numbers of the intents that the question has.
+    let mut sent = Vec::new();
+    let mut at = 0.0;
+    for (number, recorded) in case.intent.iter().enumerate() {
+        if recorded.at_seconds - at > PAUSE_MIN_S {
+            at = recorded.at_seconds;
+        }
+        match intent(&cluster, recorded)? {
+            Ok(mut intent) => {
+                intent.after = Duration::try_from_secs_f64(at).map_err(text)?;
+                question.intents.push(intent);
+                sent.push(number);
+                codes.push(None);
+            }
+            Err(code) => codes.push(Some(code)),
+        }
+    }
+    let forecast = cluster.forecast(&question).map_err(text)?;
+    let steps = || forecast.timeline.iter();
+    for (at, number) in sent.into_iter().enumerate() {
+        let requests = steps().filter(|step| step.why == Why::Intent(at));
+        codes[number] = requests.map(|step| step.code).max();
+    }
+    Ok(Prediction {
+        ends: ends(case, &forecast),
+        codes,
+        writes: steps().flat_map(|step| writes(&cluster, step)).collect(),
+    })
+}
+
+/// The controllers of the recorded control plane, with its flags. It had no cloud controller manager.
+fn controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
+    let mut controllers = default_controllers(version);
+    controllers.retain(|controller| controller.info().name != "cloud-node-lifecycle-controller");
+    let mut pod_gc = PodGc::new(version);
+    pod_gc.terminated_pod_threshold = 2_000;
+    let mut ttl = TtlAfterFinished::new(version);
+    ttl.is_enabled = true;
+    for controller in &mut controllers {
+        if controller.info().name == "pod-garbage-collector-controller" {
+            *controller = Arc::new(pod_gc);
+        } else if controller.info().name == "ttl-after-finished-controller" {
+            *controller = Arc::new(ttl);
+        }
+    }
+    controllers
+}
+
+/// The recorded cluster has no cloud controller manager and no CSI sidecars, and nothing listens at [`NOWHERE`].
+fn assumptions(case: &Case) -> Assumptions {
+    let webhooks = case
+        .before
+        .iter()
+        .filter_map(|object| object["webhooks"].as_array());
+    let unreachable = webhooks
+        .flatten()
+        .filter(|webhook| webhook["clientConfig"]["url"] == NOWHERE)
+        .filter_map(|webhook| webhook["name"].as_str());
+    Assumptions {
+        external_controllers_run: false,
+        unreachable_webhooks: unreachable.map(Arc::from).collect(),
+        ..Assumptions::default()
+    }
+}
+
+fn text(problem: impl ToString) -> String {
+    problem.to_string()
+}
+
+/// The intent of a request, or the status code of one that is refused before it reaches an object.
+fn intent(cluster: &Cluster, recorded: &RecordedIntent) -> Result<Result<Intent, u16>, String> {
+    let options = recorded.options.clone().unwrap_or_default();
+    let Ok(options) = options.validate() else {
+        return Ok(Err(422));
+    };
+    if cluster
+        .snapshot()
+        .catalog
+        .mapping(&recorded.api_version, &recorded.kind)
+        .is_none()
+    {
+        return Ok(Err(404));
+    }
+    let kind = KindName::new(&format!("{}/{}", recorded.api_version, recorded.kind));
+    let namespace = recorded.namespace.as_str();
+    let target = match recorded.verb.as_str() {
+        "delete" => Target::Object(ObjectName {
+            namespace: namespace.into(),
+            kind,
+            name: recorded.name.as_deref().unwrap_or_default().into(),
+        }),
+        "deletecollection" => Target::Labelled {
+            kind,
+            namespace: (!namespace.is_empty()).then(|| namespace.into()),
+            selector: recorded
+                .label_selector
+                .as_deref()
+                .unwrap_or_default()
+                .parse()
+                .map_err(text)?,
+        },
+        verb => return Err(format!("no intent has the verb {verb:?}")),
+    };
+    Ok(Ok(Intent {
+        target,
+        options,
+        after: Duration::ZERO,
+    }))
+}
+
+/// The outcomes of all objects of the dump. What the forecast does not name stays.
+fn ends(case: &Case, forecast: &Forecast) -> BTreeMap<String, End> {
+    let ids = case.ids();
+    let objects: BTreeMap<&str, &Value> = case
+        .before
+        .iter()
+        .filter_map(|object| Some((object["metadata"]["uid"].as_str()?, object)))
+        .collect();
+    let mut ends = case.unchanged();
+    for fate in &forecast.fates {
+        let uid = fate.object.uid.to_string();
+        if let (Some(object), Some(end)) = (objects.get(&*uid), ends.get_mut(&uid)) {
+            *end = self::end(object, fate, &ids);
+        }
+    }
+    ends
+}
+
+fn end(object: &Value, fate: &ObjectFate, ids: &BTreeMap<&str, &str>) -> End {
+    let finalizers = match &fate.fate {
+        Fate::Undecided { .. } => return End::bare(State::Undetermined),
+        Fate::Stuck { finalizers, .. } => finalizers.iter().map(text).collect(),
+        _ => Vec::new(),
+    };
+    let Some(after) = &fate.after else {
+        return End::bare(State::Deleted);
+    };
+    let lost: BTreeSet<String> = object["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|reference| reference["uid"].as_str())
+        .filter(|uid| {
+            !after
+                .owner_references
+                .iter()
+                .any(|kept| kept.uid == kubegc_core::Uid::new(uid))
+        })
+        .map(|uid| (*ids.get(uid).unwrap_or(&uid)).to_owned())
+        .collect();
+    End::alive(after.is_deleting(), lost, finalizers)
+}
+
+/// The object of a step, and the other ones that it changes.
+fn writes(cluster: &Cluster, step: &Step) -> Vec<PredictedWrite> {
+    let write = |object: &ObjectRef, text: String| {
+        let catalog = &cluster.snapshot().catalog;
+        let kind = catalog.mapping(&object.api_version, &object.kind);
+        PredictedWrite {
+            at: step.at,
+            resource: kind.map_or_else(
+                || object.kind.to_string(),
+                |kind| catalog[kind].qualified_resource(),
+            ),
+            namespace: object.namespace.to_string(),
+            name: object.name.to_string(),
+            text,
+        }
+    };
+    let outcome = |object: &ObjectRef| {
+        let change = step.changes.iter().rfind(|change| change.object == *object)?;
+        Some(match change.outcome {
+            Outcome::Gone => " => deleted",
+            Outcome::Terminating => " => terminating",
+            _ => "",
+        })
+    };
+    let why = match &step.why {
+        Why::Collector(reason) => format!(": {reason}"),
+        Why::Controller(reason) => format!(": {reason}"),
+        _ => String::new(),
+    };
+    let request = format!("{} {} {}", step.actor, step.act, step.code);
+    let ending = outcome(&step.object).unwrap_or_default();
+    let mut writes = vec![write(&step.object, format!("{request}{ending}{why}"))];
+    for change in &step.changes {
+        if change.object != step.object {
+            let ending = outcome(&change.object).unwrap_or_default();
+            let text = format!("{request} of {}{ending}", step.object.short());
+            writes.push(write(&change.object, text));
+        }
+    }
+    writes
+}

@@ -1,0 +1,240 @@
+//! The recorded form of a case, and the outcomes that it records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// One case.
+#[derive(Deserialize)]
+pub(super) struct Case {
+    pub(super) id: String,
+    pub(super) title: String,
+    /// The release that was recorded.
+    pub(super) kubernetes: String,
+    /// The case's namespace, and the beginning of the names of its cluster-scoped objects.
+    pub(super) prefix: String,
+    /// The time of the dump.
+    pub(super) at: String,
+    /// The objects of the dump.
+    pub(super) before: Vec<Value>,
+    /// What was done, in order.
+    pub(super) intent: Vec<RecordedIntent>,
+    pub(super) fates: Vec<RecordedFate>,
+    /// The distinct outcomes of all runs; the first one is that of `fates`.
+    pub(super) repeat_outcomes: Vec<RepeatOutcome>,
+    /// Whether nothing changed any more when the outcomes were read.
+    pub(super) quiet: bool,
+    /// When the outcomes were read, in seconds since `at`.
+    pub(super) observed_s: f64,
+    pub(super) writes: Vec<Write>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RecordedIntent {
+    /// `delete` or `deletecollection`.
+    pub(super) verb: String,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// Empty for a cluster-scoped object.
+    pub(super) namespace: String,
+    /// Empty in a `deletecollection`.
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    /// The DeleteOptions that were sent; `None` for a request without a body.
+    pub(super) options: Option<kubegc_core::deletion::DeleteOptionsSpec>,
+    #[serde(default)]
+    pub(super) label_selector: Option<String>,
+    /// Seconds since the time of the dump.
+    pub(super) at_seconds: f64,
+    /// The HTTP status.
+    pub(super) code: u16,
+}
+
+/// What became of one object.
+#[derive(Deserialize)]
+pub(super) struct RecordedFate {
+    pub(super) uid: String,
+    #[serde(flatten)]
+    pub(super) change: RecordedChange,
+}
+
+/// What became of an object that is named by its id.
+#[derive(Deserialize)]
+pub(super) struct RecordedChange {
+    pub(super) id: String,
+    fate: FateWord,
+    #[serde(default)]
+    finalizers: Vec<String>,
+    /// Owners whose references the object lost.
+    #[serde(default)]
+    released: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum FateWord {
+    Deleted,
+    Terminating,
+    Present,
+    Unchanged,
+    Created,
+}
+
+/// The outcome of one or more runs.
+#[derive(Deserialize)]
+pub(super) struct RepeatOutcome {
+    /// The entries that are not `unchanged`.
+    pub(super) changes: Vec<CountedChange>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CountedChange {
+    pub(super) count: usize,
+    #[serde(flatten)]
+    pub(super) change: RecordedChange,
+}
+
+/// One write request about the objects of the case.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Write {
+    pub(super) by: String,
+    pub(super) verb: String,
+    #[serde(default)]
+    pub(super) group: String,
+    #[serde(default)]
+    pub(super) resource: String,
+    /// The resources of several requests of the namespace controller.
+    #[serde(default)]
+    pub(super) resources: Vec<String>,
+    /// Absent where it is the case's namespace, and for cluster-scoped objects.
+    #[serde(default)]
+    pub(super) namespace: String,
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) subresource: String,
+    pub(super) code: u16,
+    #[serde(default)]
+    pub(super) reason: String,
+    #[serde(default)]
+    pub(super) body: Map<String, Value>,
+    pub(super) at_seconds: f64,
+}
+
+/// What an object is in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    Terminating,
+    Present,
+    Deleted,
+    Undetermined,
+}
+
+/// The outcome of one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct End {
+    pub(super) state: State,
+    /// The ids of the owners whose references it lost; of a deleted object none.
+    pub(super) lost: BTreeSet<String>,
+    /// The finalizers that a terminating object has, sorted, those of a Namespace's spec among them.
+    pub(super) finalizers: Vec<String>,
+}
+
+impl End {
+    /// The outcome of an object that is not deleted.
+    pub(super) fn alive(is_terminating: bool, lost: BTreeSet<String>, mut finalizers: Vec<String>) -> Self {
+        finalizers.sort();
+        if !is_terminating {
+            finalizers.clear();
+        }
+        let state = if is_terminating {
+            State::Terminating
+        } else {
+            State::Present
+        };
+        Self {
+            state,
+            lost,
+            finalizers,
+        }
+    }
+
+    /// An outcome without owners and finalizers.
+    pub(super) const fn bare(state: State) -> Self {
+        Self {
+            state,
+            lost: BTreeSet::new(),
+            finalizers: Vec::new(),
+        }
+    }
+
+    /// The same outcome, whatever the finalizers.
+    pub(super) fn without_finalizers(&self) -> Self {
+        Self {
+            finalizers: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The outcome of an object of the dump that does not change.
+    fn unchanged(object: &Value) -> Self {
+        let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+        let names = [&object["metadata"]["finalizers"], &object["spec"]["finalizers"]];
+        let names = names[..if is_namespace { 2 } else { 1 }].iter();
+        let names = names.filter_map(|names| names.as_array()).flatten();
+        Self::alive(
+            object["metadata"]["deletionTimestamp"].is_string(),
+            BTreeSet::new(),
+            names.filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+        )
+    }
+}
+
+impl RecordedChange {
+    pub(super) fn is_created(&self) -> bool {
+        self.fate == FateWord::Created
+    }
+
+    /// The outcome; `None` where the object is as it was, or a new one.
+    pub(super) fn end(&self) -> Option<End> {
+        let finalizers = self.finalizers.iter();
+        let finalizers = finalizers.map(|name| name.strip_prefix("spec:").unwrap_or(name).to_owned());
+        match self.fate {
+            FateWord::Deleted => Some(End::bare(State::Deleted)),
+            FateWord::Terminating => Some(End::alive(true, self.released.clone(), finalizers.collect())),
+            FateWord::Present => Some(End::alive(false, self.released.clone(), Vec::new())),
+            FateWord::Unchanged | FateWord::Created => None,
+        }
+    }
+}
+
+impl Case {
+    /// The ids of the objects of the dump by uid.
+    pub(super) fn ids(&self) -> BTreeMap<&str, &str> {
+        let known = self.fates.iter().filter(|fate| !fate.change.is_created());
+        known.map(|fate| (&*fate.uid, &*fate.change.id)).collect()
+    }
+
+    /// The outcomes of all objects of the dump by uid, as if nothing changed.
+    pub(super) fn unchanged(&self) -> BTreeMap<String, End> {
+        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let objects = self.before.iter();
+        objects
+            .map(|object| (uid(object), End::unchanged(object)))
+            .collect()
+    }
+
+    /// The recorded outcomes of all objects of the dump by uid.
+    pub(super) fn recorded(&self) -> BTreeMap<String, End> {
+        let mut ends = self.unchanged();
+        for fate in &self.fates {
+            if let Some(end) = fate.change.end() {
+                ends.insert(fate.uid.clone(), end);
+            }
+        }
+        ends
+    }
+}

@@ -1,0 +1,30 @@
+//! Replays recordings of a whole control plane: a dump, what was deleted, and what became of every object of
+//! the dump.
+//!
+//! A case passes when the forecast gives every object a recorded outcome, the recorded finalizers where the
+//! object is terminating, and every intent its recorded status code.
+
+mod ask;
+mod format;
+mod grade;
+mod side_by_side;
+
+use self::format::Case;
+use crate::{Failure, runner::CaseReport};
+
+/// Replays one case. `is_detailed` adds the recorded writes and the forecast's timeline as a note.
+pub(crate) fn replay(line: &str, is_detailed: bool) -> CaseReport {
+    let case: Case = match serde_json::from_str(line) {
+        Ok(case) => case,
+        Err(problem) => return Err(Failure::unreadable(problem)).into(),
+    };
+    let prediction = ask::forecast(&case);
+    let notes = match &prediction {
+        Ok(prediction) if is_detailed => vec![side_by_side::text(&case, prediction)],
+        _ => Vec::new(),
+    };
+    let result = prediction
+        .map_err(|problem| Failure::list("there is no forecast", &[problem]))
+        .and_then(|prediction| grade::grade(&case, &prediction));
+    CaseReport { result, notes }
+}
