@@ -168,12 +168,13 @@ impl PodGc {
         terminated
     }
 
-    /// Whether a pass may delete the pod, or cannot decide about it.
-    fn concerns(&self, cache: &Cache, record: &Record) -> bool {
+    /// Whether a pass may delete the pod, or cannot decide about it. One that the last pass has counted among the
+    /// terminated pods raises their number no more.
+    fn concerns(&self, cache: &Cache, record: &Record, was_counted: bool) -> bool {
         let (true, Some(pod)) = (is_read(record), record.pod()) else {
             return true;
         };
-        let is_counted = self.threshold().is_some() && may_be_terminated(record);
+        let is_counted = !was_counted && self.threshold().is_some() && may_be_terminated(record);
         let is_deleting = record.meta.is_deleting();
         let place = pod.node_name.known().filter(|name| !name.is_empty());
         let Some(node_name) = place else {
@@ -618,7 +619,10 @@ impl Controller for PodGc {
             (Resource::Pods, new) if cache.require_all(INFO.resources).is_err() => {
                 new.map(|new| &new.meta.uid) != change.old.map(|old| &old.meta.uid)
             }
-            (Resource::Pods, new) => was_unread || new.is_some_and(|new| self.concerns(cache, new)),
+            (Resource::Pods, new) => {
+                let was_counted = change.old.is_some_and(may_be_terminated);
+                was_unread || new.is_some_and(|new| self.concerns(cache, new, was_counted))
+            }
             (Resource::Nodes, None) => true,
             (Resource::Nodes, Some(new)) => {
                 let (old, new) = (change.old.map(is_out_of_service), is_out_of_service(new));
