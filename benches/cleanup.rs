@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kubegc::{
-    controllers::{BatchPlanner, Cache, Controller, End, Input, Key, Manager, Output, Wire, Work},
+    controllers::{
+        BatchPlanner, Cache, Controller, End, Input, Key, Manager, Output, Request, Response, Step, Task,
+        Wire, Work,
+    },
     core::{
-        Planner, Timestamp,
+        Planner, StoreError, Timestamp,
         record::{ObjectId, Record, Resource},
     },
-    predict::{Cluster, cleanup_forecast},
+    predict::Cluster,
 };
 use kubegc_benches::{
     sizes,
@@ -21,7 +24,7 @@ const PODS: [usize; 2] = [4_000, 200_000];
 
 /// The controllers of a frame without the namespace controller, which is part of every forecast.
 fn controllers_of(town: Town) -> Vec<Arc<dyn Controller>> {
-    let mut controllers = town.frame().controllers;
+    let mut controllers = town.question().controllers;
     controllers.retain(|controller| controller.info().name != "namespace-controller");
     controllers
 }
@@ -35,14 +38,14 @@ fn forecasts(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements((town.pods + town.jobs) as u64));
         for controller in controllers_of(town) {
             let name = controller.info().name;
-            let frame = town.frame().only(&[name]);
+            let question = town.question().only(&[name]);
             group.bench_function(BenchmarkId::new(name, pods), |bencher| {
-                bencher.iter_with_large_drop(|| cleanup_forecast(&cluster, &frame));
+                bencher.iter_with_large_drop(|| cluster.forecast(&question));
             });
         }
-        let frame = town.frame();
+        let question = town.question();
         group.bench_function(BenchmarkId::new("all", pods), |bencher| {
-            bencher.iter_with_large_drop(|| cleanup_forecast(&cluster, &frame));
+            bencher.iter_with_large_drop(|| cluster.forecast(&question));
         });
     }
     group.finish();
@@ -66,7 +69,7 @@ fn managers(criterion: &mut Criterion) {
     for pods in sizes(&PODS) {
         let town = Town::new(pods);
         let cluster = Town::cluster(&town.documents());
-        let until = NOW.saturating_add(town.frame().horizon);
+        let until = NOW.saturating_add(town.question().horizon.unwrap_or_default());
         group.throughput(Throughput::Elements((town.pods + town.jobs) as u64));
         for controller in controllers_of(town) {
             let lists = lists(&cluster, &*controller);
@@ -97,25 +100,39 @@ fn tasks(manager: &mut Manager, until: Timestamp) -> usize {
         match manager.poll_output(now) {
             Output::Perform(task) => {
                 tasks += 1;
-                if let Work::Action(action) = &task.work
-                    && action.is_deletion()
-                {
-                    let ObjectId {
-                        resource,
-                        namespace,
-                        name,
-                        uid,
-                    } = action.object.clone();
-                    let key = Key::new(namespace, name);
+                let id = task.id;
+                for object in deletions(*task) {
+                    let (key, resource) = (Key::new(object.namespace, object.name), object.resource);
+                    let uid = object.uid;
                     manager.handle(now, Input::Deleted { resource, key, uid });
                 }
-                let (task, end) = (task.id, End::Done);
+                let (task, end) = (id, End::Done);
                 manager.handle(now, Input::Ended { task, end });
             }
             Output::Wait { until: Some(at) } if at > now && at <= until => now = at,
             _ => return tasks,
         }
     }
+}
+
+/// The objects that a task deletes, where nothing is found and every write succeeds.
+fn deletions(task: Task) -> Vec<ObjectId> {
+    if let Work::Action(action) = task.work {
+        let object = action.is_deletion().then_some(action.object);
+        return object.into_iter().collect();
+    }
+    let (mut sequence, mut response, mut deleted) = (task.work.into_steps(false).begin(), None, Vec::new());
+    while let Step::Perform { request, .. } = sequence.next(response.take()) {
+        response = Some(match request {
+            Request::Delete { object, .. } => {
+                deleted.push(object);
+                Response::Done
+            }
+            Request::Write(_) | Request::Event(_) => Response::Written(None),
+            _ => Response::Failed(StoreError::NotFound),
+        });
+    }
+    deleted
 }
 
 /// One plan of each controller over all objects.

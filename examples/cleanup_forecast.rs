@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Reads what `kubectl` prints of a cluster, by default the bundled one. Prints `expected/cleanup_forecast.txt` with these arguments.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
@@ -14,12 +14,12 @@ use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use kubegc::{
     controllers::{Cloud, PodGc},
     core::{KubernetesVersion, Timestamp},
-    predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Instance, cleanup_forecast},
+    predict::{Cluster, Detail, Fate, Finding, Forecast, Instance, Question},
 };
 use kubegc_examples::{
     SHOP_DUMP_TAKEN_AT,
     dump::{Bundled, DumpArguments},
-    shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
+    exit_code, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
 };
 
 /// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by instant.
@@ -27,7 +27,7 @@ use kubegc_examples::{
 /// Without --dump it asks about the bundled example cluster, an online shop.
 #[derive(Parser)]
 #[command(
-    after_help = "Exit codes: 0 forecast; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something is stuck or undecided."
+    after_help = "Exit codes: 0 forecast; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something is terminating or undetermined."
 )]
 struct Arguments {
     #[command(flatten)]
@@ -48,7 +48,7 @@ struct Arguments {
     /// A controller that does not run.
     #[arg(long, value_name = "CONTROLLER", value_parser = controller)]
     without: Vec<String>,
-    /// External provisioners do not delete storage: their volumes are kept, undecided.
+    /// External provisioners do not delete storage: the fates of their volumes are undetermined.
     #[arg(long)]
     storage_is_kept: bool,
     /// How many pods that have ended may stay, as kube-controller-manager takes it; zero or less: all.
@@ -63,7 +63,7 @@ struct Arguments {
     /// How to write the forecast.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit with 3 if anything is stuck or undecided.
+    /// Exit with 3 if anything stays terminating or is undetermined.
     #[arg(long)]
     check: bool,
 }
@@ -76,7 +76,7 @@ enum Output {
 
 /// The name of a controller.
 fn controller(text: &str) -> Result<String, String> {
-    let all = CleanupFrame::new(KubernetesVersion::LATEST).controllers;
+    let all = Question::new(KubernetesVersion::LATEST).controllers;
     let names: Vec<&str> = all.iter().map(|controller| controller.info().name).collect();
     match names.contains(&text) {
         true => Ok(text.to_owned()),
@@ -119,18 +119,7 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -148,13 +137,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             assumptions.cloud.insert(node.as_str().into(), instance);
         }
     })?;
-    let frame = frame(arguments)?;
-    refuse_unknown_nodes(&cluster, &frame);
-    let forecast = cleanup_forecast(&cluster, &frame);
+    let forecast = cluster.forecast(&question(arguments)?)?;
+    refuse_unknown_nodes(&cluster, &forecast);
     match arguments.output {
         Output::Json => println!("{:#}", forecast.to_json()),
-        Output::Text if arguments.all => print!("{}", forecast.to_text(CleanupDetail::everything())),
-        Output::Text => print!("{}", forecast.to_text(CleanupDetail::default())),
+        Output::Text if arguments.all => print!("{}", forecast.to_text(Detail::everything())),
+        Output::Text => print!("{}", forecast.to_text(Detail::default())),
     }
     Ok(if arguments.check && is_open(&forecast) {
         ExitCode::from(3)
@@ -163,45 +151,44 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Ends with wrong usage where the cloud is asked about a node that is not there. Where the dump may lack nodes, the forecast says so.
-fn refuse_unknown_nodes(cluster: &Cluster, frame: &CleanupFrame) {
+/// Ends with wrong usage where the cloud provider is asked about a node that does not exist. Where the dump may lack
+/// nodes, the forecast says so.
+fn refuse_unknown_nodes(cluster: &Cluster, forecast: &Forecast) {
     let nodes = cluster.snapshot().completeness.of("", "Node");
-    let finding = frame.findings(cluster).into_iter().next();
+    let mut findings = forecast.findings.iter();
+    let finding = findings.find(|finding| matches!(finding, Finding::NodeNotDumped { .. }));
     if let Some(finding) = finding.filter(|_| nodes.is_complete()) {
         let mut command = Arguments::command().bin_name("cleanup_forecast");
         command.error(ErrorKind::ValueValidation, finding).exit();
     }
 }
 
-fn is_open(forecast: &CleanupForecast) -> bool {
-    let mut fates = forecast.forecast.fates.iter();
-    !forecast.undecided.is_empty()
-        || fates.any(|fate| matches!(fate.fate, Fate::Stuck { .. } | Fate::Undecided { .. }))
+fn is_open(forecast: &Forecast) -> bool {
+    let mut fates = forecast.fates.iter();
+    let is_open = |fate: &Fate| matches!(fate, Fate::Terminating { .. } | Fate::Undetermined { .. });
+    !forecast.undetermined.is_empty() || fates.any(|fate| is_open(&fate.fate))
 }
 
-/// What is asked.
-fn frame(arguments: &Arguments) -> Result<CleanupFrame, Box<dyn Error>> {
-    let version = arguments.dump.kubernetes;
-    let mut frame = CleanupFrame::new(version);
-    frame.now = match arguments.now {
+fn question(arguments: &Arguments) -> Result<Question, Box<dyn Error>> {
+    let mut question = Question::new(arguments.dump.kubernetes);
+    question.now = match arguments.now {
         None if arguments.dump.is_bundled() => Some(Timestamp::parse(SHOP_DUMP_TAKEN_AT)?),
         now => now,
     };
-    let hours = arguments
-        .hours
-        .map(|hours| Duration::from_secs(u64::from(hours) * 3_600));
-    frame.horizon = arguments.horizon.or(hours).unwrap_or(frame.horizon);
+    let hours = arguments.hours.unwrap_or(24);
+    let hours = Duration::from_secs(u64::from(hours) * 3_600);
+    question.horizon = Some(arguments.horizon.unwrap_or(hours));
     if !arguments.only.is_empty() {
         let only: Vec<&str> = arguments.only.iter().map(String::as_str).collect();
-        frame = frame.only(&only);
+        question = question.only(&only);
     }
     for name in &arguments.without {
-        frame = frame.without(name);
+        question = question.without(name);
     }
     if let Some(threshold) = arguments.terminated_pod_gc_threshold {
-        let mut podgc = PodGc::new(version);
+        let mut podgc = PodGc::new(arguments.dump.kubernetes);
         podgc.terminated_pod_threshold = threshold;
-        frame = frame.with(podgc);
+        question = question.with(podgc);
     }
-    Ok(frame)
+    Ok(question)
 }

@@ -15,7 +15,7 @@ use kubegc::{
     node::driver::NodeAction,
     predict::node::{Growth, NodeFrame, node_forecast},
 };
-use kubegc_examples::{cri::NodeArguments, simulated::in_words};
+use kubegc_examples::{cri::NodeArguments, exit_code, simulated::in_words};
 
 /// Says what would be collected on this machine, and touches nothing.
 #[derive(Parser)]
@@ -35,15 +35,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    kubegc_examples::cri::block_on(async {
-        match run(&arguments).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        }
-    })
+    kubegc_examples::cri::block_on(async { exit_code(run(&arguments).await) })
 }
 
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

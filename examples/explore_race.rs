@@ -1,7 +1,8 @@
 //! Does the outcome depend on timing?
 //!
-//! Somebody deletes an owner in the foreground, thinks better of it, and deletes it again without its dependents. Whether the dependents survive
-//! depends on how far the collector has come. Every order is tried.
+//! Somebody deletes an owner in the foreground, thinks better of it, and deletes it again without its
+//! dependents. Whether the dependents survive depends on how far the collector has come. Every order of steps
+//! that do not commute is tried.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example explore_race

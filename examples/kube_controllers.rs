@@ -7,14 +7,14 @@
 //! cargo run --release -p kubegc-examples --features kube --example kube_controllers -- --dry-run
 //! cargo run --release -p kubegc-examples --features kube --example kube_controllers -- podgc ttl-after-finished
 //! ```
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{error::Error, process::ExitCode};
 
 use clap::Parser;
 use kubegc::{controllers::select_controllers, core::KubernetesVersion};
+use kubegc_examples::{exit_code, interrupted, log_to_stderr};
 use kubegc_kube::{ControllerManager, LeaderElection, rbac};
-use tracing_subscriber::{EnvFilter, fmt};
 
 /// Runs controllers against a cluster until it is interrupted.
 #[derive(Parser)]
@@ -39,20 +39,8 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match run(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
-            ExitCode::FAILURE
-        }
-    }
+    log_to_stderr();
+    exit_code(run(Arguments::parse()).await)
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
@@ -73,13 +61,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(identity) = arguments.leader_election {
         manager = manager.leader_election(LeaderElection::for_controllers(&identity));
     }
-    let stop = async {
-        // Without a signal to wait for, only a kill ends it.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let summary = manager.run(stop).await?;
+    let summary = manager.run(interrupted()).await?;
     for write in summary.dry_run.iter().flatten() {
         println!("{write}");
     }

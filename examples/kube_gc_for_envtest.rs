@@ -6,13 +6,13 @@
 //! ```sh
 //! KUBECONFIG=envtest.kubeconfig cargo run --release -p kubegc-examples --features kube --example kube_gc_for_envtest
 //! ```
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{error::Error, process::ExitCode};
 
 use clap::Parser;
+use kubegc_examples::{exit_code, interrupted, log_to_stderr};
 use kubegc_kube::{GarbageCollector, LeaderElection};
-use tracing_subscriber::{EnvFilter, fmt};
 
 /// Collects garbage beside an API server until it is interrupted.
 #[derive(Parser)]
@@ -30,20 +30,8 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match run(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
-            ExitCode::FAILURE
-        }
-    }
+    log_to_stderr();
+    exit_code(run(Arguments::parse()).await)
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
@@ -55,13 +43,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(identity) = arguments.leader_election {
         collector = collector.leader_election(LeaderElection::new(&identity));
     }
-    let stop = async {
-        // Without a signal to wait for, only a kill ends it.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let summary = collector.run(stop).await?;
+    let summary = collector.run(interrupted()).await?;
     println!(
         "{} calls, {} writes ({} failed), {} warnings",
         summary.calls, summary.writes, summary.writes_failed, summary.warnings

@@ -16,7 +16,7 @@ use kubegc::{
     core::{DeleteOptions, PropagationPolicy},
     predict::{Cluster, Detail, Intent, ObjectName},
 };
-use kubegc_examples::dump::AssumptionArguments;
+use kubegc_examples::{dump::AssumptionArguments, exit_code, interrupted};
 use kubegc_kube::{GarbageCollector, SnapshotOptions, snapshot};
 
 /// Predicts what deleting objects does to a live cluster, without deleting anything.
@@ -56,18 +56,7 @@ impl Cascade {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(Arguments::parse()).await)
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
@@ -89,7 +78,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         .collect();
     let forecast = cluster.predict(&intents)?;
     let detail = Detail {
-        timeline: arguments.timeline,
+        steps: arguments.timeline,
         ..Detail::default()
     };
     print!("{}", forecast.to_text(detail));
@@ -105,13 +94,10 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 
 /// What a collector that starts now would write.
 async fn collector_now(client: Client) -> Result<(), Box<dyn Error>> {
-    let stop = async {
-        // Where the signal cannot be waited for, the dry run ends by itself when it has nothing left to do.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let summary = GarbageCollector::new(client).dry_run(true).run(stop).await?;
+    let summary = GarbageCollector::new(client)
+        .dry_run(true)
+        .run(interrupted())
+        .await?;
     if let Some(report) = summary.dry_run {
         print!("{report}");
     }

@@ -16,7 +16,7 @@ use kubegc::{
     predict::node::{Change, Growth, NodeFrame, node_forecast, what_if},
     snapshot::{NodeReader, NodeSnapshot},
 };
-use kubegc_examples::{NODE_DUMP_TAKEN_AT, node_dump};
+use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump};
 
 /// Says what a node's collector removes next, from what its tools print of it.
 ///
@@ -64,13 +64,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

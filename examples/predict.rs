@@ -5,7 +5,7 @@
 //! ```sh
 //! cargo run --release -p kubegc-examples --example predict -- shop/Deployment/storefront --cascade foreground
 //! ```
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{process::ExitCode, time::Duration};
 
@@ -17,7 +17,7 @@ use kubegc::{
 };
 use kubegc_examples::{
     dump::{Bundled, DumpArguments},
-    shop_complete, shop_dump,
+    exit_code, shop_complete, shop_dump,
 };
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
@@ -25,7 +25,7 @@ use kubegc_examples::{
 /// Without --dump it asks about the bundled example cluster, an online shop.
 #[derive(Parser)]
 #[command(
-    after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something gets stuck or cannot be decided."
+    after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something stays terminating or is undetermined."
 )]
 struct Arguments {
     #[command(flatten)]
@@ -60,7 +60,7 @@ struct Arguments {
     /// How to write the forecast.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit with 3 if anything gets stuck or cannot be decided.
+    /// Exit with 3 if anything stays terminating or is undetermined.
     #[arg(long)]
     check: bool,
 }
@@ -80,18 +80,7 @@ enum Output {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
-            ExitCode::from(1)
-        }
-    }
+    exit_code(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -115,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
             print!(
                 "{}",
                 forecast.to_text(Detail {
-                    timeline: arguments.timeline,
+                    steps: arguments.timeline,
                     ..Detail::default()
                 })
             );
@@ -135,7 +124,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let open = forecast
         .fates
         .iter()
-        .any(|fate| matches!(fate.fate, Fate::Stuck { .. } | Fate::Undecided { .. }));
+        .any(|fate| matches!(fate.fate, Fate::Terminating { .. } | Fate::Undetermined { .. }));
     Ok(if arguments.check && open {
         ExitCode::from(3)
     } else {

@@ -4,12 +4,13 @@
 //! cargo run --release -p kubegc-examples --features kube --example serve_cluster -- --kubeconfig /tmp/kubegc.kubeconfig objects.yaml
 //! KUBECONFIG=/tmp/kubegc.kubeconfig kubectl get namespaces
 //! ```
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{error::Error, fs, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use kubegc::core::KubernetesVersion;
+use kubegc_examples::{exit_code, interrupted};
 use kubegc_testkit::Cluster;
 
 /// Serves a simulated cluster on a loopback socket until it is interrupted. Nothing is kept.
@@ -30,13 +31,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match serve(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(serve(Arguments::parse()).await)
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
@@ -55,6 +50,6 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     loopback.write_kubeconfig(&arguments.kubeconfig)?;
     println!("Kubernetes {} at {}", cluster.version(), loopback.url());
     println!("KUBECONFIG={}", arguments.kubeconfig.display());
-    tokio::signal::ctrl_c().await?;
+    interrupted().await;
     Ok(())
 }

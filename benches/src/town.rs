@@ -5,7 +5,7 @@ use std::{fmt::Display, time::Duration};
 use kubegc::{
     controllers::PodGc,
     core::{KubernetesVersion, Timestamp},
-    predict::{Assumptions, CleanupFrame, Cluster},
+    predict::{Assumptions, Cluster, Question},
     snapshot::Reader,
 };
 
@@ -39,11 +39,11 @@ impl Town {
 
     /// The question: a day, where a fortieth of the pods has ended beyond what may stay.
     #[must_use]
-    pub fn frame(self) -> CleanupFrame {
+    pub fn question(self) -> Question {
         let mut podgc = PodGc::new(VERSION);
         podgc.terminated_pod_threshold = i32::try_from(self.pods / 16).unwrap_or(i32::MAX);
-        CleanupFrame::new(VERSION)
-            .from(NOW)
+        Question::new(VERSION)
+            .at(NOW)
             .up_to(Duration::from_secs(DAY_SECONDS))
             .with(podgc)
     }

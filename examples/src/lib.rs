@@ -1,5 +1,5 @@
-//! What the examples share: the bundled cluster, an online shop, with what is complete in its dump and what of it will be cleaned up; what is asked about
-//! a dump on the command line; one bundled node; and for simulated nodes the passing of time, a fortnight of work, and a plot.
+//! What the examples share: bundled dumps of a cluster (an online shop) and of a node, command line arguments,
+//! exit codes, and for simulated nodes the passing of time, a fortnight of work and a plot.
 
 #[cfg(feature = "cri")]
 pub mod cri;
@@ -8,7 +8,44 @@ pub mod fortnight;
 pub mod plot;
 pub mod simulated;
 
-use std::path::PathBuf;
+use std::{
+    error::Error,
+    path::PathBuf,
+    process::{ExitCode, Termination},
+};
+
+/// Writes logs to stderr, those of level info and above unless `RUST_LOG` says otherwise.
+#[cfg(feature = "kube")]
+pub fn log_to_stderr() {
+    use tracing_subscriber::{EnvFilter, fmt};
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// The exit code of a result. An error is printed to stderr with its causes.
+#[expect(clippy::print_stderr, reason = "a command line tool")]
+#[must_use]
+pub fn exit_code(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
+    let error = match result {
+        Ok(success) => return success.report(),
+        Err(error) => error,
+    };
+    eprintln!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprintln!("  because: {error}");
+        cause = error.source();
+    }
+    ExitCode::FAILURE
+}
+
+/// Waits for Ctrl-C; for ever where the signal cannot be waited for.
+#[cfg(feature = "kube")]
+pub async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
 
 /// The folder that holds the dump of the shop's cluster.
 #[must_use]

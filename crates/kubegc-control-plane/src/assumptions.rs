@@ -27,6 +27,9 @@ pub struct Assumptions {
     /// volume plugins of its release, and migrates volumes to CSI drivers as the release does by default.
     /// Default: nothing.
     pub storage: Storage,
+    /// Whether a node is ready that the dump does not have. While no node of the cluster is ready, the node
+    /// lifecycle controller taints none, so that no pod is evicted. Default: there is none.
+    pub other_nodes_are_ready: bool,
     /// What the cloud provider says of nodes, by name. Default: nothing.
     pub cloud: BTreeMap<Arc<str>, Instance>,
 }
@@ -61,6 +64,7 @@ impl Default for Assumptions {
             unreachable_webhooks: Vec::new(),
             storage_is_deleted: true,
             storage: Storage::default(),
+            other_nodes_are_ready: false,
             cloud: BTreeMap::new(),
         }
     }
@@ -89,6 +93,9 @@ impl fmt::Display for Assumptions {
         }
         if !self.storage_is_deleted {
             f.write_str("no storage is deleted; ")?;
+        }
+        if self.other_nodes_are_ready {
+            f.write_str("nodes that are not in the dump are ready; ")?;
         }
         if !self.cloud.is_empty() {
             let names: Vec<&str> = self.cloud.keys().map(|name| &**name).collect();
@@ -121,10 +128,4 @@ impl driver::Outside for Plugins {
             Guard::Unknown
         }
     }
-}
-
-/// Whether a provisioner is one of kube-controller-manager's volume plugins.
-#[must_use]
-pub fn is_in_tree(provisioner: &str) -> bool {
-    provisioner.starts_with("kubernetes.io/")
 }

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use kubegc_core::{KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, deletion::DeleteOptionsSpec};
 use kubegc_objects::call::{Answer, Ask, Request};
-use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
+use kubegc_sim::{ApiServer, Response, StoredObject};
 
-use crate::{Act, Actor, Change, ControlPlane, Outcome, Step, Why, trace::code_of};
+use crate::{
+    Act, Actor, ControlPlane, Why,
+    trace::{Recorded, code_of},
+};
 
 impl ControlPlane {
     /// Performs a request of the garbage collector and records it.
@@ -42,15 +45,14 @@ impl ControlPlane {
             } => Act::Patch { merge: false },
             _ => Act::Patch { merge: true },
         };
-        let why = Why::Collector(ask.reason.clone());
-        self.note_step(
-            server,
-            Actor::GarbageCollector,
+        let write = Recorded {
+            actor: Actor::GarbageCollector,
             act,
-            ask.target.clone(),
-            code_of(&response),
-            why,
-        );
+            object: ask.target.clone(),
+            code: code_of(&response),
+            why: Why::Collector(ask.reason.clone()),
+        };
+        self.record_step(server, write, None);
         answer(&response)
     }
 
@@ -68,33 +70,16 @@ impl ControlPlane {
             Some(kubegc_core::deletion::Propagation::Policy(policy)) => Some(policy),
             _ => None,
         };
-        self.note_step(
-            server,
-            Actor::Client,
-            Act::Delete { propagation },
+        let write = Recorded {
+            actor: Actor::Client,
+            act: Act::Delete { propagation },
             object,
-            code_of(&response),
-            Why::Intent(intent),
-        );
+            code: code_of(&response),
+            why: Why::Intent(intent),
+        };
+        self.record_step(server, write, None);
         self.observe(server);
         response
-    }
-}
-
-/// Adds the changes since a revision to a step.
-pub(crate) fn note_changes(server: &ApiServer, since: u64, step: &mut Step) {
-    for change in server.changes_since(since) {
-        let meta = &change.event.object.meta;
-        let outcome = match change.event.event_type {
-            EventType::Deleted => Outcome::Gone,
-            EventType::Added => Outcome::Created,
-            EventType::Modified if meta.is_deleting() => Outcome::Terminating,
-            EventType::Modified => Outcome::Changed,
-        };
-        step.changes.push(Change {
-            object: object_ref(server, change.kind, meta),
-            outcome,
-        });
     }
 }
 

@@ -22,9 +22,10 @@ mod simulation;
 mod trace;
 
 pub use aggregation::AggregatedApi;
-pub use assumptions::{Assumptions, Instance, is_in_tree};
+pub use assumptions::{Assumptions, Instance};
 pub use calls::object_ref;
 pub use outside::kubelet_runs;
 pub use plane::{ControlPlane, Idle, Settings, Turn};
+pub use reconcile::{add_cloud_answers, list_resource};
 pub use simulation::{QUIET, Simulation};
 pub use trace::{Act, Actor, Change, Outcome, Step, Why};

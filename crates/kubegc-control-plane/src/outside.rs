@@ -20,10 +20,10 @@ use kubegc_sim::{
 use serde_json::Value;
 
 use crate::{
-    Act, Actor, Assumptions, Step, Why,
+    Act, Actor, Assumptions, Why,
     calls::object_ref,
     finalizers,
-    trace::{Code, code_of},
+    trace::{Code, Recorded, Trace, code_of},
 };
 
 /// The actors, and what each has to do.
@@ -42,6 +42,8 @@ pub(crate) struct Outside {
     registration_is_due: bool,
     /// The names of terminating CustomResourceDefinitions.
     terminating_definitions: BTreeSet<Arc<str>>,
+    /// The names of terminating namespaces.
+    terminating_namespaces: BTreeSet<Arc<str>>,
     /// Namespaces in which an object was removed since their last sync, with the time of the last removal.
     shrunk: BTreeMap<Arc<str>, Timestamp>,
 }
@@ -121,6 +123,7 @@ impl Outside {
             registration: CrdRegistration::resumed(server),
             registration_is_due: false,
             terminating_definitions: BTreeSet::new(),
+            terminating_namespaces: BTreeSet::new(),
             shrunk: BTreeMap::new(),
         }
     }
@@ -154,6 +157,9 @@ impl Outside {
             if is("apiextensions.k8s.io", "CustomResourceDefinition") {
                 self.terminating_definitions.remove(&meta.name);
             }
+            if is("", "Namespace") {
+                self.terminating_namespaces.remove(&meta.name);
+            }
             self.shrunk.insert(Arc::clone(&meta.namespace), now);
             return;
         }
@@ -164,6 +170,9 @@ impl Outside {
         if is("apiextensions.k8s.io", "CustomResourceDefinition") {
             self.terminating_definitions.insert(Arc::clone(&name));
             self.definitions_at = Some(now);
+        }
+        if is("", "Namespace") {
+            self.terminating_namespaces.insert(Arc::clone(&name));
         }
         if meta
             .finalizers
@@ -184,25 +193,23 @@ impl Outside {
             || self.assumptions.external_controllers_run && finalizers::is_external(finalizer)
     }
 
-    /// Acts once. Gives whether there was anything to do; a write is added to the steps.
+    /// Acts once. Gives whether there was anything to do; a write is added to the trace.
     pub(crate) fn act(
         &mut self,
         server: &mut ApiServer,
         now: Timestamp,
-        steps: &mut Vec<Step>,
+        trace: &mut Trace,
         began: Timestamp,
     ) -> bool {
-        let mut note = |actor, act, object, (code, failure): Code, why| {
-            steps.push(Step {
-                at: now.since(began),
+        let mut note = |actor, act, object, code, why| {
+            let write = Recorded {
                 actor,
                 act,
                 object,
                 code,
-                failure,
-                changes: Vec::new(),
                 why,
-            });
+            };
+            trace.record(write.into_step(now.since(began)), None);
         };
         self.release(server, &mut note)
             || self.end_pod(server, now, &mut note)
@@ -220,9 +227,11 @@ impl Outside {
         self.definitions_at
     }
 
-    /// The namespaces in which objects were removed since their last sync, with the time of the last removal.
+    /// The terminating namespaces in which objects were removed since their last sync, with the time of the last
+    /// removal.
     pub(crate) fn shrunk(&self) -> impl Iterator<Item = (&Arc<str>, Timestamp)> {
-        self.shrunk.iter().map(|(namespace, at)| (namespace, *at))
+        let names = self.terminating_namespaces.iter();
+        names.filter_map(|name| Some((name, *self.shrunk.get(name)?)))
     }
 
     /// Notices that the namespace controller syncs a namespace.

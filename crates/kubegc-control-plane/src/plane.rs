@@ -9,7 +9,7 @@ use kubegc_controllers::{
     Cache, Controller, Documents, Manager, Wire, default_controllers, driver::Resources,
 };
 use kubegc_core::{
-    Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp,
+    Catalog, KindId, KubernetesVersion, Timestamp,
     record::{ObjectId, Resource},
     store::Discovered,
 };
@@ -22,10 +22,10 @@ use kubegc_objects::{
 use kubegc_sim::{ApiServer, EventType, StoredObject};
 
 use crate::{
-    Act, Actor, AggregatedApi, Assumptions, Step, Why, aggregation,
-    calls::note_changes,
+    AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
+    calls::object_ref,
     outside::{Kubelets, Outside},
-    trace::Code,
+    trace::{Recorded, Trace},
 };
 
 /// What a control plane consists of.
@@ -107,7 +107,9 @@ pub struct ControlPlane {
     pub(crate) now: Timestamp,
     pub(crate) began: Timestamp,
     last_change: Timestamp,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) trace: Trace,
+    /// The number of steps whose changes were observed.
+    observed_steps: usize,
     warnings: Vec<InvalidNamespace>,
     /// Objects of requests that the server did not have.
     pub(crate) not_found: BTreeSet<ObjectId>,
@@ -205,7 +207,8 @@ impl ControlPlane {
             now,
             began: now,
             last_change: now,
-            steps: Vec::new(),
+            trace: Trace::default(),
+            observed_steps: 0,
             warnings: Vec::new(),
             not_found: BTreeSet::new(),
             is_alone: settings.is_alone,
@@ -281,13 +284,13 @@ impl ControlPlane {
     /// The writes so far.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
-        &self.steps
+        &self.trace.steps
     }
 
     /// The writes and the warnings, taken out.
     #[must_use]
     pub fn into_trace(self) -> (Vec<Step>, Vec<InvalidNamespace>) {
-        (self.steps, self.warnings)
+        (self.trace.steps, self.warnings)
     }
 
     /// The garbage collector's warnings so far.
@@ -339,14 +342,11 @@ impl ControlPlane {
 
     /// Lets an actor other than the garbage collector work. Gives whether there was anything to do.
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
-        let count = self.steps.len();
-        let acted = self.outside.act(server, self.now, &mut self.steps, self.began);
+        let acted = self.outside.act(server, self.now, &mut self.trace, self.began);
         if !acted {
             return self.reconcile(server);
         }
-        if let Some(step) = self.steps.get_mut(count) {
-            note_changes(server, self.observed, step);
-        }
+        self.add_changes(server);
         self.observe(server);
         true
     }
@@ -359,28 +359,33 @@ impl ControlPlane {
         }
     }
 
-    /// Records a write with what it changed.
-    pub(crate) fn note_step(
-        &mut self,
-        server: &ApiServer,
-        actor: Actor,
-        act: Act,
-        object: ObjectRef,
-        (code, failure): Code,
-        why: Why,
-    ) {
-        let mut step = Step {
-            at: self.now.since(self.began),
-            actor,
-            act,
-            object,
-            code,
-            failure,
-            changes: Vec::new(),
-            why,
-        };
-        note_changes(server, self.observed, &mut step);
-        self.steps.push(step);
+    /// Records a write with its changes.
+    pub(crate) fn record_step(&mut self, server: &ApiServer, write: Recorded, trigger: Option<usize>) {
+        let at = self.now.since(self.began);
+        self.trace.record(write.into_step(at), trigger);
+        self.add_changes(server);
+    }
+
+    /// Adds the changes that were not observed yet to the last step.
+    fn add_changes(&mut self, server: &ApiServer) {
+        if self.trace.steps.len() == self.observed_steps {
+            return;
+        }
+        self.trace
+            .add_changes(server.changes_since(self.observed).map(|change| {
+                let event = &change.event;
+                let meta = &event.object.meta;
+                let outcome = match event.event_type {
+                    EventType::Deleted => Outcome::Gone,
+                    EventType::Added => Outcome::Created,
+                    EventType::Modified if meta.is_deleting() => Outcome::Terminating,
+                    EventType::Modified => Outcome::Changed,
+                };
+                let before = event.previous.as_ref().unwrap_or(&event.object);
+                let object = object_ref(server, change.kind, meta);
+                let change = Change { object, outcome };
+                (change, &*before.meta.owner_references, &*meta.owner_references)
+            }));
     }
 
     /// Lists what the garbage collector watches. It sends no request before all is listed.
@@ -469,6 +474,11 @@ impl ControlPlane {
             return;
         }
         self.last_change = self.now;
+        // Changes come from the last step, or else from another client.
+        let steps = self.trace.steps.len();
+        let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
+        self.observed_steps = steps;
+        self.manager.set_cause(cause);
         let first = self.backlog.len();
         let changes = server.changes_since(self.observed);
         let mut events = Vec::new();

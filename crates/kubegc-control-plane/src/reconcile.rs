@@ -4,21 +4,21 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::FutureExt as _;
 use kubegc_controllers::{
-    CloudAnswer, End, Form, Input, Key, Output, Reason, Request, Response, Step as Sequenced, Task,
+    CloudAnswer, End, Form, Input, Key, Manager, Output, Reason, Request, Response, Step as Sequenced, Task,
     driver::Performer,
 };
 use kubegc_core::{
-    KindId, ObjectMeta, PatchType, StoreError,
+    KindId, ObjectMeta, ObjectRef, PatchType, StoreError, Timestamp,
     deletion::Propagation,
     record::{ObjectId, Record, Resource},
 };
 use kubegc_sim::{ApiServer, Event, EventType, LocalStore, StoredObject};
 
 use crate::{
-    Act, Actor, ControlPlane, Why,
+    Act, Actor, Assumptions, ControlPlane, Why,
     assumptions::{Instance, Plugins},
     calls::object_ref,
-    trace::Code,
+    trace::{Code, Recorded},
 };
 
 impl ControlPlane {
@@ -38,39 +38,16 @@ impl ControlPlane {
                     .map(|object| self.read(server, resource, kind, object));
                 records.collect::<Vec<Record>>()
             });
-            let mut records = objects.unwrap_or_default();
             let is_complete = !incomplete.contains(&resource);
-            let listed = if is_complete {
-                Ok(std::mem::take(&mut records))
-            } else {
-                Err(StoreError::Unlisted)
-            };
-            let records_of = Input::Listed {
+            list_resource(
+                &mut self.manager,
+                now,
                 resource,
-                records: listed,
-            };
-            self.manager.handle(now, records_of);
-            for record in records {
-                let record = Box::new(record);
-                self.manager.handle(now, Input::Applied { resource, record });
-            }
+                objects.unwrap_or_default(),
+                is_complete,
+            );
         }
-        for (name, Instance { exists, is_shutdown }) in &self.assumptions.cloud {
-            let Some(record) = self
-                .manager
-                .cache()
-                .get(Resource::Nodes, &Key::cluster(Arc::clone(name)))
-            else {
-                continue;
-            };
-            let node = record.id(Resource::Nodes);
-            let answer = CloudAnswer {
-                node_uid: node.uid.clone(),
-                exists: exists.clone(),
-                is_shut_down: is_shutdown.clone(),
-            };
-            self.manager.handle(now, Input::Cloud { node, answer });
-        }
+        add_cloud_answers(&mut self.manager, now, &self.assumptions);
     }
 
     /// Gives the controllers a change.
@@ -133,9 +110,9 @@ impl ControlPlane {
     }
 
     fn perform_task(&mut self, server: &mut ApiServer, task: Task) -> End {
-        let controller = task.controller.info().name;
+        let (info, trigger) = (task.controller.info(), task.cause);
         let object = task.object.clone();
-        if controller == "namespace-controller" {
+        if info.name == "namespace-controller" {
             self.outside.note_sync(&object.name);
         }
         let mut sequence = task.work.into_steps(false).begin();
@@ -154,8 +131,21 @@ impl ControlPlane {
             if let Some(act) = act(&request)
                 && (server.revision() != before || reason.is_some() && act != Act::DeleteCollection)
             {
-                let reason = reason.unwrap_or_else(|| Reason::new("Reconciled", ""));
-                self.note_request(server, controller, act, target, reason, &answer);
+                let reason = reason.unwrap_or_else(|| Reason::new("Reconciled", info.summary));
+                if let Some(object) = self.object_ref(server, target) {
+                    let code = match &answer {
+                        Response::Failed(error) => code(error),
+                        _ => (200, None),
+                    };
+                    let write = Recorded {
+                        actor: Actor::Controller(info.name),
+                        act,
+                        object,
+                        code,
+                        why: Why::Controller(Box::new(reason)),
+                    };
+                    self.record_step(server, write, trigger);
+                }
             }
             self.observe(server);
             response = Some(answer);
@@ -196,29 +186,53 @@ impl ControlPlane {
         response.unwrap_or_else(|| Response::Failed(StoreError::Unlisted))
     }
 
-    fn note_request(
-        &mut self,
-        server: &ApiServer,
-        controller: &'static str,
-        act: Act,
-        object: &ObjectId,
-        reason: Reason,
-        response: &Response,
-    ) {
-        let code = match response {
-            Response::Failed(error) => code(error),
-            _ => (200, None),
-        };
-        let found = self.resources.find(object.resource).ok().and_then(|resource| {
-            let found = server.resolve(&resource.group, &resource.version, &resource.resource);
-            found.ok()
-        });
-        let Some(kind) = found else { return };
+    /// The identity of an object, in the version of its resource that controllers use.
+    fn object_ref(&self, server: &ApiServer, object: &ObjectId) -> Option<ObjectRef> {
+        let resource = self.resources.find(object.resource).ok()?;
+        let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
         let mut meta = ObjectMeta::new(&object.namespace, &object.name, "");
         meta.uid = object.uid.clone();
-        let object = object_ref(server, kind, &meta);
-        let why = Why::Controller(Box::new(reason));
-        self.note_step(server, Actor::Controller(controller), act, object, code, why);
+        Some(object_ref(server, kind.ok()?, &meta))
+    }
+}
+
+/// Gives controllers the objects of a resource. Where these may not be all, no controller decides on the absence of one.
+pub fn list_resource(
+    manager: &mut Manager,
+    now: Timestamp,
+    resource: Resource,
+    mut records: Vec<Record>,
+    is_complete: bool,
+) {
+    let listed = match is_complete {
+        true => Ok(std::mem::take(&mut records)),
+        false => Err(StoreError::Unlisted),
+    };
+    let listed = Input::Listed {
+        resource,
+        records: listed,
+    };
+    manager.handle(now, listed);
+    for record in records {
+        let record = Box::new(record);
+        manager.handle(now, Input::Applied { resource, record });
+    }
+}
+
+/// Gives controllers that have listed nodes the assumed answers of the cloud provider.
+pub fn add_cloud_answers(manager: &mut Manager, now: Timestamp, assumptions: &Assumptions) {
+    for (name, Instance { exists, is_shutdown }) in &assumptions.cloud {
+        let key = Key::cluster(Arc::clone(name));
+        let Some(record) = manager.cache().get(Resource::Nodes, &key) else {
+            continue;
+        };
+        let node = record.id(Resource::Nodes);
+        let answer = CloudAnswer {
+            node_uid: node.uid.clone(),
+            exists: exists.clone(),
+            is_shut_down: is_shutdown.clone(),
+        };
+        manager.handle(now, Input::Cloud { node, answer });
     }
 }
 

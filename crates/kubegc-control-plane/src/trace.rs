@@ -1,9 +1,11 @@
-//! The writes of a simulation, each with its actor, response, effects and reason.
+//! The writes of a simulation, each with its actor, response, effects, reason and causes.
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kubegc_controllers::Operation;
-use kubegc_core::{ObjectRef, PropagationPolicy};
+use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::reason::Reason;
 use kubegc_sim::Response;
 
@@ -143,6 +145,131 @@ pub struct Step {
     pub changes: Vec<Change>,
     /// The reason.
     pub why: Why,
+    /// The positions of the earlier steps that led to it, in order. Without any, the client's intent or the initial
+    /// state of the cluster did.
+    pub causes: Vec<usize>,
+}
+
+impl Step {
+    /// Whether it begins the deletion of its objects. The kubelet only ends one.
+    #[must_use]
+    pub fn is_delete(&self) -> bool {
+        matches!(self.act, Act::Delete { .. } | Act::DeleteCollection) && self.actor != Actor::Kubelet
+    }
+}
+
+/// A write, before its changes and causes are known.
+pub(crate) struct Recorded {
+    pub(crate) actor: Actor,
+    pub(crate) act: Act,
+    pub(crate) object: ObjectRef,
+    pub(crate) code: Code,
+    pub(crate) why: Why,
+}
+
+impl Recorded {
+    pub(crate) fn into_step(self, at: Duration) -> Step {
+        let Self {
+            actor,
+            act,
+            object,
+            code: (code, failure),
+            why,
+        } = self;
+        Step {
+            at,
+            actor,
+            act,
+            object,
+            code,
+            failure,
+            changes: Vec::new(),
+            why,
+            causes: Vec::new(),
+        }
+    }
+}
+
+/// The steps of a simulation, with an index that finds causes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) steps: Vec<Step>,
+    objects: HashMap<Uid, Touched, FixedState>,
+}
+
+/// The steps that last affected one object.
+#[derive(Clone, Copy, Debug, Default)]
+struct Touched {
+    /// It became terminating.
+    terminating: Option<usize>,
+    /// It was removed.
+    removed: Option<usize>,
+    /// One of its dependents was removed or released.
+    dependent: Option<usize>,
+}
+
+impl Touched {
+    /// The end of its deletion, or the beginning.
+    fn deleted(&self) -> Option<usize> {
+        self.removed.or(self.terminating)
+    }
+}
+
+impl Trace {
+    /// Adds a step that has changed nothing yet, with its causes. `trigger` is the step that made a controller reconcile.
+    pub(crate) fn record(&mut self, mut step: Step, trigger: Option<usize>) {
+        let touched = |uid: &Uid| self.objects.get(uid).copied().unwrap_or_default();
+        let object = touched(&step.object.uid);
+        match &step.why {
+            Why::Intent(_) => {}
+            Why::Collector(Reason::OwnerOrphans(owner)) => {
+                step.causes.extend(touched(&owner.uid).terminating);
+            }
+            Why::Collector(reason) => {
+                let owners = reason.owners().iter().map(|owner| &owner.reference.uid);
+                step.causes
+                    .extend(owners.filter_map(|uid| touched(uid).deleted()));
+                if reason.owners().is_empty() {
+                    step.causes
+                        .extend([object.terminating, object.dependent].into_iter().flatten());
+                }
+            }
+            Why::Controller(_) => step.causes.extend(trigger),
+            Why::DefinitionTerminating
+            | Why::DefinitionsChanged
+            | Why::GracePeriodExpired
+            | Why::FinalizerReleased(_) => step.causes.extend(object.deleted()),
+        }
+        step.causes.sort_unstable();
+        step.causes.dedup();
+        self.steps.push(step);
+    }
+
+    /// Adds the changes that the last step has made.
+    pub(crate) fn add_changes<'a>(
+        &mut self,
+        changes: impl Iterator<Item = (Change, &'a [OwnerReference], &'a [OwnerReference])>,
+    ) {
+        let Some(at) = self.steps.len().checked_sub(1) else {
+            return;
+        };
+        for (change, before, after) in changes {
+            let touched = self.objects.entry_ref(&change.object.uid).or_default();
+            let is_removed = change.outcome == Outcome::Gone;
+            match change.outcome {
+                Outcome::Gone => touched.removed = Some(at),
+                Outcome::Terminating => {
+                    touched.terminating.get_or_insert(at);
+                }
+                Outcome::Changed | Outcome::Created => {}
+            }
+            let is_kept = |owner: &&OwnerReference| after.iter().any(|kept| kept.uid == owner.uid);
+            for owner in before.iter().filter(|owner| is_removed || !is_kept(owner)) {
+                self.objects.entry_ref(&owner.uid).or_default().dependent = Some(at);
+            }
+            self.steps[at].changes.push(change);
+        }
+    }
 }
 
 /// The code of a response, and its message where the server failed.

@@ -63,7 +63,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
         Timing::default()
     }
 
-    /// The indexes over the cache that the controller looks things up in.
+    /// The indexes over the cache that the controller reads.
     fn indexes(&self) -> &'static [&'static Index] {
         &[]
     }
@@ -96,6 +96,14 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// Decides about one key.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
+
+    /// The same for callers that do not read [`Decision::kept`], which may be left empty. A controller whose
+    /// keys stand for many objects saves a reason for each.
+    ///
+    /// Default: [`reconcile`](Self::reconcile).
+    fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        self.reconcile(cx, key)
+    }
 }
 
 impl<C: Controller + ?Sized> Controller for Arc<C> {
@@ -125,6 +133,10 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         (**self).reconcile(cx, key)
+    }
+
+    fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        (**self).reconcile_work(cx, key)
     }
 }
 

@@ -1,5 +1,11 @@
-//! Deletes old ControllerRevisions of StatefulSets and DaemonSets beyond `spec.revisionHistoryLimit`.
+//! Deletes old ControllerRevisions of StatefulSets and DaemonSets beyond `spec.revisionHistoryLimit`, and
+//! adopts and releases those of DaemonSets.
 //!
+//! - DaemonSet: a revision without a controller that the selector matches is adopted, and a revision of the
+//!   DaemonSet that it no longer matches is released.
+//! - up to about 1.22: revisions of all namespaces are adopted; the garbage collector deletes those of other
+//!   namespaces then, because an owner is looked up in the namespace of its dependent (CP-22). A DaemonSet
+//!   does so when something in its own namespace brings its sync about.
 //! - StatefulSet: revisions in `status.currentRevision`, `status.updateRevision` or the label
 //!   `controller-revision-hash` of a pod are live; of the others the oldest above the limit are deleted.
 //! - DaemonSet: the revision of the present template is kept; of the others as many as there are above the
@@ -9,27 +15,34 @@
 //!   is decided.
 //!
 //! The order is by `revision`, then creation and name. The revision of the present template of a DaemonSet is
-//! the highest. Deletes carry no preconditions. Revisions and pods are found by their controller reference;
-//! adoption is not covered.
+//! the highest. Deletes carry no preconditions. Revisions and pods are found by their controller reference.
+//! Revisions of StatefulSets are not adopted here, and equal revisions of a DaemonSet are not merged.
 //!
 //! # Upstream
 //! [`truncateHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go) in
-//! `stateful_set_control.go`, [`cleanupHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go) in
-//! `update.go`. The same in all releases.
+//! `stateful_set_control.go`, [`cleanupHistory`, `controlledHistories`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go) in
+//! `update.go`; [before 1.23](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/daemon/update.go)
+//! with all namespaces.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion,
-    record::{ObjectId, Record, Resource},
+    Behavior, DeleteOptions, KubernetesVersion, LabelSelector,
+    record::{Field, ObjectId, Record, Resource},
 };
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
     Subject,
     controller::read,
-    owner::{UNREAD_PODS, controlled, push_controller, require_pod_owners},
+    owner::{
+        Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_labels, push_orphan,
+        push_selector, require_pod_owners,
+    },
 };
+
+/// Revisions of other namespaces are no longer adopted.
+const OWN_NAMESPACE: Behavior = Behavior::since_about(23, "kubernetes #101250");
 
 const HASH_LABEL: &str = "controller-revision-hash";
 
@@ -50,15 +63,41 @@ static PODS_BY_DAEMON_SET: Index = Index::new("pods by daemon set", Resource::Po
     push_controller(record, "DaemonSet", keys);
 });
 
+/// Also under the empty namespace, which stands for all.
+static ORPHANED_REVISIONS: Index = Index::new(
+    "orphaned controller revisions by label",
+    Resource::ControllerRevisions,
+    |record, keys| {
+        let own = keys.len();
+        push_orphan(record, keys);
+        if keys.len() > own {
+            push_labels(&Arc::default(), &record.meta, keys);
+        }
+    },
+);
+static DAEMON_SETS_BY_SELECTOR: Index =
+    Index::new("daemon sets by selector", Resource::DaemonSets, |record, keys| {
+        let unread = &Field::Unread;
+        let selector = selector_of(record).unwrap_or(unread);
+        push_selector(&record.meta.namespace, selector, keys);
+    });
+
+fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
+    record.daemon_set().map(|set| &set.selector)
+}
+
 /// The StatefulSet controller, as far as it deletes ControllerRevisions.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct StatefulSetHistory {}
 
-/// The DaemonSet controller, as far as it deletes ControllerRevisions.
+/// The DaemonSet controller, as far as it adopts, releases and deletes ControllerRevisions.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
-pub struct DaemonSetHistory {}
+pub struct DaemonSetHistory {
+    /// Whether revisions of other namespaces are adopted.
+    pub adopts_across_namespaces: bool,
+}
 
 impl StatefulSetHistory {
     /// Upstream's behaviour, the same in all releases.
@@ -69,10 +108,61 @@ impl StatefulSetHistory {
 }
 
 impl DaemonSetHistory {
-    /// Upstream's behaviour, the same in all releases.
+    /// Upstream's behaviour in a release.
     #[must_use]
-    pub const fn new(_version: KubernetesVersion) -> Self {
-        Self {}
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            adopts_across_namespaces: !version.has(OWN_NAMESPACE),
+        }
+    }
+
+    /// The writes that adopt and release revisions.
+    fn claim(
+        &self,
+        cx: &Context<'_>,
+        key: &Key,
+        id: &ObjectId,
+        record: &Record,
+    ) -> Result<Vec<Action>, Missing> {
+        let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, key, &record.meta).collect();
+        let namespace = if self.adopts_across_namespaces {
+            Arc::default()
+        } else {
+            Arc::clone(&key.namespace)
+        };
+        let any = Key::new(Arc::clone(&namespace), "");
+        if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_REVISIONS, &any).is_none() {
+            return Ok(Vec::new());
+        }
+        let claimer = Claimer {
+            id,
+            record,
+            selector: &cx.body(id, record, Record::daemon_set)?.selector,
+            resource: Resource::ControllerRevisions,
+            orphans: &ORPHANED_REVISIONS,
+        };
+        claimer.claim(cx, &namespace, &owned, |_| Ok(true))
+    }
+
+    fn decide(
+        &self,
+        cx: &Context<'_>,
+        key: &Key,
+        id: &ObjectId,
+        record: &Record,
+    ) -> Result<Decision, Missing> {
+        if record.meta.is_deleting() {
+            let reason = Reason::new("Terminating", "it is being deleted");
+            return Ok(Decision::keep(id.clone(), reason));
+        }
+        let actions = self.claim(cx, key, id, record)?;
+        if actions.is_empty() {
+            return daemon_set(cx, key, id, record);
+        }
+        Ok(Decision {
+            actions,
+            ..Decision::default()
+        })
     }
 }
 
@@ -213,12 +303,6 @@ fn stateful_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> 
 }
 
 fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    if record.meta.is_deleting() {
-        return Ok(Decision::keep(
-            id.clone(),
-            Reason::new("Terminating", "it is being deleted"),
-        ));
-    }
     if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_DAEMON_SET) {
         return Ok(kept);
     }
@@ -264,13 +348,13 @@ static STATEFUL_SET_INFO: Info = Info {
 
 static DAEMON_SET_INFO: Info = Info {
     name: "daemonset-controller",
-    summary: "deletes old ControllerRevisions of DaemonSets beyond the history limit",
+    summary: "adopts the ControllerRevisions of DaemonSets, and deletes those beyond the history limit",
     resources: &[
         Resource::DaemonSets,
         Resource::ControllerRevisions,
         Resource::Pods,
     ],
-    permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
+    permissions: &[(Resource::ControllerRevisions, "", &["delete", "patch"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
 };
 
@@ -314,20 +398,29 @@ impl Controller for DaemonSetHistory {
     }
 
     fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET, &UNREAD_PODS];
+        static INDEXES: &[&Index] = &[
+            &REVISIONS_BY_DAEMON_SET,
+            &PODS_BY_DAEMON_SET,
+            &UNREAD_PODS,
+            &ORPHANED_REVISIONS,
+            &DAEMON_SETS_BY_SELECTOR,
+        ];
         INDEXES
     }
 
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let indexes = [&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET];
         affected(indexes, Resource::DaemonSets, change, keys);
+        if change.resource == Resource::ControllerRevisions {
+            push_adopters(cache, &DAEMON_SETS_BY_SELECTOR, change, selector_of, keys);
+        }
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         match cx.subject(Resource::DaemonSets, key) {
-            Subject::Found(id, record) => {
-                daemon_set(cx, key, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
-            }
+            Subject::Found(id, record) => self
+                .decide(cx, key, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
             Subject::Settled(decision) => decision,
         }
     }

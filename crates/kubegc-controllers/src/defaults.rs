@@ -7,10 +7,10 @@ use kubegc_core::KubernetesVersion;
 use crate::{
     ApiServerLeases, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, DaemonSetHistory,
     DeploymentHistory, EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices, JobTracking,
-    LegacyTokenCleaner, NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc,
-    PvProtection, PvcProtection, ResourceClaims, ServiceAccountTokens, ServiceCidrs, StatefulSetClaims,
-    StatefulSetHistory, TaintEviction, TokenCleaner, TtlAfterFinished, VolumeAttachments,
-    VolumeAttributesClassProtection,
+    LegacyTokenCleaner, NamespaceController, NodeLifecycle, PersistentVolumeBinder,
+    PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, ReplicaSetPods, ResourceClaims,
+    ServiceAccountTokens, ServiceCidrs, StatefulSetClaims, StatefulSetHistory, TaintEviction, TokenCleaner,
+    TtlAfterFinished, VolumeAttachments, VolumeAttributesClassProtection,
 };
 
 /// Every controller of this crate that runs by default in a release, with upstream's defaults, by name.
@@ -37,11 +37,13 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(JobTracking::new(version)),
         Arc::new(LegacyTokenCleaner::new(version)),
         Arc::new(NamespaceController::new(version)),
+        Arc::new(NodeLifecycle::new(version)),
         Arc::new(PersistentVolumeBinder::new(version)),
         Arc::new(PodCertificateRequestCleaner::new(version)),
         Arc::new(PodGc::new(version)),
         Arc::new(PvProtection::new(version)),
         Arc::new(PvcProtection::new(version)),
+        Arc::new(ReplicaSetPods::new(version)),
         Arc::new(ServiceAccountTokens::new(version)),
         Arc::new(StatefulSetClaims::new(version)),
         Arc::new(StatefulSetHistory::new(version)),

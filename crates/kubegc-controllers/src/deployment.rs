@@ -1,42 +1,56 @@
-//! Deletes old ReplicaSets of Deployments beyond `spec.revisionHistoryLimit`.
+//! Adopts and releases the ReplicaSets of Deployments, scales old ones down, and deletes those beyond
+//! `spec.revisionHistoryLimit`.
 //!
+//! - a ReplicaSet without a controller that the selector matches: is adopted (CP-20).
+//! - a ReplicaSet of the Deployment that the selector no longer matches: is released.
+//! - strategy `Recreate`: all old ReplicaSets are scaled to 0.
+//! - strategy `RollingUpdate`: old ones are scaled down, unhealthy pods first, then the oldest ReplicaSet, as
+//!   far as enough pods stay available.
+//! - the new ReplicaSet with more replicas than the Deployment: is scaled to `spec.replicas`.
+//! - a paused Deployment: nothing is scaled.
 //! - a Deployment that is being deleted, or has no limit: its ReplicaSets are kept; the garbage collector
 //!   deletes them with it.
 //! - a Deployment that is neither complete nor paused: its ReplicaSets are kept.
 //! - the oldest ReplicaSet with the pod template of the Deployment: is the new one, and is kept.
-//! - all others that are not being deleted: are old; as many as there are above the limit are looked at, by
+//! - all others that are not being deleted: are old; as many as there are above the limit are candidates, by
 //!   revision.
-//! - an old one with replicas, or whose spec was not observed: is kept, and no other is looked at in its
+//! - an old one with replicas, or whose spec was not observed: is kept, and no other is a candidate in its
 //!   place.
 //! - an old one without replicas: is deleted, without preconditions.
 //!
 //! A Deployment is complete when its status was observed for its generation, and all replicas are updated and
-//! available. Revisions that are equal, or no number, are ordered by creation and name. ReplicaSets are found
-//! by their controller reference; adoption is not covered.
+//! available. Revisions that are equal, or no number, are ordered by creation and name.
 //!
-//! Before about 1.21 the order is that of creation alone.
+//! Not modelled: ReplicaSets are not created or scaled up, and neither is scaled in proportion, as upstream
+//! does when `spec.replicas` changes during a rollout or while a Deployment is paused. A rollout whose new
+//! ReplicaSet does not have all its replicas proceeds no further.
+//!
+//! Before 1.21 the order is that of creation alone.
 //!
 //! # Upstream
 //! [`cleanupDeployment`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go) in `sync.go`, called by
 //! [`rolloutRolling`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/rolling.go),
 //! [`rolloutRecreate`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/recreate.go) and `sync`;
-//! [`FindNewReplicaSet`, `DeploymentComplete`, `ReplicaSetsByRevision`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/util/deployment_util.go).
+//! [`reconcileOldReplicaSets`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/rolling.go) in `rolling.go`;
+//! [`getReplicaSetsForDeployment`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/deployment_controller.go)
+//! in `deployment_controller.go`;
+//! [`FindNewReplicaSet`, `ResolveFenceposts`, `DeploymentComplete`, `ReplicaSetsByRevision`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/util/deployment_util.go).
 
 use std::cmp::Ordering;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
-    record::{Deployment, ObjectId, Record, ReplicaSet, Resource},
+    Behavior, DeleteOptions, KubernetesVersion, LabelSelector,
+    record::{Deployment, DeploymentStrategy, Field, ObjectId, Record, ReplicaSet, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
-    Subject,
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
+    OnError, Reason, Sent, Subject,
     controller::read,
-    owner::{controlled, push_controller},
+    owner::{Claimer, controlled, push_adopters, push_controller, push_orphan, push_selector},
 };
 
-const BY_REVISION: Behavior = Behavior::since_about(21, "kubernetes #97407");
+const BY_REVISION: Behavior = Behavior::since(21, 0, "kubernetes #97407");
 
 /// ReplicaSets by the Deployment that controls them.
 static BY_DEPLOYMENT: Index = Index::new(
@@ -47,7 +61,26 @@ static BY_DEPLOYMENT: Index = Index::new(
     },
 );
 
-/// The Deployment controller, as far as it deletes.
+static ORPHANED_REPLICA_SETS: Index = Index::new(
+    "orphaned replica sets by label",
+    Resource::ReplicaSets,
+    push_orphan,
+);
+static BY_SELECTOR: Index = Index::new(
+    "deployments by selector",
+    Resource::Deployments,
+    |record, keys| {
+        let unread = &Field::Unread;
+        let selector = selector_of(record).unwrap_or(unread);
+        push_selector(&record.meta.namespace, selector, keys);
+    },
+);
+
+fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
+    record.deployment().map(|deployment| &deployment.selector)
+}
+
+/// The Deployment controller, as far as it adopts, releases, scales down and deletes ReplicaSets.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct DeploymentHistory {
@@ -85,6 +118,27 @@ impl DeploymentHistory {
             return keep("Terminating", "it is being deleted");
         }
         let deployment = cx.body(id, record, Record::deployment)?;
+        let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
+        let claimer = Claimer {
+            id,
+            record,
+            selector: &deployment.selector,
+            resource: Resource::ReplicaSets,
+            orphans: &ORPHANED_REPLICA_SETS,
+        };
+        let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
+        if !actions.is_empty() {
+            // Which one is new, and which are scaled down, depends on all of them.
+            cx.cache.require(Resource::ReplicaSets)?;
+        } else {
+            actions = scale_down(cx, deployment, id, &all)?;
+        }
+        if !actions.is_empty() {
+            return Ok(Decision {
+                actions,
+                ..Decision::default()
+            });
+        }
         let limit = match *read(
             &deployment.revision_history_limit,
             id,
@@ -93,7 +147,6 @@ impl DeploymentHistory {
             None | Some(i32::MAX) => return keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
             Some(limit) => usize::try_from(limit).unwrap_or(0),
         };
-        let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
         let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
         if alive <= limit {
             cx.cache.require(Resource::ReplicaSets)?;
@@ -155,17 +208,12 @@ impl DeploymentHistory {
         id: &ObjectId,
         all: &[&'a Record],
     ) -> Result<Vec<Old<'a>>, Missing> {
-        let template = *read(&deployment.template_digest, id, "spec.template")?;
+        let new = new_replica_set(cx, deployment, id, all)?;
+        let new = new.map(|new| new.meta.uid.clone());
         let mut old = Vec::with_capacity(all.len());
-        let mut newest: Option<&Record> = None;
         for record in all {
             let id = record.id(Resource::ReplicaSets);
             let replica_set = cx.body(&id, record, Record::replica_set)?;
-            if *read(&replica_set.template_digest, &id, "spec.template")? == template
-                && newest.is_none_or(|newest| by_creation(record, newest) == Ordering::Less)
-            {
-                newest = Some(record);
-            }
             let revision = match &**read(
                 &replica_set.revision,
                 &id,
@@ -181,8 +229,7 @@ impl DeploymentHistory {
                 revision,
             });
         }
-        let newest = newest.map(|newest| newest.meta.uid.clone());
-        old.retain(|old| Some(&old.record.meta.uid) != newest.as_ref() && !old.record.meta.is_deleting());
+        old.retain(|old| Some(&old.record.meta.uid) != new.as_ref() && !old.record.meta.is_deleting());
         Ok(old)
     }
 
@@ -193,6 +240,152 @@ impl DeploymentHistory {
         };
         by_revision.then_with(|| by_creation(a.record, b.record))
     }
+}
+
+/// The oldest ReplicaSet with the pod template of a Deployment.
+fn new_replica_set<'a>(
+    cx: &Context<'_>,
+    deployment: &Deployment,
+    id: &ObjectId,
+    all: &[&'a Record],
+) -> Result<Option<&'a Record>, Missing> {
+    let template = *read(&deployment.template_digest, id, "spec.template")?;
+    let mut new: Option<&Record> = None;
+    for record in all {
+        let id = record.id(Resource::ReplicaSets);
+        let replica_set = cx.body(&id, record, Record::replica_set)?;
+        if *read(&replica_set.template_digest, &id, "spec.template")? == template
+            && new.is_none_or(|new| by_creation(record, new) == Ordering::Less)
+        {
+            new = Some(record);
+        }
+    }
+    Ok(new)
+}
+
+/// A ReplicaSet with its replicas, and those that it is scaled to.
+struct Scaled<'a> {
+    id: ObjectId,
+    record: &'a Record,
+    fields: &'a ReplicaSet,
+    replicas: i32,
+    target: i32,
+}
+
+impl Scaled<'_> {
+    /// How many replicas are available. The status may be older than the spec.
+    fn available(&self) -> Result<i32, Missing> {
+        let available = read(
+            &self.fields.available_replicas,
+            &self.id,
+            "status.availableReplicas",
+        )?;
+        Ok(*available.min(&self.replicas))
+    }
+}
+
+/// Scales the new ReplicaSet down to the replicas of the Deployment, or old ones as the strategy wants.
+fn scale_down(
+    cx: &Context<'_>,
+    deployment: &Deployment,
+    id: &ObjectId,
+    all: &[&Record],
+) -> Result<Vec<Action>, Missing> {
+    let mut sets = Vec::with_capacity(all.len());
+    for record in all {
+        let id = record.id(Resource::ReplicaSets);
+        let fields = cx.body(&id, record, Record::replica_set)?;
+        let replicas = *read(&fields.replicas, &id, "spec.replicas")?;
+        if replicas > 0 {
+            sets.push(Scaled {
+                id,
+                record,
+                fields,
+                replicas,
+                target: replicas,
+            });
+        }
+    }
+    let wanted = *read(&deployment.replicas, id, "spec.replicas")?;
+    // One ReplicaSet with no more replicas than that is the new one, or has to wait for it.
+    if sets.is_empty() || sets.len() == 1 && sets[0].replicas <= wanted {
+        return Ok(Vec::new());
+    }
+    if *read(&deployment.is_paused, id, "spec.paused")? {
+        return Ok(Vec::new());
+    }
+    let strategy = *read(&deployment.strategy, id, "spec.strategy")?;
+    cx.cache.require(Resource::ReplicaSets)?;
+    let new = new_replica_set(cx, deployment, id, all)?;
+    let is_new = |set: &mut Scaled<'_>| new.is_some_and(|new| new.meta.uid == set.record.meta.uid);
+    let new_set = sets.extract_if(.., is_new).next();
+    sets.sort_by(|a, b| by_creation(a.record, b.record));
+    match (strategy, new, new_set) {
+        (DeploymentStrategy::Unset, ..) => return Ok(Vec::new()),
+        (DeploymentStrategy::Recreate, ..) => sets.iter_mut().for_each(|old| old.target = 0),
+        (_, Some(_), Some(new)) if new.replicas > wanted => {
+            sets.push(Scaled {
+                target: wanted,
+                ..new
+            });
+        }
+        (
+            DeploymentStrategy::RollingUpdate {
+                max_unavailable,
+                max_surge,
+            },
+            Some(_),
+            new,
+        ) if new.as_ref().map_or(0, |new| new.replicas) == wanted => {
+            let mut unavailable = max_unavailable.of(wanted, false);
+            if unavailable == 0 && max_surge.of(wanted, true) == 0 {
+                unavailable = 1;
+            }
+            let available_min = wanted - unavailable.clamp(0, wanted);
+            roll(&mut sets, new.as_ref(), available_min)?;
+        }
+        _ => {}
+    }
+    let changed = sets.into_iter().filter(|set| set.target < set.replicas);
+    let reason = || Reason::new("ScaledDown", format!("{id} needs fewer of its replicas"));
+    let scale = |set: Scaled<'_>| {
+        Action::new(Resource::ReplicaSets, &set.record.meta, reason()).write(
+            cx.wire,
+            Sent::ResourceVersion,
+            Form::Update,
+            "",
+            vec![FieldChange::Replicas(set.target)],
+        )
+    };
+    Ok(changed.map(scale).collect())
+}
+
+/// Scales old ReplicaSets down, the oldest first: pods that are not available, then as many as more than
+/// `available_min` are.
+fn roll(old: &mut [Scaled<'_>], new: Option<&Scaled<'_>>, available_min: i32) -> Result<(), Missing> {
+    let replicas = new.map_or(0, |new| new.replicas);
+    let mut available = new.map_or(Ok(0), Scaled::available)?;
+    let all = old
+        .iter()
+        .fold(replicas, |sum, set| sum.saturating_add(set.replicas));
+    let mut unhealthy_max = all - available_min - (replicas - available);
+    if unhealthy_max <= 0 {
+        return Ok(());
+    }
+    for set in &mut *old {
+        let healthy = set.available()?;
+        let count = (set.replicas - healthy).min(unhealthy_max);
+        set.target -= count;
+        unhealthy_max -= count;
+        available = available.saturating_add(healthy);
+    }
+    let mut surplus = available.saturating_sub(available_min).max(0);
+    for set in old {
+        let count = set.target.min(surplus);
+        set.target -= count;
+        surplus -= count;
+    }
+    Ok(())
 }
 
 fn by_creation(a: &Record, b: &Record) -> Ordering {
@@ -217,9 +410,9 @@ fn is_idle(replica_set: &ReplicaSet, id: &ObjectId, record: &Record) -> Result<b
 
 static INFO: Info = Info {
     name: "deployment-controller",
-    summary: "deletes old ReplicaSets of Deployments beyond the history limit",
+    summary: "adopts ReplicaSets of Deployments, scales old ones down, and deletes those beyond the limit",
     resources: &[Resource::Deployments, Resource::ReplicaSets],
-    permissions: &[(Resource::ReplicaSets, "", &["delete"])],
+    permissions: &[(Resource::ReplicaSets, "", &["delete", "patch", "update"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go",
 };
 
@@ -229,14 +422,17 @@ impl Controller for DeploymentHistory {
     }
 
     fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&BY_DEPLOYMENT];
+        static INDEXES: &[&Index] = &[&BY_DEPLOYMENT, &ORPHANED_REPLICA_SETS, &BY_SELECTOR];
         INDEXES
     }
 
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         match change.resource {
             Resource::Deployments => keys.push(change.key.clone()),
-            Resource::ReplicaSets => keys.extend(BY_DEPLOYMENT.keys_of_change(change)),
+            Resource::ReplicaSets => {
+                keys.extend(BY_DEPLOYMENT.keys_of_change(change));
+                push_adopters(cache, &BY_SELECTOR, change, selector_of, keys);
+            }
             _ => {}
         }
     }

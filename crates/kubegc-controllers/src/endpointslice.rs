@@ -10,14 +10,15 @@
 //!
 //! # Upstream
 //! [`reconcileByAddressType`](https://github.com/kubernetes/kubernetes/blob/v1.22.0/pkg/controller/endpointslice/reconciler.go)
-//! in `reconciler.go`; from 1.28 on in
-//! [`staging/src/k8s.io/endpointslice`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/endpointslice/reconciler.go).
+//! in `reconciler.go`; from 1.28 on
+//! [`reconcileByAddressType`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/endpointslice/reconciler.go)
+//! in `staging/src/k8s.io/endpointslice`.
 
 use std::sync::Arc;
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion,
-    record::{Record, Resource},
+    record::{ObjectId, Record, Resource},
 };
 
 use crate::{
@@ -32,15 +33,49 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Slices by the name of their Service.
 static SLICES: Index = Index::new("slices by service", Resource::EndpointSlices, |record, keys| {
-    let labels = &record.meta.labels;
-    if labels
-        .get(MANAGED_BY)
-        .is_some_and(|manager| **manager == *MANAGER)
-    {
-        let service = labels.get(SERVICE_NAME).filter(|name| !name.is_empty());
-        keys.extend(service.map(|name| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name))));
-    }
+    keys.extend(service_of(record, MANAGER));
 });
+
+/// The Service whose name a slice of this manager carries.
+pub(crate) fn service_of(slice: &Record, manager: &str) -> Option<Key> {
+    let labels = &slice.meta.labels;
+    let is_managed = labels.get(MANAGED_BY).is_some_and(|by| **by == *manager);
+    let service = labels
+        .get(SERVICE_NAME)
+        .filter(|name| is_managed && !name.is_empty())?;
+    Some(Key::new(Arc::clone(&slice.meta.namespace), Arc::clone(service)))
+}
+
+/// The Services whose slices a change may affect, by an index of slices by Service.
+pub(crate) fn affected_services(index: &Index, change: &Change<'_>, keys: &mut Vec<Key>) {
+    match change.resource {
+        Resource::EndpointSlices => keys.extend(index.keys_of_change(change)),
+        _ => keys.push(change.key.clone()),
+    }
+}
+
+/// The Services of all slices.
+pub(crate) fn all_services(index: &Index, cache: &Cache, keys: &mut Vec<Key>) {
+    let slices = cache.records(Resource::EndpointSlices);
+    keys.extend(slices.flat_map(|slice| index.keys_of(slice)));
+}
+
+/// The id of a slice whose metadata was read. Of others nothing is decided.
+pub(crate) fn read_slice(slice: &Record, decision: &mut Decision) -> Option<ObjectId> {
+    let id = slice.id(Resource::EndpointSlices);
+    if slice.has_whole_meta && !id.uid.is_empty() {
+        return Some(id);
+    }
+    decision.add_unknown(id.clone(), Missing::Metadata { object: id });
+    None
+}
+
+/// The deletion of a slice, without preconditions.
+pub(crate) fn delete_slice(cx: &Context<'_>, slice: &Record, reason: Reason) -> Action {
+    Action::new(Resource::EndpointSlices, &slice.meta, reason)
+        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+        .on_error(OnError::Retry)
+}
 
 /// The EndpointSlice controller, as far as it deletes slices that its Service does not own.
 #[non_exhaustive]
@@ -90,15 +125,11 @@ impl Controller for EndpointSlicesOfServices {
 
     /// A key is the name of a Service.
     fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::EndpointSlices => keys.extend(SLICES.keys_of_change(change)),
-            _ => keys.push(change.key.clone()),
-        }
+        affected_services(&SLICES, change, keys);
     }
 
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
-        let slices = cache.records(Resource::EndpointSlices);
-        keys.extend(slices.flat_map(|slice| SLICES.keys_of(slice)));
+        all_services(&SLICES, cache, keys);
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
@@ -109,11 +140,9 @@ impl Controller for EndpointSlicesOfServices {
         };
         let managed = Self::is_managed(cx, service);
         for slice in cx.cache.indexed_records(&SLICES, key) {
-            let id = slice.id(Resource::EndpointSlices);
-            if !slice.has_whole_meta || id.uid.is_empty() {
-                decision.add_unknown(id.clone(), Missing::Metadata { object: id });
+            let Some(id) = read_slice(slice, &mut decision) else {
                 continue;
-            }
+            };
             let mut owners = slice.meta.owner_references.iter();
             if slice.meta.is_deleting() {
                 decision.add_kept(id, Reason::new("Terminating", "it is being deleted"));
@@ -124,10 +153,7 @@ impl Controller for EndpointSlicesOfServices {
                     Ok(true) => {
                         let message = "it has the name of a Service that does not own it";
                         let reason = Reason::new("NotOwned", message);
-                        let action = Action::new(Resource::EndpointSlices, &slice.meta, reason)
-                            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                            .on_error(OnError::Retry);
-                        decision.actions.push(action);
+                        decision.actions.push(delete_slice(cx, slice, reason));
                     }
                     Ok(false) => {
                         let message = "its Service has no selector";

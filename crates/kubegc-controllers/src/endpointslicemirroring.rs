@@ -2,14 +2,15 @@
 //!
 //! A mirrored slice has the labels `endpointslice.kubernetes.io/managed-by:
 //! endpointslicemirroring-controller.k8s.io` and `kubernetes.io/service-name`. All mirrored slices of a name
-//! are deleted where
+//! are deleted in these cases:
 //!
-//! - there are no Endpoints of that name: they are deleted.
-//! - the Endpoints have the label `endpointslice.kubernetes.io/skip-mirror: "true"` or a leader election
-//!   record: they are deleted.
-//! - there is no Service of that name: they are deleted.
-//! - the Service has a selector: they are deleted.
-//! - otherwise: the slices follow the Endpoints; which surplus slices that deletes is not covered.
+//! - There are no Endpoints of that name.
+//! - The Endpoints have the label `endpointslice.kubernetes.io/skip-mirror: "true"` or a leader election
+//!   record.
+//! - There is no Service of that name.
+//! - The Service has a selector.
+//!
+//! Otherwise the slices follow the Endpoints. Which surplus slices that deletes is not covered.
 //!
 //! Slices of the EndpointSlice controller are not touched: the garbage collector deletes them with their
 //! Service.
@@ -20,38 +21,26 @@
 //! [`syncEndpoints` and `deleteMirroredSlices`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go)
 //! in `endpointslicemirroring_controller.go`.
 
-use std::sync::Arc;
-
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    Behavior, KubernetesVersion,
     record::{Record, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
+    Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Reason,
     controller::read,
+    endpointslice::{affected_services, all_services, delete_slice, read_slice, service_of},
 };
 
 const MIRRORING: Behavior = Behavior::since(19, 0, "kubernetes #91637");
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 /// Mirrored slices by the name of their Service.
 static MIRRORED: Index = Index::new(
     "mirrored slices by service",
     Resource::EndpointSlices,
-    |record, keys| {
-        let labels = &record.meta.labels;
-        if labels
-            .get(MANAGED_BY)
-            .is_some_and(|manager| **manager == *MANAGER)
-        {
-            let service = labels.get(SERVICE_NAME).filter(|name| !name.is_empty());
-            keys.extend(service.map(|name| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name))));
-        }
-    },
+    |record, keys| keys.extend(service_of(record, MANAGER)),
 );
 
 /// The EndpointSlice mirroring controller, as far as it deletes.
@@ -134,18 +123,11 @@ impl Controller for EndpointSliceMirroring {
 
     /// A key is the name of a Service.
     fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::EndpointSlices => keys.extend(MIRRORED.keys_of_change(change)),
-            _ => keys.push(change.key.clone()),
-        }
+        affected_services(&MIRRORED, change, keys);
     }
 
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
-        keys.extend(
-            cache
-                .records(Resource::EndpointSlices)
-                .flat_map(|slice| MIRRORED.keys_of(slice)),
-        );
+        all_services(&MIRRORED, cache, keys);
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
@@ -156,18 +138,13 @@ impl Controller for EndpointSliceMirroring {
         }
         let judged = self.judge(cx, key);
         for slice in slices {
-            let id = slice.id(Resource::EndpointSlices);
-            if !slice.has_whole_meta || id.uid.is_empty() {
-                decision.add_unknown(id.clone(), Missing::Metadata { object: id });
+            let Some(id) = read_slice(slice, &mut decision) else {
                 continue;
-            }
+            };
             match &judged {
                 Err(missing) => decision.add_unknown(id, missing.clone()),
                 Ok((true, reason)) if !slice.meta.is_deleting() => {
-                    let action = Action::new(Resource::EndpointSlices, &slice.meta, reason.clone())
-                        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                        .on_error(OnError::Retry);
-                    decision.actions.push(action);
+                    decision.actions.push(delete_slice(cx, slice, reason.clone()));
                 }
                 Ok((true, _)) => decision.add_kept(id, Reason::new("Terminating", "it is being deleted")),
                 Ok((false, reason)) => decision.add_kept(id, reason.clone()),

@@ -1,4 +1,5 @@
-//! The controllers of Kubernetes that delete objects or remove finalizers, beside the garbage collector.
+//! The controllers of Kubernetes that delete objects or change finalizers and owner references, beside the
+//! garbage collector.
 //!
 //! Each controller is one module, named after upstream's package, and implements [`Controller`]. Its [`reconcile`](Controller::reconcile) decides about one key from
 //! a [`Cache`] and a time, and is the only place that decides:
@@ -12,9 +13,11 @@
 //! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
 //! [`Missing`], and nothing is decided on them.
 //!
-//! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`], [`controllerrevisions`], [`deployment`],
-//! [`endpoints`], [`endpointslice`], [`endpointslicemirroring`], [`job`], [`podgroup`], [`resourceclaim`], [`serviceaccounttokens`], [`servicecidr`], [`tainteviction`],
-//! [`volumeattachment`] and [`volumeattributesclass`]. `not_covered.md` beside this file says what they leave out.
+//! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`],
+//! [`controllerrevisions`], [`deployment`], [`endpoints`], [`endpointslice`], [`endpointslicemirroring`],
+//! [`job`], [`nodelifecycle`], [`podgroup`], [`replicaset`], [`resourceclaim`], [`serviceaccounttokens`],
+//! [`servicecidr`], [`tainteviction`], [`volumeattachment`] and [`volumeattributesclass`]. `not_covered.md`
+//! beside this file says what they leave out.
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
@@ -38,6 +41,7 @@ pub mod job;
 pub mod legacytokens;
 pub mod manager;
 pub mod namespace;
+pub mod nodelifecycle;
 mod owner;
 pub mod persistentvolume;
 pub mod planner;
@@ -47,6 +51,7 @@ pub mod podgroup;
 pub mod pvcprotection;
 pub mod pvprotection;
 pub mod reason;
+pub mod replicaset;
 pub mod request;
 pub mod resourceclaim;
 mod select;
@@ -80,8 +85,9 @@ pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use externalprovisioner::ExternalProvisioner;
 pub use job::JobTracking;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
-pub use manager::{Input, Manager, Output, Task, TaskId, Work};
+pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
+pub use nodelifecycle::NodeLifecycle;
 pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement};
 pub use podcertificaterequests::PodCertificateRequestCleaner;
@@ -90,6 +96,7 @@ pub use podgroup::PodGroupProtection;
 pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};
 pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
 pub use reason::{Missing, Reason};
+pub use replicaset::ReplicaSetPods;
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
 };
@@ -99,7 +106,7 @@ pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use serviceaccounttokens::ServiceAccountTokens;
 pub use servicecidr::ServiceCidrs;
 pub use statefulset::StatefulSetClaims;
-pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE};
+pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tainteviction::TaintEviction;
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;

@@ -1,13 +1,21 @@
-//! Lookups by controller reference, which several controllers share.
+//! Lookups by controller reference and label selector, and the writes that adopt and release objects, which
+//! several controllers share.
+//!
+//! # Upstream
+//! [`ClaimObject`, `AdoptPod`, `ReleasePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_ref_manager.go)
+//! in `controller_ref_manager.go`.
 
 use std::sync::Arc;
 
 use kubegc_core::{
-    ObjectMeta, OwnerReference,
-    record::{Record, Resource},
+    LabelSelector, ObjectMeta, OwnerReference, PatchType,
+    record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::{Context, Index, Key, Missing};
+use crate::{
+    Action, Cache, Change, Context, FieldChange, Form, Index, Key, Missing, OnError, Read, Reason, Sent,
+    controller::read,
+};
 
 /// The first owner reference that names a managing controller.
 pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
@@ -57,12 +65,160 @@ pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Resu
     match unread.first() {
         None => Ok(()),
         Some(name) => Err(Missing::Metadata {
-            object: kubegc_core::record::ObjectId {
+            object: ObjectId {
                 resource: Resource::Pods,
                 namespace: Arc::clone(namespace),
                 name: Arc::clone(name),
                 uid: kubegc_core::Uid::default(),
             },
         }),
+    }
+}
+
+/// The index key of objects with a label.
+fn label_key(namespace: &Arc<str>, key: &str, value: &str) -> Key {
+    Key::new(Arc::clone(namespace), format!("{key}={value}"))
+}
+
+/// Adds the keys under which the selectors that may match an object are found: each of its labels, and the
+/// empty key for selectors that require no label.
+pub(crate) fn push_labels(namespace: &Arc<str>, meta: &ObjectMeta, keys: &mut Vec<Key>) {
+    keys.push(Key::new(Arc::clone(namespace), ""));
+    let labels = meta.labels.iter();
+    keys.extend(labels.map(|(key, value)| label_key(namespace, key, value)));
+}
+
+/// Adds the keys of an orphan: an object without a controller.
+pub(crate) fn push_orphan(record: &Record, keys: &mut Vec<Key>) {
+    if record.has_whole_meta && controller_of(&record.meta).is_none() {
+        push_labels(&record.meta.namespace, &record.meta, keys);
+    }
+}
+
+/// Adds the key under which the objects that a selector may match are found.
+pub(crate) fn push_selector(namespace: &Arc<str>, selector: &Field<LabelSelector>, keys: &mut Vec<Key>) {
+    match selector.known() {
+        Some(selector) if selector.is_empty() => {}
+        Some(selector) => keys.push(match selector.required_label() {
+            Some((key, value)) => label_key(namespace, key, value),
+            None => Key::new(Arc::clone(namespace), ""),
+        }),
+        None => keys.push(Key::new(Arc::clone(namespace), "")),
+    }
+}
+
+/// Adds the keys of the owners whose selectors may match an object that has just become an orphan, or whose
+/// labels have changed. `index` is filled by [`push_selector`].
+pub(crate) fn push_adopters(
+    cache: &Cache,
+    index: &'static Index,
+    change: &Change<'_>,
+    selector: fn(&Record) -> Option<&Field<LabelSelector>>,
+    keys: &mut Vec<Key>,
+) {
+    let Some(new) = change.new.filter(|new| controller_of(&new.meta).is_none()) else {
+        return;
+    };
+    let is_news = |old: &Record| controller_of(&old.meta).is_some() || old.meta.labels != new.meta.labels;
+    if new.meta.is_deleting() || !change.old.is_none_or(is_news) {
+        return;
+    }
+    let mut labels = Vec::new();
+    push_labels(&new.meta.namespace, &new.meta, &mut labels);
+    let may_match = |owner: &&Record| {
+        let selector = selector(owner).and_then(Field::known);
+        selector.is_none_or(|selector| selector.matches(&new.meta))
+    };
+    for label in labels {
+        let owners = cache.indexed_records(index, &label).into_iter();
+        keys.extend(owners.filter(may_match).map(|owner| Key::from(&owner.meta)));
+    }
+}
+
+/// An owner that adopts and releases objects of one resource.
+pub(crate) struct Claimer<'a> {
+    pub(crate) id: &'a ObjectId,
+    pub(crate) record: &'a Record,
+    pub(crate) selector: &'a Field<LabelSelector>,
+    /// The objects that it adopts.
+    pub(crate) resource: Resource,
+    /// The orphans of that resource, filled by [`push_orphan`].
+    pub(crate) orphans: &'static Index,
+}
+
+impl Claimer<'_> {
+    /// The writes that adopt the orphans in a namespace that the selector matches, and release those of the
+    /// owned objects that it does not match. Objects for which `is_claimed` is false are left as they are.
+    ///
+    /// # Errors
+    /// The selector was not read, or `is_claimed` fails.
+    pub(crate) fn claim(
+        &self,
+        cx: &Context<'_>,
+        namespace: &Arc<str>,
+        owned: &[&Record],
+        is_claimed: impl Fn(&Record) -> Result<bool, Missing>,
+    ) -> Result<Vec<Action>, Missing> {
+        let mut keys = Vec::new();
+        push_selector(namespace, self.selector, &mut keys);
+        let orphans = keys
+            .iter()
+            .flat_map(|key| cx.cache.indexed_records(self.orphans, key));
+        let orphans: Vec<&Record> = orphans.filter(|orphan| !orphan.meta.is_deleting()).collect();
+        let Some(selector) = self.selector.known() else {
+            return match orphans.first() {
+                Some(_) => read(self.selector, self.id, "spec.selector").map(|_| Vec::new()),
+                None => Ok(Vec::new()),
+            };
+        };
+        let mut actions = Vec::new();
+        for orphan in orphans {
+            if selector.matches(&orphan.meta) && is_claimed(orphan)? {
+                actions.push(self.adopt(cx, orphan));
+            }
+        }
+        for owned in owned.iter().filter(|_| !selector.is_empty()) {
+            if !selector.matches(&owned.meta) && is_claimed(owned)? {
+                actions.push(self.release(cx, owned));
+            }
+        }
+        Ok(actions)
+    }
+
+    fn adopt(&self, cx: &Context<'_>, orphan: &Record) -> Action {
+        let message = format!("it has no controller, and the selector of {} matches it", self.id);
+        let owner = OwnerReference {
+            api_version: format!("{}/v1", self.id.resource.group()).into(),
+            kind: self.id.resource.kind().into(),
+            name: Arc::clone(&self.id.name),
+            uid: self.id.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        };
+        let owners = orphan.meta.owner_references.iter().cloned().chain([owner]);
+        let reason = Reason::new("Adopted", message).about(self.id.clone());
+        self.patch(cx, orphan, owners.collect(), reason)
+            .after_reading(Read::unchanged(self.id.resource, self.record))
+    }
+
+    fn release(&self, cx: &Context<'_>, owned: &Record) -> Action {
+        let message = format!("the selector of {} does not match it", self.id);
+        let owners = owned.meta.owner_references.iter().cloned();
+        let others = owners.filter(|owner| owner.uid != self.id.uid);
+        self.patch(cx, owned, others.collect(), Reason::new("Released", message))
+    }
+
+    fn patch(
+        &self,
+        cx: &Context<'_>,
+        record: &Record,
+        owners: Vec<OwnerReference>,
+        reason: Reason,
+    ) -> Action {
+        let changes = vec![FieldChange::OwnerReferences(owners)];
+        let form = Form::Patch(PatchType::Strategic);
+        Action::new(self.resource, &record.meta, reason)
+            .write(cx.wire, Sent::Uid, form, "", changes)
+            .on_error(OnError::RetryUnlessNotFound)
     }
 }

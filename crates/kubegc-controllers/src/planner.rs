@@ -138,7 +138,7 @@ impl fmt::Display for Judgement {
 /// A predicate for [`Planner::protect`]: whether an object has a label with the value `true`. An object whose labels are not known, because
 /// the cache does not have it in full, is protected too.
 ///
-/// Content that is deleted together with a namespace is not looked at: there the namespace needs the label.
+/// Content that is deleted together with a namespace is not checked: there the namespace needs the label.
 ///
 /// # Examples
 /// ```

@@ -10,7 +10,7 @@
 //! | L1.2 | a pod that two sub-passes choose is acted on twice |
 //! | L1.3, L1.7 | terminated: any phase but Pending, Running and Unknown, being deleted or not |
 //! | L1.4 | as many are deleted as there are above the threshold |
-//! | L1.5, L1.6 | evicted pods come first (since about 1.27), then the order is by creation time and name |
+//! | L1.5, L1.6 | evicted pods come first (since 1.27), then the order is by creation time and name |
 //! | L1.8, L1.9 | out of service: it is being deleted on a node that is not ready and has this [taint] |
 //! | L1.10, L1.13 | orphaned: a missing node is put into quarantine for 40 s; the earlier end counts |
 //! | L1.11 | after that it is read live, once for all its pods |
@@ -28,7 +28,7 @@
 //! # Upstream
 //! [`gc`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go) in
 //! `gc_controller.go`. The quarantine is the delaying queue `nodeQueue` there, and [`Context::deadlines`]
-//! here. Upstream also reads nodes whose pods are gone by then.
+//! here. Upstream also reads nodes whose pods no longer exist by then.
 //!
 //! [taint]: OUT_OF_SERVICE_TAINT
 //!
@@ -50,7 +50,7 @@ use crate::{
 };
 
 /// Evicted pods are deleted before other terminated pods.
-const EVICTED_FIRST: Behavior = Behavior::since_about(27, "kubernetes #116167");
+const EVICTED_FIRST: Behavior = Behavior::since(27, 0, "kubernetes #116167");
 /// The feature gate `NodeOutOfServiceVolumeDetach`: alpha and off from 1.24, beta and on from 1.26.
 const OUT_OF_SERVICE: Behavior = Behavior::since(26, 0, "feature gate NodeOutOfServiceVolumeDetach is beta");
 /// The feature gate `PodDisruptionConditions`: alpha and off from 1.25, beta and on from 1.26.
@@ -74,7 +74,7 @@ pub struct PodGc {
     pub terminated_pod_threshold: i32,
     /// How long a node is missing before it is read live. Default: 40 s.
     pub quarantine: Duration,
-    /// Whether evicted pods are deleted before other terminated pods. Default: since about 1.27.
+    /// Whether evicted pods are deleted before other terminated pods. Default: since 1.27.
     pub deletes_evicted_first: bool,
     /// Whether terminating pods on nodes that are out of service are deleted. Default: since 1.26.
     pub deletes_out_of_service: bool,
@@ -333,11 +333,20 @@ struct Pass<'a> {
     terminated: Terminated,
     /// Whether the pod of each position is deleted.
     is_chosen: Vec<bool>,
+    /// Whether the decision has the pods that are kept.
+    notes_kept: bool,
     decision: Decision,
 }
 
 impl<'a> Pass<'a> {
-    fn run(settings: &'a PodGc, cx: &'a Context<'a>) -> Decision {
+    fn run(settings: &'a PodGc, cx: &'a Context<'a>, notes_kept: bool) -> Decision {
+        if let Err(missing) = cx.cache.require_all(INFO.resources) {
+            let mut decision = Decision::default();
+            for record in cx.cache.records(Resource::Pods) {
+                decision.add_unknown(record.id(Resource::Pods), missing.clone());
+            }
+            return decision;
+        }
         let pods: Vec<&Record> = cx.cache.records(Resource::Pods).collect();
         let nodes = cx.cache.records(Resource::Nodes);
         let nodes: HashMap<&str, &Record, FixedState> = nodes.map(|node| (&*node.meta.name, node)).collect();
@@ -346,6 +355,7 @@ impl<'a> Pass<'a> {
             cx,
             terminated: settings.terminated(&pods),
             is_chosen: vec![false; pods.len()],
+            notes_kept,
             decision: Decision::default(),
         };
         let candidate = |at: usize| {
@@ -384,7 +394,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The sub-passes that look at one pod and its node. Gives the name of the node where it is missing.
+    /// The sub-passes over one pod and its node. Gives the name of the node where it is missing.
     fn judge(
         &mut self,
         candidate: Candidate<'a>,
@@ -529,10 +539,11 @@ impl<'a> Pass<'a> {
         if self.is_chosen(candidate) {
             return;
         }
-        let object = candidate.record.id(Resource::Pods);
+        let object = || candidate.record.id(Resource::Pods);
         match self.terminated.open.get(&candidate.at) {
-            Some(missing) => self.decision.add_unknown(object, missing.clone()),
-            None => self.decision.add_kept(object, reason),
+            Some(missing) => self.decision.add_unknown(object(), missing.clone()),
+            None if self.notes_kept => self.decision.add_kept(object(), reason),
+            None => {}
         }
     }
 
@@ -642,13 +653,10 @@ impl Controller for PodGc {
     }
 
     fn reconcile(&self, cx: &Context<'_>, _key: &Key) -> Decision {
-        if let Err(missing) = cx.cache.require_all(INFO.resources) {
-            let mut decision = Decision::default();
-            for record in cx.cache.records(Resource::Pods) {
-                decision.add_unknown(record.id(Resource::Pods), missing.clone());
-            }
-            return decision;
-        }
-        Pass::run(self, cx)
+        Pass::run(self, cx, true)
+    }
+
+    fn reconcile_work(&self, cx: &Context<'_>, _key: &Key) -> Decision {
+        Pass::run(self, cx, false)
     }
 }

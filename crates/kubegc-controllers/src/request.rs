@@ -291,6 +291,8 @@ pub enum FieldChange {
     RemoveAllocation,
     /// Sets `status.deallocationRequested` of a ResourceClaim.
     RequestDeallocation,
+    /// Sets `spec.replicas`.
+    Replicas(i32),
 }
 
 impl FieldChange {
@@ -326,7 +328,8 @@ impl FieldChange {
             | Self::RemoveSecretReference(_)
             | Self::ReservedFor(_)
             | Self::RemoveAllocation
-            | Self::RequestDeallocation => self.apply_to_body(&mut record.body),
+            | Self::RequestDeallocation
+            | Self::Replicas(_) => self.apply_to_body(&mut record.body),
         }
     }
 
@@ -348,6 +351,7 @@ impl FieldChange {
             (Self::ReservedFor(consumers), Body::ResourceClaim(claim)) => {
                 claim.reserved_for = consumers.clone().into();
             }
+            (Self::Replicas(count), Body::ReplicaSet(set)) => set.replicas = (*count).into(),
             (Self::RemoveAllocation, Body::ResourceClaim(claim)) => claim.is_allocated = false.into(),
             (Self::Conditions(conditions), Body::Namespace(namespace)) => {
                 namespace.conditions = conditions.clone().into();
@@ -523,7 +527,7 @@ pub enum Operated {
     },
 }
 
-/// How much of what is known of an object goes over the wire as preconditions.
+/// Which preconditions a request carries.
 #[expect(clippy::exhaustive_enums, reason = "as upstream, or everything")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wire {

@@ -17,7 +17,7 @@
 //!
 //! - before 1.34: the controller is off (feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and
 //!   off from 1.32).
-//! - before about 1.36: an entry for something else than a pod is an error, and nothing is done about the
+//! - before 1.36: an entry for something else than a pod is an error, and nothing is done about the
 //!   claim.
 //! - before about 1.31: only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated.
 //! - before about 1.30: the finalizer is left to the driver, which is asked to deallocate.
@@ -44,7 +44,7 @@ pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// The feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and off from 1.32, on from 1.34.
 const ENABLED: Behavior = Behavior::since(34, 0, "feature gate DynamicResourceAllocation is on");
-const OTHER_CONSUMERS: Behavior = Behavior::since_about(36, "kubernetes #136450");
+const OTHER_CONSUMERS: Behavior = Behavior::since(36, 0, "kubernetes #136450");
 const NO_ALLOCATION_MODE: Behavior = Behavior::since_about(31, "resource.k8s.io/v1alpha3");
 const OWN_FINALIZER: Behavior = Behavior::since_about(30, "structured parameters");
 const FINISHED_PODS: Behavior = Behavior::since_about(28, "between 1.27 and 1.30");

@@ -51,7 +51,8 @@ use crate::{
 /// 1.32.
 const AUTO_DELETE_CLAIMS: Behavior = Behavior::since(27, 0, "feature gate StatefulSetAutoDeletePVC is beta");
 /// The references are controller references, and other controllers are respected.
-const CONTROLLER_REFERENCES: Behavior = Behavior::since_about(31, "kubernetes #122499");
+const CONTROLLER_REFERENCES: Behavior =
+    Behavior::since_about(31, "kubernetes #122499; #126581 brings it to a patch release");
 
 const CLAIMS: Resource = Resource::PersistentVolumeClaims;
 
@@ -408,7 +409,7 @@ impl<'a> Owner<'a> {
         references.iter().any(|reference| reference.uid == self.meta.uid)
     }
 
-    /// Whether the first reference that matches has another uid. The older algorithm looks at the names of
+    /// Whether the first reference that matches has another uid. The older algorithm compares the names of
     /// all references, whatever their kinds.
     fn is_stale_in(&self, references: &[OwnerReference], by_kind: bool) -> bool {
         let is_other = |reference: &OwnerReference| reference.uid != self.meta.uid;

@@ -20,8 +20,12 @@ pub const FINALIZER_EXTERNAL: &str = "external-provisioner.volume.kubernetes.io/
 pub(crate) const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 /// The annotation of volumes that the binder has bound, as opposed to a user.
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// What the names of provisioners within kube-controller-manager begin with.
-pub(crate) const IN_TREE_PREFIX: &str = "kubernetes.io/";
+
+/// Whether a provisioner is one of the volume plugins of kube-controller-manager.
+#[must_use]
+pub fn is_in_tree(provisioner: &str) -> bool {
+    provisioner.starts_with("kubernetes.io/")
+}
 
 /// Pods by the claims that their volumes stand for, claims of ephemeral volumes included.
 pub(crate) static PODS_BY_CLAIM: Index = Index::new("pods by claim", Resource::Pods, |record, keys| {
@@ -62,7 +66,7 @@ pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Mi
 /// What a protection finalizer needs.
 ///
 /// # Upstream
-/// [`protectionutil`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
+/// [`IsDeletionCandidate` and `NeedToAddFinalizer`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
 pub(crate) enum Protection {
     /// The object is being deleted and has the finalizer, which is removed once nothing uses the object.
     Candidate,

@@ -21,8 +21,9 @@
 //!
 //! # Upstream
 //! [`processPodOnNode`, `getMinTolerationTime`, `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go)
-//! in `taint_eviction.go`; [before 1.29](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/nodelifecycle/scheduler/taint_manager.go)
-//! `taint_manager.go`.
+//! in `taint_eviction.go`; before 1.29
+//! [`processPodOnNode` and `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/nodelifecycle/scheduler/taint_manager.go)
+//! in `taint_manager.go`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Admission webhooks: which requests an API server sends to each.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use crate::{ObjectMeta, Scope};
+use crate::{LabelSelector, Scope};
 
 /// One entry of `webhooks` of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
@@ -65,44 +65,5 @@ impl WebhookRule {
             && self
                 .scope
                 .is_none_or(|scope| (scope == Scope::Namespaced) == is_namespaced)
-    }
-}
-
-/// A label selector of the API (`metav1.LabelSelector`). An empty one matches everything.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LabelSelector {
-    /// Labels that must be there with these values.
-    pub match_labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Requirements that must all hold.
-    pub match_expressions: Vec<LabelRequirement>,
-}
-
-/// One of `matchExpressions` of a label selector.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct LabelRequirement {
-    /// The label.
-    pub key: Arc<str>,
-    /// Whether the label must be there with one of the values. Otherwise it must not.
-    pub is_wanted: bool,
-    /// The values; `None` where any value will do (`Exists`, `DoesNotExist`).
-    pub values: Option<Vec<Arc<str>>>,
-}
-
-impl LabelSelector {
-    /// Whether the labels of an object match.
-    #[must_use]
-    pub fn matches(&self, meta: &ObjectMeta) -> bool {
-        let holds = |requirement: &LabelRequirement| {
-            let value = meta.labels.get(&requirement.key);
-            let is_there = value.is_some_and(|value| {
-                let values = requirement.values.as_ref();
-                values.is_none_or(|values| values.contains(value))
-            });
-            is_there == requirement.is_wanted
-        };
-        let has = |(key, value): (&Arc<str>, &Arc<str>)| meta.labels.get(key) == Some(value);
-        self.match_labels.iter().all(has) && self.match_expressions.iter().all(holds)
     }
 }

@@ -19,17 +19,16 @@ use tokio::{
     time::Instant,
 };
 
-#[cfg(feature = "leader-election")]
-use crate::leader::Lease;
 use crate::{
     DryRunReport, Error, KubeStore, TokioClock, dry_run,
     events::{self, Event, WAITING_MAX},
     metrics as names, retry,
-    terms::Terms,
+    terms::{self, Election, Terms},
 };
 
 /// Calls in flight at a time, where nothing else is said. Upstream has 40 workers that make one call at a time, and a client that lets 20 calls a second
-/// through (its default `--kube-api-qps`); kube's client limits nothing, so the bound stands in for that limit: with calls of some 10 ms
+/// through (its default `--kube-api-qps`); kube's client limits nothing, so the bound replaces that limit:
+/// with calls of some 10 ms
 /// it still lets far more through than upstream does.
 const CALLS_IN_FLIGHT_MAX: u32 = 20;
 /// How long a dry run waits for lists before it gives up, where nothing else is said: twice as long as collectors since 1.32 wait.
@@ -61,8 +60,7 @@ pub struct GarbageCollector {
     dry_run: bool,
     dry_run_patience: Duration,
     events: bool,
-    #[cfg(feature = "leader-election")]
-    election: Option<crate::LeaderElection>,
+    election: Option<Election>,
 }
 
 /// What came of a run.
@@ -97,7 +95,6 @@ impl GarbageCollector {
             dry_run: false,
             dry_run_patience: DRY_RUN_PATIENCE,
             events: true,
-            #[cfg(feature = "leader-election")]
             election: None,
         }
     }
@@ -162,24 +159,18 @@ impl GarbageCollector {
     /// # Errors
     /// The API server has a version that kubegc does not know, the election cannot be held as it is configured, or a dry run has waited
     /// in vain for the API server. Failures of single objects and kinds are no errors: they are retried, logged and counted.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
-        #[cfg(feature = "leader-election")]
-        if let (Some(election), false) = (self.election.clone(), self.dry_run) {
-            let mut stop = pin!(stop.fuse());
-            let Some(lease) = Lease::read(&self.client, election, &mut stop).await? else {
-                return Ok(Summary::default());
-            };
-            let (leads, leading) = watch::channel(false);
-            return lease.lead(&leads, self.run_while_leading(leading, stop)).await;
-        }
-        // Without an election the one term is led from the beginning.
-        let (_leads, leading) = watch::channel(true);
-        self.run_while_leading(leading, stop).await
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
+        let (client, election) = (self.client.clone(), self.election.take());
+        let election = election.filter(|_| !self.dry_run);
+        terms::elect(&client, election, stop, |leading, stop| {
+            self.run_while_leading(leading, stop)
+        })
+        .await
     }
 
     /// Collects while `leading` holds `true`, for callers with a leader election of their own. When leadership is lost the collector is stopped at once, so that only the
     /// calls in flight finish; a new collector, which knows nothing, starts when it is regained. Ends on `stop`, or when the
-    /// sender is gone while not leading.
+    /// sender is dropped while not leading.
     ///
     /// # Errors
     /// As [`run`](Self::run).

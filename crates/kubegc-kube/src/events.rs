@@ -99,7 +99,7 @@ impl Event {
     }
 }
 
-/// Publishes what comes in until nothing more will come, and counts what becomes of it. Failures are only
+/// Publishes Events until the channel is closed, and counts the outcomes. Failures are only
 /// traced.
 pub(crate) async fn publish(
     client: &Client,

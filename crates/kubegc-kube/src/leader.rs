@@ -150,7 +150,7 @@ impl Lease {
     }
 }
 
-/// Keeps the lease and tells whether it is held, for ever.
+/// Renews the Lease without end, and sends whether it is held.
 async fn elect<F: Future<Output = bool>>(
     lease: &LeaseManager,
     grace: Duration,
@@ -165,7 +165,8 @@ async fn elect<F: Future<Output = bool>>(
             if failing_since.is_none() {
                 break changed.await;
             }
-            // A renewal that works again is not told, and one that hangs tells nothing either: the lease itself says which it is.
+            // The lease manager reports neither that a renewal works again nor that one hangs, so the Lease
+            // is read.
             match timeout(RETRY_AFTER, &mut changed).await {
                 Ok(step) => break step,
                 Err(_) if held && ours().await => {

@@ -12,7 +12,7 @@
 //! | [`snapshot`](snapshot()) | what a cluster holds, for predictions, with completeness known kind by kind |
 //! | [`TokioClock`] | tokio's time as [`kubegc_core::Clock`] |
 //! | [`rbac`] | the least rules that the API server must grant |
-//! | [`metrics`] | the figures that are told |
+//! | [`metrics`] | the metrics that are recorded |
 //!
 //! # Failures
 //!
@@ -115,7 +115,7 @@ use kubegc_core::KubernetesVersion;
 /// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it repeats no request by itself.
 ///
 /// `Client::try_default` repeats what was answered 429, 503 or 504, writes too. A write that was carried out and answered 504 is then refused at its second
-/// try, and looks as if it had never happened.
+/// try, and is indistinguishable from one that never happened.
 ///
 /// # Errors
 /// No cluster is configured, or its configuration cannot be used.

@@ -1,11 +1,11 @@
-//! Decides which figures are told: upstream's, by upstream's names, as far as they are known here, and a few of our own.
+//! Metrics: upstream's under upstream's names, as far as they are known here, and a few of our own.
 //!
 //! They go to whatever recorder the program has installed for the `metrics` crate; without one nothing happens.
 //!
 //! | metric | labels | as upstream's |
 //! |---|---|---|
 //! | `garbagecollector_controller_resources_sync_error_total` | | in part: discovery failed; what upstream counts beside it happens inside the collector |
-//! | `rest_client_requests_total` | `code` (`<error>` without an answer), `method` | yes, without `host`, which a client does not tell |
+//! | `rest_client_requests_total` | `code` (`<error>` without an answer), `method` | yes, without `host`, which a client does not expose |
 //! | `kubegc_collector_calls_total` | `request`, `reason`, `answer` | ours: the collector's own calls by what they were for |
 //! | `kubegc_collector_attempts_total` | `conclusion` | ours: how the attempts of both worker queues ended |
 //! | `kubegc_collector_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
@@ -20,7 +20,8 @@
 //! | `kubegc_controllers_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
 //! | `kubegc_controllers_events_total` | `result` | ours: Events `published`, `dropped` by the limit, or `failed` |
 //!
-//! Left out, since the collector does not tell them and they are not made up: `workqueue_depth`, `workqueue_adds_total`, `workqueue_retries_total` and the other
+//! Left out, since the collector does not expose them: `workqueue_depth`, `workqueue_adds_total`,
+//! `workqueue_retries_total` and the other
 //! figures of the work queues.
 
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(crate) const CONTROLLER_REQUESTS: &str = "kubegc_controllers_requests_total"
 pub(crate) const CONTROLLER_WATCH_ERRORS: &str = "kubegc_controllers_watch_errors_total";
 pub(crate) const CONTROLLER_EVENTS: &str = "kubegc_controllers_events_total";
 
-/// Tells the recorder what the metrics mean. Called once a run; more often does no harm.
+/// Describes the metrics to the recorder. Called once a run; repeated calls change nothing.
 pub fn describe() {
     describe_counter!(
         SYNC_ERRORS,

@@ -3,8 +3,49 @@
 
 use std::pin::Pin;
 
-use futures_util::future::{Either, FusedFuture, select};
+use futures_util::{
+    FutureExt as _,
+    future::{Either, Fuse, FusedFuture, select},
+};
+use kube::Client;
 use tokio::sync::watch;
+
+use crate::Error;
+#[cfg(feature = "leader-election")]
+pub(crate) use crate::LeaderElection as Election;
+
+/// No election can be configured without the feature.
+#[cfg(not(feature = "leader-election"))]
+pub(crate) type Election = std::convert::Infallible;
+
+/// Performs `work` with leadership by the Lease of an election; without one it leads from the beginning.
+/// Gives the default where `stop` is ready before the Lease was read.
+#[cfg_attr(
+    not(feature = "leader-election"),
+    expect(unused_variables, reason = "the client reads the Lease")
+)]
+pub(crate) async fn elect<S: Future<Output = ()>, T: Default, W: Future<Output = Result<T, Error>>>(
+    client: &Client,
+    election: Option<Election>,
+    stop: S,
+    work: impl FnOnce(watch::Receiver<bool>, Pin<Box<Fuse<S>>>) -> W,
+) -> Result<T, Error> {
+    match election {
+        None => {
+            let (_leads, leading) = watch::channel(true);
+            work(leading, Box::pin(stop.fuse())).await
+        }
+        #[cfg(feature = "leader-election")]
+        Some(election) => {
+            let mut stop = Box::pin(stop.fuse());
+            let Some(lease) = crate::leader::Lease::read(client, election, &mut stop).await? else {
+                return Ok(T::default());
+            };
+            let (leads, leading) = watch::channel(false);
+            lease.lead(&leads, work(leading, stop)).await
+        }
+    }
+}
 
 /// The terms of one run.
 pub(crate) struct Terms<'s, S> {

@@ -75,9 +75,12 @@ pub(crate) fn spread(
         // What could not be read is the same in all worlds, of several owners that claim one name only one is in any, and
         // what no lookup follows is in neither.
         let unless_gone = matches!(missing, Missing::Controller { .. });
-        let of_cleanup = unless_gone || matches!(missing, Missing::Ending { .. });
+        // What keeps a namespace or definition does not keep its known content.
+        let of_content = matches!(missing, Missing::Content { .. });
+        let of_cleanup = unless_gone || of_content || matches!(missing, Missing::Ending { .. });
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
-        let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, Via::Other)).collect();
+        let via = if of_content { Via::Waiting } else { Via::Other };
+        let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
         let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
         while let Some((position, via)) = pending.pop() {
             let in_doubt = |stance: &Stance| (everywhere && !(unless_gone && stance.goes)) || stance.differs;
@@ -189,7 +192,10 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
         // Nobody knows whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
-        Missing::Flawed { .. } | Missing::Controller { .. } | Missing::Ending { .. } => None,
+        Missing::Flawed { .. }
+        | Missing::Controller { .. }
+        | Missing::Content { .. }
+        | Missing::Ending { .. } => None,
     }
 }
 

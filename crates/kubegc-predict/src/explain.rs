@@ -1,7 +1,7 @@
-//! Why an object has its fate: a chain of facts that leads back to the intent, or to the state that was found.
+//! Explanations: the chain of facts from the fate of an object back to the intent, or to the state of the dump.
 //!
-//! The explanation is data, taken from the writes of the simulation and from the reasons that the collector gave for them; nothing is made up afterwards.
-//! A cause that several things share is told once.
+//! An explanation is data. It reads the steps of the trace, with their reasons and causes. A cause that several facts
+//! share is explained once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,12 +10,9 @@ use std::{
 
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, Uid};
-use kubegc_objects::{
-    classify::{Class, Resolved},
-    reason::Reason,
-};
+use kubegc_objects::classify::Resolved;
 
-use crate::{Act, Actor, Fate, Forecast, ObjectFate, Outcome, Step, Why};
+use crate::{Act, Fate, Forecast, ObjectFate, Outcome, Step, Why, report::sentence};
 
 /// One statement of an explanation, with what it rests on.
 #[non_exhaustive]
@@ -55,8 +52,8 @@ pub enum Fact {
         /// The object.
         object: ObjectRef,
     },
-    /// The fact was told further up.
-    ToldAbove {
+    /// The step is explained further up.
+    RepeatedStep {
         /// Position of the step.
         index: usize,
         /// The object it was about.
@@ -94,8 +91,7 @@ impl Forecast {
             fate: fate.fate.clone(),
         };
         statements.push(Statement { depth: 0, fact });
-        let firsts = Firsts::of(&self.timeline);
-        let mut told = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         // A stack of what is still to be told, instead of recursion over chains of owners.
         let mut pending: Vec<Statement> = Vec::new();
         if let Some(index) = self.last_failure(object) {
@@ -116,35 +112,15 @@ impl Forecast {
             let depth = statement.depth;
             let mut below: Vec<Statement> = Vec::new();
             let mut fact = statement.fact;
-            match &fact {
-                Fact::Step { index, step } => {
-                    if !told.insert(*index) {
-                        fact = Fact::ToldAbove {
-                            index: *index,
-                            object: step.object.clone(),
-                        };
-                    } else if let Why::Collector(reason) = &step.why {
-                        below.extend(self.causes(&firsts, reason, *index, depth + 1));
-                    }
-                }
-                Fact::Owner { owner } => {
-                    let uid = &owner.reference.uid;
-                    let wanted = match owner.class() {
-                        Class::Dangling => Some(Outcome::Gone),
-                        Class::Waiting => Some(Outcome::Terminating),
-                        Class::Solid => None,
+            if let Fact::Step { index, step } = &fact {
+                if seen.insert(*index) {
+                    below.extend(self.causes(step, depth + 1));
+                } else {
+                    fact = Fact::RepeatedStep {
+                        index: *index,
+                        object: step.object.clone(),
                     };
-                    if let Some(wanted) = wanted {
-                        let found = firsts.of_outcome(uid, wanted);
-                        if let Some(index) = found {
-                            below.push(Statement {
-                                depth: depth + 1,
-                                fact: self.step_fact(index),
-                            });
-                        }
-                    }
                 }
-                _ => {}
             }
             statements.push(Statement { depth, fact });
             pending.extend(below.into_iter().rev());
@@ -170,15 +146,12 @@ impl Forecast {
                 })
             })
         };
-        // A finalizer's removal ends a deletion; what began it is what people want to know.
+        // The removal of a finalizer only ends a deletion.
         let began = self.timeline.iter().position(|step| {
-            let deletes = matches!(step.act, Act::Delete { .. } | Act::DeleteCollection)
-                && step.actor != Actor::Kubelet;
-            deletes
-                && step
-                    .changes
-                    .iter()
-                    .any(|change| change.object.uid == object.uid && change.outcome != Outcome::Changed)
+            let affects = |change: &crate::Change| {
+                change.object.uid == object.uid && change.outcome != Outcome::Changed
+            };
+            step.is_delete() && step.changes.iter().any(affects)
         });
         began
             .or_else(|| changes(|outcome| outcome != Outcome::Changed))
@@ -191,24 +164,38 @@ impl Forecast {
         self.timeline[last].failure.is_some().then_some(last)
     }
 
-    fn causes(&self, firsts: &Firsts<'_>, reason: &Reason, index: usize, depth: usize) -> Vec<Statement> {
-        let mut causes: Vec<Statement> = reason
-            .owners()
-            .iter()
-            .map(|owner| Statement {
+    /// The owners and the earlier steps that led to a step. A step that deleted an owner is below that owner.
+    fn causes(&self, step: &Step, depth: usize) -> Vec<Statement> {
+        let mut causes = Vec::new();
+        let mut of_owners = BTreeSet::new();
+        let owners = match &step.why {
+            Why::Collector(reason) => reason.owners(),
+            _ => &[],
+        };
+        for owner in owners {
+            causes.push(Statement {
                 depth,
                 fact: Fact::Owner { owner: owner.clone() },
-            })
-            .collect();
-        if let Reason::OwnerOrphans(owner) = reason {
-            let began = firsts
-                .of_outcome(&owner.uid, Outcome::Terminating)
-                .filter(|&began| began < index);
-            causes.extend(began.map(|index| Statement {
-                depth,
-                fact: self.step_fact(index),
-            }));
+            });
+            let is_about = |cause: &&usize| {
+                let changes = &self.timeline[**cause].changes;
+                changes
+                    .iter()
+                    .any(|change| change.object.uid == owner.reference.uid)
+            };
+            if let Some(&cause) = step.causes.iter().find(is_about) {
+                of_owners.insert(cause);
+                causes.push(Statement {
+                    depth: depth + 1,
+                    fact: self.step_fact(cause),
+                });
+            }
         }
+        let others = step.causes.iter().filter(|cause| !of_owners.contains(cause));
+        causes.extend(others.map(|&cause| Statement {
+            depth,
+            fact: self.step_fact(cause),
+        }));
         causes
     }
 
@@ -237,35 +224,6 @@ impl Forecast {
     }
 }
 
-/// Where each object first went, and where it first began to go.
-struct Firsts<'a>(BTreeMap<&'a Uid, [Option<usize>; 2]>);
-
-impl<'a> Firsts<'a> {
-    fn of(timeline: &'a [Step]) -> Self {
-        let mut firsts: BTreeMap<&Uid, [Option<usize>; 2]> = BTreeMap::new();
-        for (index, step) in timeline.iter().enumerate() {
-            for change in &step.changes {
-                let slot = match change.outcome {
-                    Outcome::Gone => 0,
-                    Outcome::Terminating => 1,
-                    Outcome::Changed | Outcome::Created => continue,
-                };
-                firsts.entry(&change.object.uid).or_default()[slot].get_or_insert(index);
-            }
-        }
-        Self(firsts)
-    }
-
-    fn of_outcome(&self, uid: &Uid, outcome: Outcome) -> Option<usize> {
-        let [gone, terminating] = self.0.get(uid)?;
-        match outcome {
-            Outcome::Gone => *gone,
-            Outcome::Terminating => *terminating,
-            Outcome::Changed | Outcome::Created => None,
-        }
-    }
-}
-
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Statement { depth, fact } in &self.statements {
@@ -280,9 +238,9 @@ impl fmt::Display for Explanation {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fate { object, fate } => write!(f, "{} {}", object.short(), Sentence(fate)),
+            Self::Fate { object, fate } => write!(f, "{} {}", object.short(), FateText(fate)),
             Self::Step { step, .. } => {
-                write!(f, "{}", Told(step))?;
+                write!(f, "{}", StepText(step))?;
                 match &step.failure {
                     Some(message) => write!(f, ", but the API server refuses: {message}"),
                     None => Ok(()),
@@ -297,52 +255,28 @@ impl fmt::Display for Fact {
             }
             Self::NotReached { object } => write!(
                 f,
-                "{} is not reached: nothing that goes or changes is an owner of it",
+                "{} is not affected: no write changes it or an owner of it",
                 object.short()
             ),
-            Self::ToldAbove { index, object } => {
-                write!(f, "of step {} about {}, told above", index + 1, object.short())
+            Self::RepeatedStep { index, object } => {
+                write!(f, "of step {} about {}, see above", index + 1, object.short())
             }
         }
     }
 }
 
 /// A fate as the end of a sentence.
-pub(crate) struct Sentence<'a>(pub(crate) &'a Fate);
+pub(crate) struct FateText<'a>(pub(crate) &'a Fate);
 
-impl fmt::Display for Sentence<'_> {
+impl fmt::Display for FateText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Fate::Deleted { .. } => f.write_str("is deleted"),
-            Fate::Kept => f.write_str("stays"),
-            Fate::Released { owners } => {
-                let names: Vec<String> = owners
-                    .iter()
-                    .map(|owner| format!("{} {}", owner.kind, owner.name))
-                    .collect();
-                write!(f, "stays and is released from {}", names.join(" and "))
-            }
-            Fate::Stuck {
-                finalizers,
-                blocked_by,
-                in_grace,
-            } => {
-                f.write_str("is stuck terminating")?;
-                if *in_grace {
-                    return f.write_str(", waiting for its end");
-                }
-                write!(f, ", held by {}", finalizers.join(", "))?;
-                if !blocked_by.is_empty() {
-                    let names: Vec<String> = blocked_by.iter().take(5).map(ObjectRef::short).collect();
-                    write!(f, ", waiting for {}", names.join(", "))?;
-                    if blocked_by.len() > 5 {
-                        write!(f, " and {} more", blocked_by.len() - 5)?;
-                    }
-                }
-                Ok(())
-            }
-            Fate::Undecided { missing } => {
-                f.write_str("cannot be decided")?;
+            Fate::Kept => f.write_str("is kept"),
+            Fate::Released { .. } => write!(f, "is kept and {}", sentence(self.0)),
+            Fate::Terminating { .. } => write!(f, "is terminating, {}", sentence(self.0)),
+            Fate::Undetermined { missing } => {
+                f.write_str("is undetermined")?;
                 for (at, missing) in missing.iter().take(3).enumerate() {
                     write!(f, "{} {missing}", if at == 0 { ": unknown is" } else { ";" })?;
                 }
@@ -353,9 +287,9 @@ impl fmt::Display for Sentence<'_> {
 }
 
 /// A step as a clause.
-pub(crate) struct Told<'a>(pub(crate) &'a Step);
+pub(crate) struct StepText<'a>(pub(crate) &'a Step);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for StepText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Step {
             actor,

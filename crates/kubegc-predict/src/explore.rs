@@ -1,13 +1,22 @@
-//! All that can happen, where it depends on timing: many schedules of one race, and the fates that they lead to.
+//! The possible outcomes of a race: many schedules of several deletes, and the fates that they lead to.
 //!
-//! The real collector has twenty workers, and watches lag behind. What a forecast shows is one order of things; here the order is varied: which call
-//! is carried out next, which resource's next event arrives next, when the client makes its next delete. Up to a bound every order is tried, states that were
-//! met before being passed over; beyond it, or instead, orders are drawn from seeds.
+//! The garbage collector has twenty workers, and watches are late. A forecast shows one schedule. Here the
+//! schedule varies: which request of the collector the API server performs next, which watch delivers its
+//! next event, when the client sends its next delete. The simulation is that of a forecast
+//! ([`ControlPlane`](kubegc_control_plane::ControlPlane) with its controllers and kubelets); other
+//! controllers act, and time passes, where none of these steps is possible.
+//!
+//! Up to a bound, every schedule is tried, but for those that differ only in the order of steps that commute
+//! ([`independence`]). States that were met before are not explored again. Beyond the bound, or instead,
+//! schedules are drawn from seeds.
+
+mod independence;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     hash::{BuildHasher, Hash, Hasher},
+    sync::Arc,
 };
 
 use foldhash::fast::FixedState;
@@ -16,16 +25,17 @@ use kubegc_control_plane::Simulation;
 use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{
     call::Request,
-    collector::{Call, Input, Output, WaitReason},
+    collector::{Call, Input, Lens, Output, WaitReason},
 };
 use kubegc_sim::rng::Rng;
 use kubegc_snapshot::SnapshotObject;
 
+use self::independence::Objects;
 use crate::{
     Actor, Cluster, Fate, Intent, PredictError, Step,
     cluster::Scope,
     forecast,
-    run::{ClientDelete, Ended, Unlisted},
+    run::{ClientDelete, Simulated, Unlisted},
 };
 
 /// How much to try.
@@ -34,10 +44,14 @@ use crate::{
 pub struct Bounds {
     /// Schedules drawn from seeds 0, 1, 2 and so on.
     pub seeds: u64,
-    /// States met by trying every order; 0 tries none. Where they are enough, the result is exhaustive.
+    /// States met by trying every order; 0 tries none. Where they are enough, the result is exhaustive. With
+    /// the reduction, a state is a point at which more than one step must be tried.
     pub states_max: usize,
     /// Choices in one schedule.
     pub choices_max: usize,
+    /// Whether steps that commute are tried in one order only. Default: they are. The fates are the same, and
+    /// far fewer states are met.
+    pub reduces: bool,
 }
 
 impl Default for Bounds {
@@ -46,6 +60,7 @@ impl Default for Bounds {
             seeds: 200,
             states_max: 50_000,
             choices_max: 10_000,
+            reduces: true,
         }
     }
 }
@@ -98,7 +113,8 @@ impl Exploration {
 }
 
 impl Cluster {
-    /// Tries many orders of what several deletes set off. The client makes them one after another, without waiting for anything.
+    /// Tries many orders of what several deletes set off. The client makes them one after another, without
+    /// waiting for anything.
     ///
     /// Owners that are not in the dump are taken to exist.
     ///
@@ -111,16 +127,21 @@ impl Cluster {
         let deletes = self.deletes(intents)?;
         let run = self.run(deletes, None, None, self.controllers.clone());
         // The scope of all that one order of things touches.
-        let Ended { scope, objects, .. } =
+        let Simulated { scope, objects, .. } =
             run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
         let began = run.began(objects.values());
         let world = run.begin(&scope, &objects, Unlisted::Present, began);
-        let prepared = Prepared { scope, objects };
+        let prepared = Prepared {
+            cluster: self,
+            scope,
+            objects,
+        };
         let start = Race {
             world,
             in_flight: Vec::new(),
             client: &run.deletes,
             done: 0,
+            objects: None,
         };
         let mut found = Found::default();
         for seed in 0..bounds.seeds {
@@ -128,7 +149,7 @@ impl Cluster {
             race.run(&mut Rng::new(seed), bounds.choices_max);
             found.note(&prepared, &race, Some(seed));
         }
-        let (states, exhaustive) = exhaust(&prepared, &start, bounds.states_max, &mut found);
+        let (states, exhaustive) = exhaust(&prepared, &start, bounds, &mut found);
         Ok(Exploration {
             fates: found.fates.into_values().collect(),
             schedules: found.schedules,
@@ -140,7 +161,8 @@ impl Cluster {
 }
 
 /// The objects that can be affected.
-struct Prepared {
+struct Prepared<'c> {
+    cluster: &'c Cluster,
     scope: Scope,
     objects: BTreeMap<u32, SnapshotObject>,
 }
@@ -152,6 +174,9 @@ struct Race<'a> {
     in_flight: Vec<Call>,
     client: &'a [ClientDelete<'a>],
     done: usize,
+    /// The objects as they were when another controller acted last; `None` where they must be determined
+    /// anew.
+    objects: Option<Arc<Option<Objects>>>,
 }
 
 /// What can happen next.
@@ -166,7 +191,8 @@ enum Choice {
 }
 
 impl Race<'_> {
-    /// Lets idle workers take what is queued, then says what can happen. Where nothing can, time passes; empty once all is at rest.
+    /// Lets idle workers take what is queued, then says what can happen. Where nothing can, time passes;
+    /// empty once all is at rest.
     fn choices(&mut self) -> Vec<Choice> {
         loop {
             let retry_at = self.poll();
@@ -180,6 +206,7 @@ impl Race<'_> {
             if !choices.is_empty() {
                 return choices;
             }
+            self.objects = None;
             if !self.world.plane.act(&mut self.world.server) {
                 let idle = self.world.plane.idle(retry_at);
                 if !self.world.advance(idle, None) {
@@ -220,6 +247,20 @@ impl Race<'_> {
         }
     }
 
+    /// The choices of which one must come first, whatever else happens.
+    fn persistent(&mut self, choices: Vec<Choice>) -> Vec<Choice> {
+        let objects = match &self.objects {
+            Some(objects) => Arc::clone(objects),
+            None => Arc::new(Objects::of(self)),
+        };
+        self.objects = Some(Arc::clone(&objects));
+        let persistent = objects
+            .as_ref()
+            .as_ref()
+            .and_then(|objects| independence::persistent(self, objects, &choices));
+        persistent.unwrap_or(choices)
+    }
+
     fn run(&mut self, rng: &mut Rng, choices_max: usize) {
         for _ in 0..choices_max {
             let choices = self.choices();
@@ -231,14 +272,14 @@ impl Race<'_> {
         self.world.gave_up = true;
     }
 
-    /// A digest of all that decides what can still happen.
+    /// A digest of all that decides what can still happen; with the reduction, of all that decides how it can
+    /// end.
     fn fingerprint(&self) -> u128 {
         let server = &self.world.server;
-        let collector = self
-            .world
-            .plane
-            .collector()
-            .fingerprint_with(&|resource, meta, mut hasher| {
+        let objects = self.objects.as_deref().and_then(Option::as_ref);
+        let idle = objects.and_then(|objects| independence::Idle::of(self, objects));
+        let collector = self.world.plane.collector().fingerprint_with(Lens {
+            seen: &|resource, meta, mut hasher| {
                 let kind =
                     server
                         .catalog()
@@ -248,7 +289,10 @@ impl Race<'_> {
                     .is_some_and(|current| current.meta.resource_version == meta.resource_version)
                     .hash(&mut hasher);
                 digest(meta, &mut hasher);
-            });
+            },
+            may_exist: &|owner| idle.as_ref().is_none_or(|idle| idle.exists(owner)),
+            matters: &|object| idle.as_ref().is_none_or(|idle| idle.matters(object)),
+        });
         let mut hasher = FixedState::default().build_hasher();
         self.done.hash(&mut hasher);
         for (kind, _) in server.catalog().iter().filter(|(_, resource)| resource.preferred) {
@@ -335,19 +379,30 @@ fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
         .hash(hasher);
 }
 
-/// Tries every order, depth first, until the bound. Answers how many states were met and whether that was all.
-fn exhaust(prepared: &Prepared, start: &Race<'_>, states_max: usize, found: &mut Found) -> (usize, bool) {
+/// Tries every order, depth first, until the bound. Returns how many states were met and whether that was
+/// all.
+fn exhaust(prepared: &Prepared<'_>, start: &Race<'_>, bounds: Bounds, found: &mut Found) -> (usize, bool) {
     let mut met: BTreeSet<u128> = BTreeSet::new();
-    let mut open = if states_max > 0 {
+    let mut open = if bounds.states_max > 0 {
         vec![start.clone()]
     } else {
         Vec::new()
     };
     while let Some(mut race) = open.pop() {
-        if met.len() >= states_max {
+        if met.len() >= bounds.states_max {
             return (met.len(), false);
         }
-        let choices = race.choices();
+        let mut choices = race.choices();
+        if bounds.reduces {
+            choices = race.persistent(choices);
+            // A step that commutes with all others leads to no state of its own.
+            for _ in 0..bounds.choices_max {
+                let [choice] = *choices else { break };
+                race.take(choice);
+                choices = race.choices();
+                choices = race.persistent(choices);
+            }
+        }
         if !met.insert(race.fingerprint()) {
             continue;
         }
@@ -361,7 +416,7 @@ fn exhaust(prepared: &Prepared, start: &Race<'_>, states_max: usize, found: &mut
             open.push(next);
         }
     }
-    (met.len(), states_max > 0)
+    (met.len(), bounds.states_max > 0)
 }
 
 #[derive(Default)]
@@ -371,9 +426,11 @@ struct Found {
 }
 
 impl Found {
-    fn note(&mut self, prepared: &Prepared, race: &Race<'_>, seed: Option<u64>) {
+    fn note(&mut self, prepared: &Prepared<'_>, race: &Race<'_>, seed: Option<u64>) {
         self.schedules += 1;
-        for (position, object, fate) in forecast::fates(&prepared.scope, &prepared.objects, &race.world) {
+        for (position, object, fate) in
+            forecast::fates(prepared.cluster, &prepared.scope, &prepared.objects, &race.world)
+        {
             let fate = match fate {
                 // Who made it go is a matter of timing, not a fate of its own.
                 Fate::Deleted { .. } => Fate::Deleted {
@@ -413,7 +470,7 @@ impl fmt::Display for Exploration {
                     || "found by trying every order".to_owned(),
                     |seed| format!("seed {seed}"),
                 );
-                write!(f, "  {}", crate::explain::Sentence(fate))?;
+                write!(f, "  {}", crate::explain::FateText(fate))?;
                 if certain {
                     writeln!(f)?;
                 } else {

@@ -1,39 +1,35 @@
-//! What becomes of each object, and what would have to be known where that is not certain.
+//! Fates of objects, missing facts and findings.
 
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{ObjectRef, OwnerReference};
 
-use crate::Actor;
+use crate::{Actor, Wait};
 
-/// What becomes of an object.
+/// The fate of an object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// It is deleted.
     Deleted {
-        /// Who made the write that made it go.
+        /// The actor whose write removed it.
         by: Actor,
     },
-    /// It stays as it is.
+    /// It is kept.
     Kept,
-    /// It stays and loses references to owners.
+    /// It is kept and loses owner references.
     Released {
         /// The references that it loses.
         owners: Vec<OwnerReference>,
     },
-    /// It is being deleted and does not go: something holds it.
-    Stuck {
-        /// The finalizers that hold it, the collector's among them.
-        finalizers: Vec<Arc<str>>,
-        /// The dependents that hold it up, where it waits for its dependents.
-        blocked_by: Vec<ObjectRef>,
-        /// Whether only its grace period has yet to end.
-        in_grace: bool,
+    /// It is terminating at the end.
+    Terminating {
+        /// What it waits for, at least one thing.
+        waits_for: Vec<Wait>,
     },
-    /// It cannot be said.
-    Undecided {
-        /// What would decide it: the first hundred facts.
+    /// Missing data allows several fates.
+    Undetermined {
+        /// The missing facts: the first hundred.
         missing: Vec<Missing>,
     },
 }
@@ -46,8 +42,8 @@ impl Fate {
             Self::Deleted { .. } => "deleted",
             Self::Kept => "kept",
             Self::Released { .. } => "released",
-            Self::Stuck { .. } => "stuck",
-            Self::Undecided { .. } => "undecided",
+            Self::Terminating { .. } => "terminating",
+            Self::Undetermined { .. } => "undetermined",
         }
     }
 }
@@ -80,6 +76,14 @@ pub enum Missing {
         /// What it does not know, in words.
         reason: String,
     },
+    /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a finalizer
+    /// keeps it terminating.
+    Content {
+        /// The namespace or definition.
+        object: ObjectRef,
+        /// The resources that are not complete in the dump, as kubectl takes them.
+        resources: Vec<String>,
+    },
     /// What would say when a deleted pod ends, and whether a kubelet ends it.
     Ending {
         /// The pod.
@@ -88,6 +92,9 @@ pub enum Missing {
         reason: String,
     },
 }
+
+/// The number of resources up to which a command lists them.
+const RESOURCES_MAX: usize = 8;
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,6 +120,23 @@ impl fmt::Display for Missing {
             ),
             Self::Controller { object, reason } => {
                 write!(f, "whether {} is cleaned up: {reason}", object.short())
+            }
+            Self::Content { object, resources } => {
+                let is_namespace = *object.kind == *"Namespace";
+                let scope = match is_namespace {
+                    true => format!("-n {}", object.name),
+                    false => "-A".to_owned(),
+                };
+                let listed = match resources.len() {
+                    0..=RESOURCES_MAX => resources.join(","),
+                    _ => "$(kubectl api-resources --namespaced --verbs=list -o name | paste -sd,)".to_owned(),
+                };
+                write!(
+                    f,
+                    "whether objects with finalizers remain in {}: add the output of `kubectl get {listed} {scope} -o json` \
+                     and declare it complete",
+                    object.short()
+                )
             }
             Self::Ending { pod, reason } => write!(f, "when {} ends: {reason}", pod.short()),
         }
@@ -173,6 +197,17 @@ pub enum Finding {
     UnseenSets {
         /// How many claims.
         claims: usize,
+    },
+    /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was not dumped.
+    KindMissing {
+        /// The kind.
+        kind: String,
+        /// The resource, as kubectl takes it.
+        resource: String,
+        /// Whether it is namespaced.
+        is_namespaced: bool,
+        /// The number of objects that refer to it.
+        objects: usize,
     },
     /// The simulation met its bound before it came to rest.
     DidNotSettle,
@@ -241,6 +276,25 @@ impl fmt::Display for Finding {
                 f,
                 "stateful sets were not dumped completely: claims that are named like theirs ({claims}) may go with one that is being deleted, and their volumes with them"
             ),
+            Self::KindMissing {
+                kind,
+                resource,
+                is_namespaced,
+                objects,
+            } => {
+                let refer = match (kind.as_str(), objects) {
+                    ("Node", 1) => "1 pod runs on a node".to_owned(),
+                    ("Node", pods) => format!("{pods} pods run on nodes"),
+                    (_, 1) => format!("1 object names a {kind} as its owner"),
+                    (_, objects) => format!("{objects} objects name a {kind} as their owner"),
+                };
+                let all = if *is_namespaced { " -A" } else { "" };
+                write!(
+                    f,
+                    "{refer}, and the dump has no {kind} although {resource} are declared complete: check with \
+                     `kubectl get {resource}{all}`"
+                )
+            }
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }
     }

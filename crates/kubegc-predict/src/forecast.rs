@@ -9,7 +9,12 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use kubegc_control_plane::{Actor, Outcome, Simulation, Step, Why};
-use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version, metadata};
+use kubegc_core::{
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
+    identity::split_api_version,
+    metadata,
+    record::{ObjectId, Resource},
+};
 use kubegc_objects::effect::InvalidNamespace;
 use kubegc_snapshot::SnapshotObject;
 
@@ -18,68 +23,89 @@ use crate::{
     cluster::{DELETING, Owner, Scope},
     doubt::{self, Sources, Stance},
     fate::{Fate, Finding},
-    run::{Ended, Run},
-    unknown,
+    run::{Run, Simulated},
+    wait::waits_for,
 };
 
 /// What happens to a cluster, object by object and write by write.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Forecast {
-    /// The fates of all objects that could be affected, in the order of the dump. What is not here is not reached and stays.
+    /// When it begins.
+    pub began: Timestamp,
+    /// The length of the period, its end included; `None`: until nothing changes any longer.
+    pub horizon: Option<Duration>,
+    /// The fates of all objects that could be affected, in the order of the dump. Any other object is kept.
     pub fates: Vec<ObjectFate>,
-    /// The writes, in order. Where the dump leaves several possibilities, those of the world in which unlisted owners exist.
+    /// The writes, in order. Where missing data allows several runs, those of the run in which all owners that are
+    /// missing from the dump exist.
     pub timeline: Vec<Step>,
-    /// The warnings that the collector publishes.
+    /// The warnings that the garbage collector publishes.
     pub warnings: Vec<InvalidNamespace>,
     /// What else is worth knowing, sorted.
     pub findings: Vec<Finding>,
-    /// What was taken for granted.
+    /// Objects about which a controller cannot decide because a fact is missing from the dump. Objects that are
+    /// deleted anyway are not among them. Empty in forecasts of deletes alone.
+    pub undetermined: Vec<Undetermined>,
+    /// When a controller reconciles the next key after the end.
+    pub next_at: Option<Timestamp>,
+    /// The assumptions about everything outside of the control plane.
     pub assumptions: Assumptions,
-    /// How much simulated time passed until the last change.
+    /// The controllers that run beside the garbage collector, by name.
+    pub controllers: Vec<&'static str>,
+    /// The simulated time until the last change.
     pub duration: Duration,
 }
 
-/// One object and what becomes of it.
+/// One object and its fate.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct ObjectFate {
     /// The object.
     pub object: ObjectRef,
-    /// What becomes of it.
+    /// Its fate.
     pub fate: Fate,
     /// Its metadata before.
     pub before: Arc<ObjectMeta>,
-    /// Its metadata afterwards; `None` where it is gone. In the world in which unlisted owners exist.
+    /// Its metadata afterwards, in the run of [`Forecast::timeline`]; `None` if it no longer exists.
     pub after: Option<Arc<ObjectMeta>>,
 }
 
-impl Forecast {
-    fn empty(assumptions: Assumptions) -> Self {
-        Self {
-            fates: Vec::new(),
-            timeline: Vec::new(),
-            warnings: Vec::new(),
-            findings: Vec::new(),
-            assumptions,
-            duration: Duration::ZERO,
-        }
-    }
+/// An object about which a controller cannot decide.
+#[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Undetermined {
+    /// The name of the controller.
+    pub controller: &'static str,
+    /// The object.
+    pub object: ObjectId,
+    /// The missing fact.
+    pub missing: kubegc_controllers::Missing,
+}
 
+/// The removal of an object.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct Removal<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// The object.
+    pub object: &'a ObjectRef,
+    /// The write after which it no longer exists.
+    pub step: &'a Step,
+}
+
+impl Forecast {
     /// The fate of one object, by name and uid; `None` where nothing reaches it.
     ///
     /// # Complexity
     /// O(log f) for f fates.
     #[must_use]
     pub fn fate(&self, object: &ObjectRef) -> Option<&ObjectFate> {
-        fn name(object: &ObjectRef) -> (&str, &str, &str, &str) {
-            (object.group(), &object.kind, &object.namespace, &object.name)
-        }
         let found = self
             .fates
-            .binary_search_by(|fate| name(&fate.object).cmp(&name(object)))
-            .ok()?;
-        Some(&self.fates[found]).filter(|fate| fate.object.uid == object.uid)
+            .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
+        Some(&self.fates[found.ok()?]).filter(|fate| fate.object.uid == object.uid)
     }
 
     /// How many objects have each fate.
@@ -91,70 +117,86 @@ impl Forecast {
         }
         counts
     }
+
+    /// The end of the period: after the horizon, or after the last change.
+    #[must_use]
+    pub fn until(&self) -> Timestamp {
+        self.began.saturating_add(self.horizon.unwrap_or(self.duration))
+    }
+
+    /// The objects that are removed for certain, in order of time.
+    ///
+    /// An object with an undetermined [`Fate`] is not among them, although [`timeline`](Self::timeline) may remove it.
+    ///
+    /// # Complexity
+    /// O(c log f) for c changes of objects in the timeline and f fates.
+    pub fn removals(&self) -> impl Iterator<Item = Removal<'_>> {
+        let steps = self.timeline.iter();
+        let changes = steps.flat_map(|step| step.changes.iter().map(move |change| (step, change)));
+        let removed = changes
+            .filter(|(_, change)| change.outcome == Outcome::Gone && !self.is_undetermined(&change.object));
+        removed.map(|(step, change)| Removal {
+            at: self.began.saturating_add(step.at),
+            object: &change.object,
+            step,
+        })
+    }
+
+    /// Whether the fate of the object of this key is undetermined.
+    pub(crate) fn is_undetermined(&self, object: &ObjectRef) -> bool {
+        let found = self
+            .fates
+            .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
+        found.is_ok_and(|at| matches!(self.fates[at].fate, Fate::Undetermined { .. }))
+    }
 }
 
-/// The positions at which something begins without any intent: owners that do not exist, and deletions in progress.
-pub(crate) fn pending_seeds(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
-    let facts = &cluster.edges.facts;
-    let is_odd = |at: &u32| facts[*at as usize] & crate::cluster::ODD != 0;
-    (0..facts.len() as u32).filter(is_odd)
-}
-
-/// Simulates deletes and compares the ends.
-pub(crate) fn forecast(run: &Run<'_>, seeds: impl IntoIterator<Item = u32>) -> Forecast {
-    let cluster = run.cluster;
-    let Ended {
-        scope,
-        objects,
-        world,
-        others,
-        refused,
-    } = run.simulate(seeds);
-    let is_target: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
-    let unknown = unknown::of_intents(cluster, &scope, &world);
-    let mut forecast = conclude(cluster, &scope, &objects, world, &others, &is_target, unknown);
-    forecast.findings.extend(refused);
-    forecast.findings.sort();
-    forecast.findings.dedup();
-    forecast
+/// Group, kind, namespace and name: no two objects of a dump share them.
+pub(crate) fn key(object: &ObjectRef) -> [&str; 4] {
+    [object.group(), &object.kind, &object.namespace, &object.name]
 }
 
 /// The fates in a simulation, by position.
 pub(crate) fn fates<'a>(
+    cluster: &'a Cluster,
     scope: &'a Scope,
     objects: &'a BTreeMap<u32, SnapshotObject>,
     world: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
-    let makers = makers(world.plane.steps());
+    let removers = removers(world.plane.steps());
     scope.affected().map(move |position| {
         let object = &objects[&position];
         let end = end(world, object);
-        let fate = fate(world, object, end.as_deref(), &makers);
+        let fate = fate(cluster, world, object, end.as_deref(), &removers);
         (position, object.object_ref(), fate)
     })
 }
 
-/// Compares how the worlds that the dump allows have ended.
-pub(crate) fn conclude(
-    cluster: &Cluster,
-    scope: &Scope,
-    objects: &BTreeMap<u32, SnapshotObject>,
-    world: Simulation,
-    others: &[Simulation],
-    is_target: &BTreeSet<u32>,
-    undecided: Sources,
-) -> Forecast {
-    let mut forecast = Forecast::empty(Assumptions::clone(&cluster.assumptions));
-    let makers = makers(world.plane.steps());
-    let terminating = terminating(world.plane.steps());
-    let in_doubt = undecided.values().flatten().copied();
-    let by_count = chosen_by_count(cluster, scope, objects, in_doubt, world.plane.steps());
+/// Compares the ends of the simulations that the dump allows.
+pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) -> Forecast {
+    let cluster = run.cluster;
+    let Simulated {
+        scope,
+        objects,
+        primary,
+        alternatives,
+        refused: mut findings,
+    } = simulated;
+    let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
+    let removers = removers(primary.plane.steps());
+    let terminating = terminating(primary.plane.steps());
+    let concerned = missing.values().flatten().copied();
+    let by_count = chosen_by_count(cluster, &scope, &objects, concerned, primary.plane.steps());
     let mut stances = BTreeMap::new();
+    let mut fates = Vec::new();
     for position in scope.affected() {
         let object = &objects[&position];
-        let end = end(&world, object);
-        let other_ends: Vec<_> = others.iter().map(|other| self::end(other, object)).collect();
-        let differs = other_ends
+        let end = end(&primary, object);
+        let others: Vec<_> = alternatives
+            .iter()
+            .map(|other| self::end(other, object))
+            .collect();
+        let differs = others
             .iter()
             .any(|other| !alike(end.as_deref(), other.as_deref()));
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
@@ -163,36 +205,55 @@ pub(crate) fn conclude(
             waits: (object.meta.is_deleting() && object.meta.has_finalizer(metadata::FINALIZER_FOREGROUND))
                 || terminating.contains(&object.meta.uid)
                 || waited(end.as_deref())
-                || other_ends.iter().any(|other| waited(other.as_deref())),
-            is_target: is_target.contains(&position),
-            goes: end.is_none() && other_ends.iter().all(Option::is_none),
+                || others.iter().any(|other| waited(other.as_deref())),
+            is_target: targets.contains(&position),
+            goes: end.is_none() && others.iter().all(Option::is_none),
         };
         stances.insert(position, stance);
-        let fate = fate(&world, object, end.as_deref(), &makers);
-        forecast.fates.push(ObjectFate {
+        fates.push(ObjectFate {
             object: object.object_ref(),
-            fate,
+            fate: fate(cluster, &primary, object, end.as_deref(), &removers),
             before: Arc::new(object.meta.clone()),
             after: end,
         });
     }
-    drop((makers, terminating, by_count));
-    let mut doubts = doubt::spread(cluster, scope, &stances, undecided);
-    for (position, fate) in scope.affected().zip(&mut forecast.fates) {
-        if let Some(missing) = doubts.remove(&position) {
-            fate.fate = Fate::Undecided { missing };
+    drop((removers, terminating, by_count));
+    let mut undetermined = doubt::spread(cluster, &scope, &stances, missing);
+    for (position, fate) in scope.affected().zip(&mut fates) {
+        if let Some(missing) = undetermined.remove(&position) {
+            fate.fate = Fate::Undetermined { missing };
         }
     }
-    find(cluster, scope, &mut forecast);
-    forecast.duration = world.plane.steps().last().map_or(Duration::ZERO, |step| step.at);
-    forecast
-        .findings
-        .extend(world.gave_up.then_some(Finding::DidNotSettle));
-    forecast.findings.extend(failures(world.plane.steps()));
-    forecast.findings.sort();
-    forecast.findings.dedup();
-    (forecast.timeline, forecast.warnings) = world.plane.into_trace();
-    forecast
+    findings.extend(findings_of(cluster, &scope, &fates));
+    findings.extend(primary.gave_up.then_some(Finding::DidNotSettle));
+    findings.extend(failures(primary.plane.steps()));
+    findings.sort();
+    findings.dedup();
+    let began = primary.plane.began();
+    let duration = primary
+        .plane
+        .steps()
+        .last()
+        .map_or(Duration::ZERO, |step| step.at);
+    let next_at = primary.plane.manager().next_at();
+    let (timeline, warnings) = primary.plane.into_trace();
+    Forecast {
+        began,
+        horizon: run.horizon,
+        fates,
+        timeline,
+        warnings,
+        findings,
+        undetermined: Vec::new(),
+        next_at,
+        assumptions: Assumptions::clone(&cluster.assumptions),
+        controllers: run
+            .controllers
+            .iter()
+            .map(|controller| controller.info().name)
+            .collect(),
+        duration,
+    }
 }
 
 /// The requests that the API server failed to perform, by message. Those of the client are findings already.
@@ -276,48 +337,42 @@ fn chosen_by_count<'a>(
 }
 
 /// The actor that removed each object, by group, kind, namespace and name.
-type Makers<'a> = HashMap<[&'a str; 4], Actor, FixedState>;
+type Removers<'a> = HashMap<[&'a str; 4], Actor, FixedState>;
 
-fn makers(steps: &[Step]) -> Makers<'_> {
-    let mut makers = Makers::default();
+fn removers(steps: &[Step]) -> Removers<'_> {
+    let mut removers = Removers::default();
     for step in steps {
         for change in step
             .changes
             .iter()
             .filter(|change| change.outcome == Outcome::Gone)
         {
-            let object = &change.object;
-            let key = [object.group(), &*object.kind, &object.namespace, &object.name];
-            makers.insert(key, step.actor);
+            removers.insert(key(&change.object), step.actor);
         }
     }
-    makers
+    removers
 }
 
-fn fate(world: &Simulation, object: &SnapshotObject, end: Option<&ObjectMeta>, makers: &Makers<'_>) -> Fate {
+fn fate(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    object: &SnapshotObject,
+    end: Option<&ObjectMeta>,
+    removers: &Removers<'_>,
+) -> Fate {
     let Some(end) = end else {
         let (group, _) = split_api_version(&object.api_version);
         let key = [group, &*object.kind, &object.meta.namespace, &object.meta.name];
         return Fate::Deleted {
-            by: makers.get(&key).copied().unwrap_or(Actor::GarbageCollector),
+            by: removers.get(&key).copied().unwrap_or(Actor::GarbageCollector),
         };
     };
     if object.kind_id.is_none() {
         return Fate::Kept;
     }
     if end.is_deleting() {
-        let blocked_by = if end.has_finalizer(metadata::FINALIZER_FOREGROUND) {
-            world.plane.collector().explain(&end.uid).blocking
-        } else {
-            Vec::new()
-        };
-        let mut finalizers = end.finalizers.clone();
-        finalizers.extend(namespace_finalizers(world, object));
-        let in_grace = finalizers.is_empty();
-        return Fate::Stuck {
-            finalizers,
-            blocked_by,
-            in_grace,
+        return Fate::Terminating {
+            waits_for: waits_for(cluster, simulation, object, end),
         };
     }
     let lost: Vec<OwnerReference> = object
@@ -338,51 +393,80 @@ fn fate(world: &Simulation, object: &SnapshotObject, end: Option<&ObjectMeta>, m
     }
 }
 
-/// The finalizers of a namespace's spec that are left: they hold it until its content is gone.
-fn namespace_finalizers(world: &Simulation, object: &SnapshotObject) -> Vec<Arc<str>> {
-    let is_namespace = *object.kind == *"Namespace" && *object.api_version == *"v1";
-    let Some(kind) = object.kind_id.filter(|_| is_namespace) else {
-        return Vec::new();
+/// The kinds that objects in scope refer to, that are declared complete, and of which the dump has no object.
+fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
+    let snapshot = &cluster.snapshot;
+    let mut counts: BTreeMap<KindId, usize> = BTreeMap::new();
+    let mut count = |api_version: &str, kind: &str| {
+        if let Some(kind) = cluster.kind_id(api_version, kind) {
+            *counts.entry(kind).or_default() += 1;
+        }
     };
-    let stored = world.server.object(kind, "", &object.meta.name);
-    let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
-    listed
+    for position in scope.affected() {
+        let Some(view) = snapshot.view(position as usize) else {
+            continue;
+        };
+        for reference in view
+            .owner_references()
+            .filter(|owner| owner.controller == Some(true))
+        {
+            count(&reference.api_version, &reference.kind);
+        }
+        if cluster.resource_at(position) == Some(Resource::Pods)
+            && let Some(record) = snapshot.record_at(position as usize)
+            && let Some(node) = record.pod().and_then(|pod| pod.node_name.known())
+            && !node.is_empty()
+        {
+            count("v1", "Node");
+        }
+    }
+    let is_missing = |kind: &ApiResource| {
+        snapshot.completeness.of(&kind.group, &kind.kind).is_complete()
+            && snapshot.positions_of_kind(&kind.group, &kind.kind).is_empty()
+    };
+    let kinds = counts
         .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str())
-        .map(Arc::from)
-        .collect()
+        .map(|(id, objects)| (&cluster.catalog()[id], objects));
+    let missing = kinds.filter(|(kind, _)| is_missing(kind));
+    let findings = missing.map(|(kind, objects)| Finding::KindMissing {
+        kind: kind.kind.to_string(),
+        resource: kind.qualified_resource(),
+        is_namespaced: kind.is_namespaced(),
+        objects,
+    });
+    findings.collect()
 }
 
-/// What else is worth knowing.
-fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
+/// The findings about references and controllers of objects in scope.
+fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let mut anything_goes = false;
     let positions: Vec<u32> = scope.affected().collect();
-    for (position, fate) in scope.affected().zip(&forecast.fates) {
+    for (position, fate) in scope.affected().zip(fates) {
         let object = &fate.object;
-        let goes = matches!(fate.fate, Fate::Deleted { .. } | Fate::Stuck { .. });
+        let goes = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
         anything_goes |= goes;
         let references = &fate.before.owner_references;
         for (reference, owner) in references.iter().zip(cluster.edges.owners(position)) {
             let served = cluster.kind_id(&reference.api_version, &reference.kind);
             match (owner, served) {
                 (Owner::Never, Some(_)) => {
-                    forecast.findings.push(Finding::NamespacedOwnerOfClusterScoped {
+                    findings.push(Finding::NamespacedOwnerOfClusterScoped {
                         object: object.clone(),
                     });
                 }
-                (Owner::Never, None) => forecast.findings.push(Finding::OwnerKindNotServed {
+                (Owner::Never, None) => findings.push(Finding::OwnerKindNotServed {
                     object: object.clone(),
                     kind: format!("{}/{}", reference.api_version, reference.kind),
                 }),
                 (Owner::At(owner), _) if goes && reference.controller == Some(true) => {
                     let controller = cluster.object_ref(owner);
                     let stays = match positions.binary_search(&owner) {
-                        Ok(at) => matches!(forecast.fates[at].fate, Fate::Kept | Fate::Released { .. }),
+                        Ok(at) => matches!(fates[at].fate, Fate::Kept | Fate::Released { .. }),
                         Err(_) => cluster.edges.facts[owner as usize] & DELETING == 0,
                     };
                     if stays {
-                        forecast.findings.push(Finding::OwnerMayRecreate {
+                        findings.push(Finding::OwnerMayRecreate {
                             object: object.clone(),
                             controller,
                         });
@@ -392,6 +476,7 @@ fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
             }
         }
     }
+    findings.extend(missing_kinds(cluster, scope));
     if anything_goes {
         let settings = kubegc_objects::Settings::new(cluster.version());
         let kinds: Vec<String> = cluster
@@ -402,7 +487,8 @@ fn find(cluster: &Cluster, scope: &Scope, forecast: &mut Forecast) {
             .map(|(_, resource)| resource.qualified_resource())
             .collect();
         if !kinds.is_empty() {
-            forecast.findings.push(Finding::UnseenDependents { kinds });
+            findings.push(Finding::UnseenDependents { kinds });
         }
     }
+    findings
 }

@@ -7,11 +7,11 @@
 //! The answer is not computed by rules of its own. The real API server's semantics (`kubegc-sim`) and the real collector's decisions (`kubegc-objects`) meet here, and what they do to
 //! each other is what is predicted.
 
-mod cleanup;
 mod closure;
 mod cluster;
 mod doubt;
 mod error;
+mod everything;
 mod explain;
 mod explore;
 mod fate;
@@ -22,17 +22,18 @@ mod question;
 mod report;
 mod run;
 mod unknown;
+mod wait;
 
-pub use cleanup::{CleanupDetail, CleanupForecast, CleanupFrame, Collected, Undecided, cleanup_forecast};
 pub use closure::Closure;
 pub use cluster::Cluster;
 pub use error::PredictError;
 pub use explain::{Explanation, Fact, Statement};
 pub use explore::{Bounds, Exploration, PossibleFates, Way};
 pub use fate::{Fate, Finding, Missing};
-pub use forecast::{Forecast, ObjectFate};
+pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
 pub use intent::{Intent, KindName, ObjectName, Target};
 pub use kubegc_control_plane::{Act, Actor, Assumptions, Change, Instance, Outcome, Step, Why};
 pub use node::{NodeForecast, NodeFrame, node_forecast, what_if};
 pub use question::Question;
 pub use report::Detail;
+pub use wait::{Remaining, Wait};

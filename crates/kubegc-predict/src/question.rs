@@ -1,4 +1,4 @@
-//! What a forecast is asked.
+//! The question that a forecast answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,13 +35,15 @@ use crate::Intent;
 pub struct Question {
     /// The deletes, in order. Without any, the question is what happens anyway.
     pub intents: Vec<Intent>,
-    /// When the dump was taken and the first delete is requested. Default: when the newest thing in the dump happened.
+    /// When the dump was taken, every controller started and the first delete is requested. Default: the time of the
+    /// newest event that the dump shows.
     pub now: Option<Timestamp>,
-    /// How far to look. Default: until nothing changes any longer.
+    /// The length of the period. Default: until nothing changes any longer.
     pub horizon: Option<Duration>,
-    /// Whether the answer has what happens anyway, too. Default: only without intents.
+    /// Whether the forecast includes what happens without the deletes. Default: only if there are none.
     pub everything: bool,
-    /// The controllers that run beside the garbage collector. Default: those that kube-controller-manager runs by default.
+    /// The controllers that run beside the garbage collector. Default: those that kube-controller-manager runs by
+    /// default. External provisioners that volumes of the dump name are added.
     pub controllers: Vec<Arc<dyn Controller>>,
 }
 
@@ -76,6 +78,41 @@ impl Question {
     #[must_use]
     pub const fn up_to(mut self, horizon: Duration) -> Self {
         self.horizon = Some(horizon);
+        self
+    }
+
+    /// The same, including what happens without the deletes.
+    #[must_use]
+    pub const fn everything(mut self) -> Self {
+        self.everything = true;
+        self
+    }
+
+    /// The same with a controller that replaces the one of its name, or runs beside the others.
+    #[must_use]
+    pub fn with(mut self, controller: impl Controller + 'static) -> Self {
+        let name = controller.info().name;
+        let mut known = self.controllers.iter_mut();
+        match known.find(|known| known.info().name == name) {
+            Some(known) => *known = Arc::new(controller),
+            None => self.controllers.push(Arc::new(controller)),
+        }
+        self
+    }
+
+    /// The same without the controller of a name, such as `pod-garbage-collector-controller`.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.controllers
+            .retain(|controller| controller.info().name != name);
+        self
+    }
+
+    /// The same with only the controllers of these names.
+    #[must_use]
+    pub fn only(mut self, names: &[&str]) -> Self {
+        self.controllers
+            .retain(|controller| names.contains(&controller.info().name));
         self
     }
 }

@@ -6,30 +6,29 @@ use std::{
     time::Duration,
 };
 
-use kubegc_control_plane::{ControlPlane, Settings, Simulation};
+use kubegc_control_plane::{ControlPlane, Settings, Simulation, Why, add_cloud_answers, list_resource};
 use kubegc_controllers::{
-    CloudAnswer, Controller, ExternalProvisioner, Input, Manager, Migration, PersistentVolumeBinder, Storage,
-    Wire,
+    Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder, Storage, Wire,
 };
 use kubegc_core::{
-    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope,
-    StoreError, Timestamp, Uid,
+    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp,
     metadata::FINALIZER_FOREGROUND,
-    record::{Body, ObjectId, Record, Resource},
+    record::{Body, Node, Record, Resource},
 };
 use kubegc_sim::{ApiServer, Response, StoredObject};
 use kubegc_snapshot::{Details, JsonDocuments, SnapshotObject};
 
 use crate::{
-    Cluster, Instance,
+    Cluster, Forecast,
     cluster::{Member, Owner, Scope},
     fate::Finding,
+    forecast, unknown,
 };
 
-/// What an owner that is not in the dump is taken to be.
+/// The assumption about owners that are missing from the dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unlisted {
-    /// It exists, and nobody deletes it.
+    /// It exists, and no request deletes it.
     Present,
     /// It does not exist.
     Absent,
@@ -65,26 +64,35 @@ pub(crate) struct Run<'q> {
     /// Controllers that have listed the whole dump. Without these, they list the scope.
     pub(crate) manager: Option<Manager>,
     pub(crate) deletes: Vec<ClientDelete<'q>>,
-    /// When it begins; `None` when the newest thing in the scope happened.
+    /// When it begins; `None`: the time of the newest event in the scope.
     pub(crate) began: Option<Timestamp>,
-    /// How far it goes; `None` until nothing changes.
+    /// The length of the period; `None`: until nothing changes.
     pub(crate) horizon: Option<Duration>,
 }
 
-/// The end of a simulation: one for each possibility of the owners that are unknown.
-pub(crate) struct Ended {
+/// The simulations of a question: one for each assumption about the owners that are missing from the dump.
+pub(crate) struct Simulated {
     pub(crate) scope: Scope,
     pub(crate) objects: BTreeMap<u32, SnapshotObject>,
-    /// Where unknown owners exist.
-    pub(crate) world: Simulation,
-    pub(crate) others: Vec<Simulation>,
+    /// The simulation in which missing owners exist.
+    pub(crate) primary: Simulation,
+    /// The simulations in which they do not.
+    pub(crate) alternatives: Vec<Simulation>,
     /// Deletes that the API server refused.
     pub(crate) refused: Vec<Finding>,
 }
 
 impl Run<'_> {
+    /// Predicts the effects of the deletes.
+    pub(crate) fn forecast(&self) -> Forecast {
+        let targets = self.deletes.iter().filter_map(|delete| delete.position);
+        let simulated = self.simulate(targets);
+        let missing = unknown::of_intents(self.cluster, &simulated);
+        forecast::conclude(self, simulated, missing)
+    }
+
     /// Simulates what the seeds can reach.
-    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Ended {
+    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated {
         let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
         let mut read = BTreeSet::new();
         loop {
@@ -95,30 +103,30 @@ impl Run<'_> {
             });
             let objects: BTreeMap<u32, SnapshotObject> = objects.collect();
             let mut refused = Vec::new();
-            let world = self.play(&scope, &objects, Unlisted::Present, &mut refused);
-            let others = [Unlisted::Absent, Unlisted::Waiting].into_iter();
-            let others = others.filter(|_| !scope.unknown.is_empty());
-            let others: Vec<Simulation> = others
-                .map(|unlisted| self.play(&scope, &objects, unlisted, &mut Vec::new()))
+            let primary = self.simulate_with(&scope, &objects, Unlisted::Present, &mut refused);
+            let assumed = [Unlisted::Absent, Unlisted::Waiting].into_iter();
+            let assumed = assumed.filter(|_| !scope.unknown.is_empty());
+            let alternatives: Vec<Simulation> = assumed
+                .map(|unlisted| self.simulate_with(&scope, &objects, unlisted, &mut Vec::new()))
                 .collect();
             let counts = (seeds.len(), read.len());
-            for simulation in others.iter().chain([&world]) {
+            for simulation in alternatives.iter().chain([&primary]) {
                 self.extend(&scope, simulation, &mut seeds, &mut read);
             }
             if counts == (seeds.len(), read.len()) {
-                return Ended {
+                return Simulated {
                     scope,
                     objects,
-                    world,
-                    others,
+                    primary,
+                    alternatives,
                     refused,
                 };
             }
         }
     }
 
-    /// Adds the objects out of scope that a simulation has touched: those that it changed to the seeds, the others to
-    /// those that are read.
+    /// Adds the objects out of scope that a simulation has touched: those that it changed and those that may
+    /// adopt one that it changed to the seeds, the others to those that are read.
     fn extend(
         &self,
         scope: &Scope,
@@ -126,13 +134,27 @@ impl Run<'_> {
         seeds: &mut BTreeSet<u32>,
         read: &mut BTreeSet<u32>,
     ) {
+        let is_affected = |at: &u32| scope.members.get(at) == Some(&Member::Affected);
         let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
         for uid in changes
             .map(|change| &change.object.uid)
             .filter(|uid| !uid.is_empty())
         {
-            let positions = self.cluster.edges.positions_of(uid);
-            seeds.extend(positions.filter(|at| scope.members.get(at) == Some(&Member::Context)));
+            for position in self.cluster.edges.positions_of(uid) {
+                let adopters = self.cluster.adopters(position, simulation).into_iter();
+                seeds.extend(adopters.filter(|at| !is_affected(at)));
+                if scope.members.get(&position) == Some(&Member::Context) {
+                    seeds.insert(position);
+                }
+            }
+        }
+        for step in simulation.plane.steps() {
+            // Controllers that have listed the whole dump adopt for owners that the server does not have.
+            if let Why::Controller(reason) = &step.why
+                && let Some(adopter) = reason.object().filter(|_| reason.code() == "Adopted")
+            {
+                seeds.extend(self.cluster.position_of(adopter).filter(|at| !is_affected(at)));
+            }
         }
         for object in simulation.plane.not_found() {
             if object.uid.is_empty() {
@@ -152,7 +174,7 @@ impl Run<'_> {
         self.began.unwrap_or_else(|| latest_time(objects))
     }
 
-    fn play(
+    fn simulate_with(
         &self,
         scope: &Scope,
         objects: &BTreeMap<u32, SnapshotObject>,
@@ -224,13 +246,21 @@ impl Run<'_> {
     }
 }
 
-/// The controllers, with what is assumed of the storage of the cluster: the volume plugins and migrations of
-/// its release, and the external provisioners of its volumes.
+/// The controllers, with what is assumed of the nodes of the cluster and of its storage: the volume plugins
+/// and migrations of its release, and the external provisioners of its volumes.
 pub(crate) fn with_storage(
     cluster: &Cluster,
     controllers: &[Arc<dyn Controller>],
 ) -> Vec<Arc<dyn Controller>> {
     let mut controllers = controllers.to_vec();
+    let mut lifecycle = NodeLifecycle::new(cluster.version);
+    lifecycle.stops_without_ready_nodes =
+        !(cluster.assumptions.other_nodes_are_ready || has_ready_node(cluster));
+    for controller in &mut controllers {
+        if controller.info().name == lifecycle.info().name {
+            *controller = Arc::new(lifecycle);
+        }
+    }
     let mut is_binder = controllers.iter();
     let binder =
         is_binder.position(|controller| controller.info().name == "persistentvolume-binder-controller");
@@ -249,6 +279,16 @@ pub(crate) fn with_storage(
     controllers
 }
 
+/// Whether the dump has a node that is ready. A scope may have only others.
+fn has_ready_node(cluster: &Cluster) -> bool {
+    let nodes = Resource::Nodes;
+    let mut positions = cluster.snapshot.positions_of_kind(nodes.group(), nodes.kind());
+    positions.any(|position| {
+        let record = cluster.snapshot.record_at(position);
+        record.is_some_and(|record| record.node().and_then(Node::is_ready) == Some(true))
+    })
+}
+
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
 /// that volumes are migrated to.
 fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<str>> {
@@ -265,7 +305,7 @@ fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<s
         };
         names.extend(annotations.migrated_to.clone());
         match annotations.provisioned_by.as_ref() {
-            Some(name) if kubegc_control_plane::is_in_tree(name) => {
+            Some(name) if kubegc_controllers::is_in_tree(name) => {
                 if let Some(Migration::On { driver }) = storage.migration(name) {
                     names.insert(driver);
                 }
@@ -305,68 +345,23 @@ fn list_scope(
             .any(|(_, known)| *known.kind == *kind && *known.group == *group && known.is_namespaced());
         let is_complete = completeness.of(group, kind).is_complete()
             || is_namespaced && !namespaces.is_empty() && namespaces.iter().all(is_listed);
-        list(
-            manager,
-            now,
-            resource,
-            records.remove(&resource).unwrap_or_default(),
-            is_complete,
-        );
+        let records = records.remove(&resource).unwrap_or_default();
+        list_resource(manager, now, resource, records, is_complete);
     }
-    tell_cloud(cluster, manager, now);
+    add_cloud_answers(manager, now, &cluster.assumptions);
 }
 
 /// Lets controllers list the whole dump.
 pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
-    tell_cloud(cluster, manager, now);
     let snapshot = &cluster.snapshot;
     for resource in manager.resources() {
         let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
         let mut records = Vec::with_capacity(positions.len());
         records.extend(positions.filter_map(|position| snapshot.record_at(position)));
         let coverage = snapshot.completeness.of(resource.group(), resource.kind());
-        list(manager, now, resource, records, coverage.is_complete());
+        list_resource(manager, now, resource, records, coverage.is_complete());
     }
-}
-
-fn list(manager: &mut Manager, now: Timestamp, resource: Resource, records: Vec<Record>, is_complete: bool) {
-    if is_complete {
-        let records = Ok(records);
-        manager.handle(now, Input::Listed { resource, records });
-        return;
-    }
-    let unlisted = Input::Listed {
-        resource,
-        records: Err(StoreError::Unlisted),
-    };
-    manager.handle(now, unlisted);
-    for record in records {
-        let record = Box::new(record);
-        manager.handle(now, Input::Applied { resource, record });
-    }
-}
-
-/// Gives controllers the answers of the cloud provider.
-fn tell_cloud(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
-    for (name, Instance { exists, is_shutdown }) in &cluster.assumptions.cloud {
-        let found = cluster.by_name(Resource::Nodes, "", name);
-        let view = found.and_then(|position| cluster.snapshot.view(position as usize));
-        let Some(uid) = view.map(|view| Uid::clone(view.uid())) else {
-            continue;
-        };
-        let node = ObjectId {
-            resource: Resource::Nodes,
-            namespace: "".into(),
-            name: Arc::clone(name),
-            uid: uid.clone(),
-        };
-        let answer = CloudAnswer {
-            node_uid: uid,
-            exists: exists.clone(),
-            is_shut_down: is_shutdown.clone(),
-        };
-        manager.handle(now, Input::Cloud { node, answer });
-    }
+    add_cloud_answers(manager, now, &cluster.assumptions);
 }
 
 /// The server of a scope.
@@ -411,7 +406,7 @@ fn server(
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {
-            // What blocks itself waits for ever, as for a dependent that is never seen.
+            // An object that blocks its own deletion waits for ever, as for a dependent that is missing from the dump.
             meta.deletion_timestamp = Some(Timestamp::EPOCH);
             meta.deletion_grace_period_seconds = Some(0);
             meta.finalizers = vec![FINALIZER_FOREGROUND.into()];
@@ -487,7 +482,10 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
         }
         _ => return None,
     };
-    value.as_object().cloned().map(Arc::new)
+    match value {
+        serde_json::Value::Object(body) => Some(Arc::new(body)),
+        _ => None,
+    }
 }
 
 /// The simulation begins when the newest thing in the dump happened: dumps do not say when they were taken.

@@ -3,19 +3,24 @@
 use std::collections::BTreeSet;
 
 use kubegc_control_plane::{Simulation, kubelet_runs};
-use kubegc_core::record::{Record, Resource};
+use kubegc_core::{
+    ApiResource,
+    record::{Record, Resource},
+};
 
 use crate::{
     Cluster,
-    cluster::{Member, Scope, Tie},
+    cluster::{HAS_CONTENT, Member, Scope, Tie},
     doubt::Sources,
     fate::Missing,
+    run::Simulated,
 };
 
 /// The unknown facts of a simulation of deletes: those about objects that changed, or that follow one that did.
 ///
 /// What controllers do about other objects has nothing to do with the deletes.
-pub(crate) fn of_intents(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Sources {
+pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
+    let (scope, world) = (&simulated.scope, &simulated.primary);
     let mut changed = BTreeSet::new();
     for change in world.plane.steps().iter().flat_map(|step| &step.changes) {
         changed.extend(cluster.edges.positions_of(&change.object.uid));
@@ -27,29 +32,68 @@ pub(crate) fn of_intents(cluster: &Cluster, scope: &Scope, world: &Simulation) -
         concerned.extend(followers.map(|tied| tied.position));
     }
     let mut sources = Sources::new();
-    for undecided in undecided(cluster, scope, world) {
-        for position in undecided.in_doubt {
+    for undetermined in undetermined(cluster, scope, world) {
+        for position in undetermined.in_doubt {
             if concerned.contains(&position) {
                 sources
-                    .entry(undecided.missing.clone())
+                    .entry(undetermined.missing.clone())
                     .or_default()
                     .push(position);
             }
         }
     }
+    sources.extend(contents(cluster, scope, world));
     sources
 }
 
+/// The namespaces and CustomResourceDefinitions that are removed in a simulation though the dump may lack content of
+/// them.
+fn contents<'a>(
+    cluster: &'a Cluster,
+    scope: &'a Scope,
+    simulation: &'a Simulation,
+) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
+    let has_content = |position: &u32| cluster.edges.facts[*position as usize] & HAS_CONTENT != 0;
+    scope.affected().filter(has_content).filter_map(move |position| {
+        let object = cluster.snapshot.object(position as usize)?;
+        let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
+        if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
+            return None;
+        }
+        let is_namespace = *object.kind == *"Namespace";
+        let is_content = |kind: &&ApiResource| match is_namespace {
+            true => kind.is_namespaced(),
+            false => format!("{}.{}", kind.resource, kind.group) == *object.meta.name,
+        };
+        let kinds = cluster.catalog().iter().map(|(_, kind)| kind);
+        let kinds = kinds
+            .filter(|kind| kind.preferred && kind.verbs.collectable())
+            .filter(is_content);
+        let unlisted = kinds.filter(|kind| match is_namespace {
+            true => cluster.is_unlisted(kind, &object.meta.name),
+            false => !cluster
+                .snapshot
+                .completeness
+                .of(&kind.group, &kind.kind)
+                .is_complete(),
+        });
+        let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
+        let object = object.object_ref();
+        (!resources.is_empty()).then(|| (Missing::Content { object, resources }, vec![position]))
+    })
+}
+
 /// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be affected.
-pub(crate) fn of_everything(cluster: &Cluster, scope: &Scope, world: &Simulation) -> (Sources, Vec<u32>) {
+pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Sources, Vec<u32>) {
+    let (scope, world) = (&simulated.scope, &simulated.primary);
     let mut sources = Sources::new();
     let mut beginnings = Vec::new();
     let is_in_scope = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
-    for undecided in undecided(cluster, scope, world) {
-        beginnings.push(undecided.position);
-        for position in undecided.in_doubt.into_iter().filter(is_in_scope) {
+    for undetermined in undetermined(cluster, scope, world) {
+        beginnings.push(undetermined.position);
+        for position in undetermined.in_doubt.into_iter().filter(is_in_scope) {
             sources
-                .entry(undecided.missing.clone())
+                .entry(undetermined.missing.clone())
                 .or_default()
                 .push(position);
         }
@@ -68,20 +112,21 @@ pub(crate) fn of_everything(cluster: &Cluster, scope: &Scope, world: &Simulation
             beginnings.push(position);
         }
     }
+    sources.extend(contents(cluster, scope, world));
     let mut out_of_scope: Vec<u32> = cluster.affected_by(beginnings).into_iter().collect();
     out_of_scope.retain(|position| !is_in_scope(position));
     (sources, out_of_scope)
 }
 
 /// An object about which a controller could not decide.
-struct Undecided {
+struct Undetermined {
     position: u32,
     missing: Missing,
     /// The objects that it may delete.
     in_doubt: Vec<u32>,
 }
 
-fn undecided(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Undecided> {
+fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Undetermined> {
     let mut found = Vec::new();
     let unknown_owners: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
     for (controller, object, missing, _) in world.plane.manager().unknown() {
@@ -92,6 +137,12 @@ fn undecided(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Undeci
         let existing_dependents = |resource| {
             let mut found = dependents(cluster, position, resource);
             found.retain(|at| !is_deleted(cluster, scope, world, *at));
+            found
+        };
+        // What it owns or may adopt.
+        let adopted = |resource| {
+            let mut found = existing_dependents(resource);
+            found.extend(cluster.adoptable(position, resource, world));
             found
         };
         let info = controller.info();
@@ -111,10 +162,22 @@ fn undecided(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Undeci
                 claims.map(|(claim, _)| claim).collect()
             }
             ("cronjob-controller", Resource::CronJobs) => Vec::new(),
-            ("statefulset-history-controller" | "daemonset-controller", _) => {
-                existing_dependents(Resource::ControllerRevisions)
+            ("statefulset-history-controller", _) => existing_dependents(Resource::ControllerRevisions),
+            ("daemonset-controller", Resource::DaemonSets) => adopted(Resource::ControllerRevisions),
+            ("replicaset-controller", Resource::ReplicaSets) => adopted(Resource::Pods),
+            ("deployment-controller", Resource::Deployments) => {
+                let sets = adopted(Resource::ReplicaSets);
+                let pods = sets
+                    .iter()
+                    .flat_map(|set| dependents(cluster, *set, Resource::Pods));
+                let pods = pods.filter(|at| !is_deleted(cluster, scope, world, *at));
+                pods.chain(sets.iter().copied()).collect()
             }
-            ("deployment-controller", Resource::Deployments) => existing_dependents(Resource::ReplicaSets),
+            ("node-lifecycle-controller", Resource::Nodes) => {
+                let tied = cluster.tied(position).into_iter().map(|tied| tied.position);
+                tied.filter(|at| cluster.resource_at(*at) == Some(Resource::Pods))
+                    .collect()
+            }
             ("job-controller", Resource::Jobs) => dependents(cluster, position, Resource::Pods),
             // What only deletes changes nothing of what is terminating; pods excepted, whose grace period it ends.
             (_, resource)
@@ -126,7 +189,7 @@ fn undecided(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Undeci
             }
             _ => vec![position],
         };
-        found.push(Undecided {
+        found.push(Undetermined {
             position,
             missing: Missing::Controller {
                 object: cluster.object_ref(position),

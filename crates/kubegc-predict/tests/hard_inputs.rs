@@ -150,9 +150,9 @@ fn doubt_about_the_top_of_a_chain_reaches_its_end() {
         let snapshot = reader.finish().expect("nothing is declared");
         let cluster = Cluster::new(KubernetesVersion::LATEST, snapshot, Assumptions::default());
         let pending = cluster.pending();
-        assert_eq!(counts(pending), [("undecided", DEPTH)]);
+        assert_eq!(counts(pending), [("undetermined", DEPTH)]);
         for fate in &pending.fates {
-            let Fate::Undecided { missing } = &fate.fate else {
+            let Fate::Undetermined { missing } = &fate.fate else {
                 continue;
             };
             assert!(
@@ -238,7 +238,7 @@ fn an_object_without_uid_leaves_what_names_its_kind_open() {
         let cluster = cluster(text.as_bytes());
         assert_eq!(cluster.snapshot().finding_counts.get(&Problem::NoUid), Some(&1));
         // Declared complete or not: the owner may be the one without uid, or it may not exist.
-        assert_eq!(counts(cluster.pending()), [("undecided", 1)]);
+        assert_eq!(counts(cluster.pending()), [("undetermined", 1)]);
         let forecast = predict(&cluster, PropagationPolicy::Background);
         assert!(
             forecast.fates.iter().all(|fate| fate.fate.word() != "kept"),
@@ -258,7 +258,7 @@ fn kinds_that_nothing_explains_are_undecided() {
         let text = format!("{}\n{gadget}", config_map(0, None));
         let cluster = cluster(text.as_bytes());
         let forecast = predict(&cluster, PropagationPolicy::Background);
-        assert_eq!(counts(&forecast), [("deleted", 1), ("undecided", 1)]);
+        assert_eq!(counts(&forecast), [("deleted", 1), ("undetermined", 1)]);
         assert!(
             cluster
                 .predict(&[delete("shop/Gadget/map-0000001", PropagationPolicy::Background)])

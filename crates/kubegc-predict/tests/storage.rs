@@ -92,7 +92,7 @@ fn provisioner_source_and_release_decide_whether_a_volume_is_deleted() {
         ("1.36", provisioned, ebs(), "deleted"),
         ("1.26", None, ebs(), "deleted"),
         ("1.27", None, ebs(), "kept"),
-        ("1.20", None, json!({}), "undecided"),
+        ("1.20", None, json!({}), "undetermined"),
     ] {
         let found = volume_fate(version, provisioner, source.clone(), Assumptions::default());
         assert_eq!(found, expected, "{version} {provisioner:?} {source}");
@@ -102,12 +102,12 @@ fn provisioner_source_and_release_decide_whether_a_volume_is_deleted() {
         ..Assumptions::default()
     };
     let found = volume_fate("1.20", None, host_path("/tmp/a"), storage_is_kept);
-    assert_eq!(found, "undecided");
+    assert_eq!(found, "undetermined");
 }
 
 #[test]
 fn an_attachment_that_is_deleted_waits_for_its_attacher() {
-    for (external_controllers_run, expected) in [(false, "stuck"), (true, "deleted")] {
+    for (external_controllers_run, expected) in [(false, "terminating"), (true, "deleted")] {
         let items = json!([{
             "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
             "metadata": {

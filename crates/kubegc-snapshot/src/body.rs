@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use kubegc_core::record::IntOrPercent;
 use serde::{
     Deserialize, Serialize, Serializer,
     de::{IgnoredAny, MapAccess, value::MapAccessDeserializer},
@@ -131,6 +132,8 @@ pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.u
 pub(crate) const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// The index of a pod of an Indexed Job.
 pub(crate) const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The cost of deleting a pod that is surplus.
+pub(crate) const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The revision of a Deployment that a ReplicaSet stands for.
 pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
 /// Set on Endpoints that serve as a lock.
@@ -140,7 +143,7 @@ pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/le
 pub(crate) const SECRET_TYPE_BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 /// The annotations that are read.
-const ANNOTATIONS: [&str; 9] = [
+const ANNOTATIONS: [&str; 10] = [
     ANNOTATION_PROVISIONED_BY,
     ANNOTATION_BOUND_BY_CONTROLLER,
     ANNOTATION_MIGRATED_TO,
@@ -148,6 +151,7 @@ const ANNOTATIONS: [&str; 9] = [
     ANNOTATION_ACCOUNT_UID,
     ANNOTATION_JOB_TRACKING,
     ANNOTATION_COMPLETION_INDEX,
+    ANNOTATION_DELETION_COST,
     ANNOTATION_REVISION,
     ANNOTATION_LEADER,
 ];
@@ -287,8 +291,10 @@ part! {
         replicas: i64 = "replicas",
         revision_history_limit: i64 = "revisionHistoryLimit",
         paused: bool = "paused",
-        // Of services and service CIDRs.
-        selector: AnyMap = "selector",
+        strategy: Strategy<'a> = "strategy",
+        // Of workloads; of services, which have a map of labels.
+        selector: LabelSelector<'a> = "selector",
+        // Of service CIDRs.
         cidrs: List<Text<'a>> = "cidrs",
         // Of resource claims.
         allocation_mode: Text<'a> = "allocationMode",
@@ -401,14 +407,38 @@ part! {
     PlainPodStatus<'a> {
         phase: Text<'a> = "phase",
         reason: Text<'a> = "reason",
+        conditions: List<PlainCondition<'a>> = "conditions",
+    }
+}
+
+part! {
+    /// A condition of which only type, status and transition matter.
+    PlainCondition<'a> {
+        condition_type: Text<'a> = "type",
+        status: Text<'a> = "status",
+        last_transition_time: Text<'a> = "lastTransitionTime",
+    }
+}
+
+impl<'a> From<PlainCondition<'a>> for Condition<'a> {
+    fn from(condition: PlainCondition<'a>) -> Self {
+        Self {
+            condition_type: condition.condition_type,
+            status: condition.status,
+            last_transition_time: condition.last_transition_time,
+            ..Self::default()
+        }
     }
 }
 
 impl<'a> From<PlainPodStatus<'a>> for Status<'a> {
     fn from(status: PlainPodStatus<'a>) -> Self {
+        let of_condition = |condition: Soft<PlainCondition<'a>>| condition.map(Condition::from);
+        let conditions = status.conditions;
         Self {
             phase: status.phase,
             reason: status.reason,
+            conditions: conditions.map(|all| all.into_iter().map(of_condition).collect()),
             ..Self::default()
         }
     }
@@ -599,6 +629,48 @@ part! {
         namespace: Text<'a> = "namespace",
         name: Text<'a> = "name",
         uid: Text<'a> = "uid",
+    }
+}
+
+part! {
+    /// `spec.strategy` of a Deployment.
+    Strategy<'a> {
+        strategy_type: Text<'a> = "type",
+        rolling_update: RollingUpdate = "rollingUpdate",
+    }
+}
+
+part! {
+    /// `spec.strategy.rollingUpdate` of a Deployment.
+    RollingUpdate {
+        max_unavailable: Share = "maxUnavailable",
+        max_surge: Share = "maxSurge",
+    }
+}
+
+/// A whole number or a percentage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share(pub(crate) IntOrPercent);
+
+impl Expected<'_> for Share {
+    const WORDS: &'static str = "a whole number or a percentage";
+
+    fn of_text(text: Cow<'_, str>) -> Option<Self> {
+        let percent = text.strip_suffix('%')?.parse();
+        percent.ok().map(IntOrPercent::Percent).map(Self)
+    }
+
+    fn of_number(number: i64) -> Option<Self> {
+        i32::try_from(number).ok().map(IntOrPercent::Int).map(Self)
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            IntOrPercent::Int(number) => serializer.serialize_i32(number),
+            IntOrPercent::Percent(percent) => serializer.collect_str(&format_args!("{percent}%")),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::identity::split_api_version;
+use kubegc_core::{Timestamp, identity::split_api_version};
 
 use crate::{
     Finding, ObjectName, Place, Problem, SnapshotError,
@@ -12,7 +12,7 @@ use crate::{
     finding::Findings,
     item::{Item, ListHead, Meta, Text},
     mentions::Mentions,
-    store::{NO_ITEM, Store, TYPE_PENDING, TypeId},
+    store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
 
 /// Where the document being read stands, and what its kind is known to be from elsewhere.
@@ -40,6 +40,10 @@ struct Pending {
     contents: Contents,
 }
 
+/// The number of an item's details, 0 where it has none, and when the pod became ready that it is: pods that
+/// are alike in all else share their details.
+type Kept = (u32, i64);
+
 /// What the details of an item are, once its kind is known.
 #[derive(Debug)]
 enum Contents {
@@ -47,7 +51,7 @@ enum Contents {
     Read {
         api_version: Arc<str>,
         kind: Arc<str>,
-        details: u32,
+        details: Kept,
         flaws: Vec<DetailFlaw>,
     },
     /// They are read from this JSON, which takes little room.
@@ -262,23 +266,31 @@ impl Ingest {
         }
     }
 
-    /// The number of the details of a kind; 0 where it has none.
+    /// The details of a kind.
     fn details(
         &mut self,
         kind: Option<Kind>,
         body: &Body<'_>,
         mentions: Option<Mentions>,
         flaws: &mut Vec<DetailFlaw>,
-    ) -> u32 {
+    ) -> Kept {
         let mentions = mentions.unwrap_or(Mentions::ANY);
         let found =
             kind.and_then(|kind| details::read(kind, body, mentions, false, &mut self.store.texts, flaws));
-        found.map_or(0, |details| self.store.details_number(details))
+        let Some(mut details) = found else {
+            return (0, NO_TIME);
+        };
+        let mut ready_at = NO_TIME;
+        if let Some(at) = details.ready_at_mut() {
+            ready_at = std::mem::replace(at, Timestamp::EPOCH).as_nanos();
+        }
+        (self.store.details_number(details), ready_at)
     }
 
-    fn set_details(&mut self, record: usize, details: u32, flaws: &[DetailFlaw]) {
+    fn set_details(&mut self, record: usize, (details, ready_at): Kept, flaws: &[DetailFlaw]) {
         let record = &mut self.store.records[record];
         record.details = details;
+        record.ready_at = ready_at;
         record.flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
     }
 
@@ -305,7 +317,7 @@ impl Ingest {
     }
 
     /// The details of an item whose kind has turned out.
-    fn settle_contents(&mut self, contents: Contents, type_id: TypeId, flaws: &mut Vec<DetailFlaw>) -> u32 {
+    fn settle_contents(&mut self, contents: Contents, type_id: TypeId, flaws: &mut Vec<DetailFlaw>) -> Kept {
         let (api_version, kind) = self.store.type_texts(type_id);
         match contents {
             Contents::Read {
@@ -316,7 +328,7 @@ impl Ingest {
             } => {
                 let is_it = (&taken_version, &taken_kind) == (api_version, kind);
                 flaws.extend(found.into_iter().filter(|_| is_it));
-                if is_it { details } else { 0 }
+                if is_it { details } else { (0, NO_TIME) }
             }
             Contents::Unread { body, mentions } => {
                 let kind = Kind::of(api_version, kind);

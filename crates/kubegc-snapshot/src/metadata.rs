@@ -66,6 +66,7 @@ impl Store {
             document: 0,
             item: NO_ITEM,
             details: 0,
+            ready_at: NO_TIME,
             flawed: false,
             meta_flawed: false,
         }

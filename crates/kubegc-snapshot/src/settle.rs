@@ -3,6 +3,7 @@
 use std::{
     cmp::{Ordering, Reverse},
     hash::BuildHasher,
+    ops::Range,
 };
 
 use foldhash::fast::FixedState;
@@ -55,9 +56,26 @@ pub(crate) fn settle(
         },
         findings,
         finding_counts,
+        kinds: ranges_of_kinds(&store),
         store,
         kind_ids,
     })
+}
+
+/// The positions of the objects of each kind. Versions of a kind stand together.
+fn ranges_of_kinds(store: &Store) -> Vec<Range<usize>> {
+    let kind_of = |record: &Record| {
+        let (api_version, kind) = store.type_texts(record.type_id);
+        (split_api_version(api_version).0, &**kind)
+    };
+    let is_same = |a: &Record, b: &Record| a.type_id == b.type_id || kind_of(a) == kind_of(b);
+    let mut end = 0;
+    let kinds = store.records.chunk_by(is_same).map(|records| {
+        let start = end;
+        end += records.len();
+        start..end
+    });
+    kinds.collect()
 }
 
 struct Settling {
@@ -323,9 +341,10 @@ impl Reversed {
             maturity: Reverse(Priority::of(split_api_version(api_version).1).rank()),
             api_version: api_version.to_string(),
             content: format!(
-                "{:?} {:?} {} {}",
+                "{:?} {:?} {} {} {}",
                 store.meta(record),
                 store.details_of(record),
+                record.ready_at,
                 record.flawed,
                 record.meta_flawed
             ),
@@ -365,7 +384,9 @@ fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
 
 /// Whether the details agree; other versions of a kind may have none.
 fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
-    one.details == two.details || store.details_of(one).is_none() || store.details_of(two).is_none()
+    (one.details, one.ready_at) == (two.details, two.ready_at)
+        || store.details_of(one).is_none()
+        || store.details_of(two).is_none()
 }
 
 fn object_name(store: &Store, record: &Record) -> ObjectName {

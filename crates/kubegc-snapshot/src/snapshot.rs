@@ -3,7 +3,8 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
-    Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Uid, identity::split_api_version, record,
+    Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, identity::split_api_version,
+    record,
 };
 
 use crate::{
@@ -23,8 +24,12 @@ pub struct SnapshotObject {
     pub kind_id: Option<KindId>,
     /// The metadata.
     pub meta: ObjectMeta,
-    /// Fields outside the metadata; `None` where there are none to read.
+    /// Fields outside the metadata; `None` where there are none to read. A pod that is ready is so since the
+    /// epoch here.
     pub details: Option<Arc<Details>>,
+    /// When a pod became ready; `None` where it is not or does not say when. Pods that are alike in all else
+    /// share their details.
+    pub ready_at: Option<Timestamp>,
     /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt;
     /// the findings say which.
     pub flawed: bool,
@@ -56,15 +61,25 @@ impl SnapshotObject {
     /// for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     #[must_use]
     pub fn record(&self) -> record::Record {
-        record_of(self.meta.clone(), self.details.as_deref(), self.meta_flawed)
+        let details = self.details.as_deref();
+        record_of(self.meta.clone(), details, self.ready_at, self.meta_flawed)
     }
 }
 
-fn record_of(meta: ObjectMeta, details: Option<&Details>, meta_flawed: bool) -> record::Record {
+fn record_of(
+    meta: ObjectMeta,
+    details: Option<&Details>,
+    ready_at: Option<Timestamp>,
+    meta_flawed: bool,
+) -> record::Record {
     if meta_flawed {
         return record::Record::unreadable(meta);
     }
-    record::Record::new(meta, details.map_or(record::Body::Unread, Details::body))
+    let mut body = details.map_or(record::Body::Unread, Details::body);
+    if let (record::Body::Pod(pod), Some(_)) = (&mut body, ready_at) {
+        pod.ready_at = ready_at.into();
+    }
+    record::Record::new(meta, body)
 }
 
 /// The objects of a cluster as far as they were dumped.
@@ -86,6 +101,8 @@ pub struct Snapshot {
     pub finding_counts: BTreeMap<Problem, u64>,
     pub(crate) store: Store,
     pub(crate) kind_ids: Vec<Option<KindId>>,
+    /// The positions of the objects of each kind, in order.
+    pub(crate) kinds: Vec<Range<usize>>,
 }
 
 impl Snapshot {
@@ -128,12 +145,14 @@ impl Snapshot {
     #[must_use]
     pub fn position(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
         let store = &self.store;
-        let found = store.records.binary_search_by(|record| {
-            self.compare_kind(record, group, kind)
-                .then_with(|| (**store.texts.text(record.namespace)).cmp(namespace))
+        let of_kind = self.positions_of_kind(group, kind);
+        let records = store.records.get(of_kind.clone())?;
+        let found = records.binary_search_by(|record| {
+            (**store.texts.text(record.namespace))
+                .cmp(namespace)
                 .then_with(|| (*record.name).cmp(name))
         });
-        found.ok()
+        Some(of_kind.start + found.ok()?)
     }
 
     /// The positions of all objects of a kind.
@@ -142,10 +161,14 @@ impl Snapshot {
     /// O(log n) for n objects.
     #[must_use]
     pub fn positions_of_kind(&self, group: &str, kind: &str) -> Range<usize> {
-        let records = &self.store.records;
-        let start = records.partition_point(|record| self.compare_kind(record, group, kind).is_lt());
-        let end = records.partition_point(|record| self.compare_kind(record, group, kind).is_le());
-        start..end
+        let first = |range: &Range<usize>| self.store.records.get(range.start);
+        let found = self.kinds.binary_search_by(|range| {
+            first(range).map_or(Ordering::Less, |record| self.compare_kind(record, group, kind))
+        });
+        found
+            .ok()
+            .and_then(|at| self.kinds.get(at).cloned())
+            .unwrap_or_default()
     }
 
     /// The object at this position, looked at in place instead of built.
@@ -187,6 +210,7 @@ impl Snapshot {
             kind_id: self.kind_ids[record.type_id as usize],
             meta: self.store.meta(record),
             details: self.store.details_of(record).cloned(),
+            ready_at: record.ready_at(),
             flawed: record.flawed,
             meta_flawed: record.meta_flawed,
             place: self.store.place(record),
@@ -249,7 +273,8 @@ impl<'a> ObjectView<'a> {
     pub fn record(&self) -> record::Record {
         let store = &self.snapshot.store;
         let details = store.details_of(self.record).map(|details| &**details);
-        record_of(store.meta(self.record), details, self.record.meta_flawed)
+        let (meta, ready_at) = (store.meta(self.record), self.record.ready_at());
+        record_of(meta, details, ready_at, self.record.meta_flawed)
     }
 
     /// Whether it is being deleted.

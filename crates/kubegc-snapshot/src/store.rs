@@ -49,9 +49,18 @@ pub(crate) struct Record {
     /// [`NO_ITEM`] where the object is a document of its own.
     pub(crate) item: u32,
     pub(crate) details: u32,
+    /// When a pod became ready, in nanoseconds; [`NO_TIME`] where it is not or does not say when.
+    pub(crate) ready_at: i64,
     pub(crate) flawed: bool,
     /// Whether a part of the metadata could not be read, or is missing there.
     pub(crate) meta_flawed: bool,
+}
+
+impl Record {
+    /// When a pod became ready.
+    pub(crate) fn ready_at(&self) -> Option<Timestamp> {
+        (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
+    }
 }
 
 /// Stands for an absent date.

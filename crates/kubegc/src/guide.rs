@@ -121,7 +121,7 @@ pub mod predicting {
     //! let intent = Intent::delete("shop/ReplicaSet/web".parse()?, DeleteOptions::policy(PropagationPolicy::Background));
     //! let forecast = cluster.predict(&[intent])?;
     //! // Deployments were not dumped: whether the ConfigMap has an owner left is unknown.
-    //! assert_eq!(forecast.counts()["undecided"], 1);
+    //! assert_eq!(forecast.counts()["undetermined"], 1);
     //! assert!(forecast.to_text(Detail::default()).contains("dump all deployments.apps and declare them complete"));
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
@@ -134,8 +134,11 @@ pub mod predicting {
     //! [`Question`](crate::predict::Question) asks for more: a time and a horizon, other controllers, what happens anyway, deletes that follow each other.
     //!
     //! What a dump does not show is in the [`Assumptions`](crate::predict::Assumptions): kubelets end pods, cloud and CSI controllers remove their finalizers,
-    //! storage is deleted, unknown finalizers stay. Controllers create nothing. Where the order of things matters,
-    //! [`Cluster::explore`](crate::predict::Cluster::explore) tries many; where only the end matters and the cluster is very large,
+    //! storage is deleted, unknown finalizers stay. Controllers create nothing. Where deletes race,
+    //! [`Cluster::explore`](crate::predict::Cluster::explore) tries every order of the requests, watch events and
+    //! deletes, on the same control plane, and says which fates are certain and which are possible. It tries steps
+    //! that commute in one order only, so races of eight to ten objects can often be explored
+    //! exhaustively. Where only the end matters and the cluster is very large,
     //! [`Cluster::closure`](crate::predict::Cluster::closure) finds it without a simulation.
 }
 
@@ -207,13 +210,13 @@ pub mod cleaning_up {
     //!
     //! # What will be deleted, and when
     //!
-    //! [`cleanup_forecast`](crate::predict::cleanup_forecast) lets all of them work on a dump, together with the collector and the kubelets, from one
-    //! instant at which something is due to the next:
+    //! A [`Question`](crate::predict::Question) without deletes asks what all of them do on a dump, together with the garbage
+    //! collector and the kubelets, until a time or until nothing changes:
     //!
     //! ```
     //! use std::time::Duration;
     //! use kubegc::core::{KubernetesVersion, Timestamp};
-    //! use kubegc::predict::{Assumptions, CleanupDetail, CleanupFrame, Cluster, cleanup_forecast};
+    //! use kubegc::predict::{Assumptions, Cluster, Detail, Question};
     //! use kubegc::snapshot::Reader;
     //!
     //! let dump = r#"
@@ -242,22 +245,23 @@ pub mod cleaning_up {
     //! let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
     //!
     //! let noon = Timestamp::parse("2026-03-01T12:00:00Z")?;
-    //! let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(version).from(noon).up_to(Duration::from_secs(3_600)));
-    //! let gone: Vec<String> = forecast.collected().map(|gone| format!("{} {}", gone.at, gone.object.short())).collect();
-    //! assert_eq!(gone, ["2026-03-01T12:30:00Z shop/Pod/report-x7k2p", "2026-03-01T12:30:00Z shop/Job/report"]);
-    //! let text = forecast.to_text(CleanupDetail::default());
+    //! let forecast = cluster.forecast(&Question::new(version).at(noon).up_to(Duration::from_secs(3_600)))?;
+    //! let removed: Vec<String> = forecast.removals().map(|removal| format!("{} {}", removal.at, removal.object.short())).collect();
+    //! assert_eq!(removed, ["2026-03-01T12:30:00Z shop/Pod/report-x7k2p", "2026-03-01T12:30:00Z shop/Job/report"]);
+    //! let text = forecast.to_text(Detail::default());
     //! assert!(text.contains("Job shop/report: it finished 1h ago"));
     //! assert!(text.contains("and with it Pod report-x7k2p"));
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
-    //! - **When was the dump taken?** Dumps do not say. [`CleanupFrame::now`](crate::predict::CleanupFrame) does; mechanisms that look once a period are
-    //!   taken to look for the first time then.
+    //! - **When was the dump taken?** Dumps do not say. [`Question::now`](crate::predict::Question) does. Controllers that
+    //!   work in periods begin one then.
     //! - **Who else is asked?** The cloud provider about nodes, plugins and provisioners about storage. The
-    //!   [`Assumptions`](crate::predict::Assumptions) say what they answer. A node of which nothing is said stays, and is undecided unless it is ready.
-    //! - **What was not dumped is unknown.** A mechanism that would have to know it decides nothing, and
-    //!   [`undecided`](crate::predict::CleanupForecast) says what it does not know. An object whose fate hangs on that is not
-    //!   [`collected`](crate::predict::CleanupForecast::collected); reports tell of it apart from what is certain.
+    //!   [`Assumptions`](crate::predict::Assumptions) have their answers. A node without one is kept, and undetermined unless it
+    //!   is ready.
+    //! - **What was not dumped is unknown.** A controller that needs it decides nothing, and
+    //!   [`undetermined`](crate::predict::Forecast) names the missing fact. An object whose fate depends on it is not
+    //!   among the [`removals`](crate::predict::Forecast::removals); reports list it apart from what is certain.
     //!
     //! # One controller alone
     //!

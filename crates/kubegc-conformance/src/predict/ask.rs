@@ -135,7 +135,8 @@ fn controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
     controllers
 }
 
-/// The recorded cluster has no cloud controller manager and no CSI sidecars, and nothing listens at [`NOWHERE`].
+/// The recorded cluster has no cloud controller manager and no CSI sidecars, and nothing listens at
+/// [`NOWHERE`]. Four common nodes are ready; a dump has those of them that its pods are bound to.
 fn assumptions(case: &Case) -> Assumptions {
     let webhooks = case
         .before
@@ -147,6 +148,7 @@ fn assumptions(case: &Case) -> Assumptions {
         .filter_map(|webhook| webhook["name"].as_str());
     Assumptions {
         external_controllers_run: false,
+        other_nodes_are_ready: true,
         unreachable_webhooks: unreachable.map(Arc::from).collect(),
         ..Assumptions::default()
     }
@@ -217,8 +219,11 @@ fn ends(case: &Case, forecast: &Forecast) -> BTreeMap<String, End> {
 
 fn end(object: &Value, fate: &ObjectFate, ids: &BTreeMap<&str, &str>) -> End {
     let finalizers = match &fate.fate {
-        Fate::Undecided { .. } => return End::bare(State::Undetermined),
-        Fate::Stuck { finalizers, .. } => finalizers.iter().map(text).collect(),
+        Fate::Undetermined { .. } => return End::bare(State::Undetermined),
+        Fate::Terminating { waits_for } => {
+            let names = waits_for.iter().filter_map(kubegc_predict::Wait::finalizer);
+            names.map(str::to_owned).collect()
+        }
         _ => Vec::new(),
     };
     let Some(after) = &fate.after else {

@@ -217,7 +217,7 @@ impl Builder {
     /// Asks before each write, except Events, whether it may be sent. Default: all may.
     ///
     /// An action whose write may not be sent ends as [`End::Kept`](crate::End::Kept) with the reason. Work in
-    /// steps takes the write as refused with 403, and goes on as the controller does after such an error.
+    /// steps takes the write as refused with 403, and continues as the controller does after such an error.
     pub fn guard(
         mut self,
         guard: impl FnMut(&Cache, &Request) -> Result<(), Reason> + Send + 'static,

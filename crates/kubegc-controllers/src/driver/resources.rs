@@ -1,4 +1,5 @@
-//! How resources are addressed, by what discovery answered. A resource that is not served is told apart from one that is not known.
+//! Maps resources to the paths that discovery serves. A resource that is not served differs from one
+//! that is not known.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -70,7 +70,7 @@ pub(super) struct Watched {
     /// Steps of an earlier epoch are ignored.
     epoch: u64,
     is_listed: bool,
-    /// What the manager was told before the first list: that there is nothing, or why it is not known.
+    /// The first input to the manager, before the first list: no objects, or the error of the list.
     unlisted: Option<Result<(), StoreError>>,
     /// Whether a list is in progress, and not waiting for its time.
     is_listing: bool,
@@ -132,7 +132,7 @@ impl Watched {
         }
     }
 
-    /// Tells the manager that there are no objects, or why they are not known, unless the resource was listed before.
+    /// Gives the manager an empty list, or the error of the list, unless the resource was listed before.
     pub(super) fn report_unlisted(&mut self, answer: Result<(), StoreError>, effects: &mut Effects) {
         if self.is_listed || self.unlisted.as_ref() == Some(&answer) {
             return;

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kubegc_core::{
     Kept, ResourceVersion, StoreError, Timestamp, Uid,
     record::{ObjectId, Record, Resource},
@@ -27,7 +29,8 @@ use crate::{
     Timing, Wire,
 };
 
-/// Runs any set of controllers: feed it list and watch events, perform the tasks that it returns, and tell it how they ended.
+/// Runs any set of controllers: feed it list and watch events, perform the tasks that it returns, and report
+/// how they ended.
 ///
 /// # Guarantees
 /// - A controller begins when every resource that it reads was listed, or could not be. What is not known is reported by
@@ -79,10 +82,19 @@ pub struct Manager {
     in_flight: BTreeMap<TaskId, InFlight>,
     /// When a key was stale last.
     stale_at: BTreeMap<Unit, Timestamp>,
-    /// In a simulation: the version at which an object was left by an action on it. The same action again changes nothing.
-    left_at: BTreeMap<(usize, ObjectId), ResourceVersion>,
+    /// In a simulation: the version at which an object was left by an action on it, by the code of its
+    /// reason. The same action again changes nothing.
+    left_at: BTreeMap<(usize, ObjectId, &'static str), ResourceVersion>,
+    /// The cause of the changes that come next.
+    cause: Option<Cause>,
+    /// The cause of the last change that enqueued each key.
+    causes: HashMap<Unit, Cause, FixedState>,
     next_id: u64,
 }
+
+/// What has caused a change, for the caller to interpret: a [`Task`] has the cause of the last change that enqueued its
+/// key.
+pub type Cause = usize;
 
 /// One controller that runs.
 #[derive(Clone, Debug)]
@@ -213,6 +225,8 @@ impl Manager {
             in_flight: BTreeMap::new(),
             stale_at: BTreeMap::new(),
             left_at: BTreeMap::new(),
+            cause: None,
+            causes: HashMap::default(),
             next_id: 0,
         }
     }
@@ -244,6 +258,11 @@ impl Manager {
     #[must_use]
     pub const fn cache(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Sets the cause of the changes that come next. Default: unknown.
+    pub const fn set_cause(&mut self, cause: Option<Cause>) {
+        self.cause = cause;
     }
 
     /// Takes in an event. Time never runs backwards: an earlier `now` counts as the latest one. Resources that no controller reads are ignored.
@@ -318,6 +337,18 @@ impl Manager {
         for (due, unit) in busy {
             self.queue.add_at(&unit, due);
         }
+    }
+
+    /// The decision of a controller about a key at this time; `None` if no controller of this name runs. Nothing changes.
+    #[must_use]
+    pub fn decide(&self, controller: &str, key: &Key) -> Option<Decision> {
+        let mut names = self
+            .controllers
+            .iter()
+            .map(|running| running.controller.info().name);
+        let controller = names.position(|name| name == controller)?;
+        let key = key.clone();
+        Some(self.reconcile(&Unit { controller, key }))
     }
 
     /// When something is due next; `None` where only an input can make something due.
@@ -487,6 +518,11 @@ impl Manager {
         let running = self.controllers.get(controller);
         let delay = running.map_or(Duration::ZERO, |running| running.timing.event_delay);
         let unit = Unit { controller, key };
+        match self.cause {
+            Some(cause) => drop(self.causes.insert(unit.clone(), cause)),
+            None if self.causes.is_empty() => {}
+            None => drop(self.causes.remove(&unit)),
+        }
         // A delayed key for which there is nothing to do need not be waited for: another event comes with the next change.
         if !delay.is_zero() && self.reconcile(&unit).is_empty() {
             return;
@@ -532,7 +568,7 @@ impl Manager {
             cloud: self.cloud.get(unit),
             failures: self.queue.failures(unit),
         };
-        running.controller.reconcile(&cx, &unit.key)
+        running.controller.reconcile_work(&cx, &unit.key)
     }
 
     /// Takes a decision: schedules the key and keeps its work for handing out. Gives the question to the cloud provider, where there is one.
@@ -578,7 +614,7 @@ impl Manager {
         }
         let mut works: VecDeque<Work> = actions
             .into_iter()
-            .filter(|action| !is_simulation || !self.is_repeated(unit.controller, &action.object))
+            .filter(|action| !is_simulation || !self.is_repeated(unit.controller, action))
             .map(Work::Action)
             .collect();
         works.extend(steps.map(Work::Steps));

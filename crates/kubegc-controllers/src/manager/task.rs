@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubegc_core::{Preconditions, Timestamp, record::ObjectId};
 
 use super::{
-    Manager, Mode, Outcome, Pending, Unit,
+    Cause, Manager, Mode, Outcome, Pending, Unit,
     schedule::{STALE_DELAY, blocked, delay},
 };
 use crate::{Action, Controller, End, Found, Key, Missing, Steps};
@@ -28,6 +28,8 @@ pub struct Task {
     pub object: ObjectId,
     /// The work.
     pub work: Work,
+    /// The [cause](Manager::set_cause) of the last change that enqueued the key.
+    pub cause: Option<Cause>,
 }
 
 /// The work of a task.
@@ -67,7 +69,8 @@ pub(super) struct InFlight {
     unit: Unit,
     /// The object that the work is about.
     object: ObjectId,
-    is_action: bool,
+    /// The code of the reason of an action.
+    action: Option<&'static str>,
 }
 
 impl Manager {
@@ -89,7 +92,10 @@ impl Manager {
                 let in_flight = InFlight {
                     unit: unit.clone(),
                     object: work.object().clone(),
-                    is_action: matches!(work, Work::Action(_)),
+                    action: match &work {
+                        Work::Action(action) => Some(action.reason.code()),
+                        Work::Steps(_) => None,
+                    },
                 };
                 self.in_flight.insert(id, in_flight);
                 self.queue.begin(&unit);
@@ -99,6 +105,7 @@ impl Manager {
                     key: unit.key.clone(),
                     object: work.object().clone(),
                     work,
+                    cause: self.causes.get(&unit).copied(),
                 });
             }
         }
@@ -122,32 +129,29 @@ impl Manager {
         version.is_some_and(|version| *version != record.meta.resource_version)
     }
 
-    /// Whether an action on this object has been performed and the object has not changed since.
-    pub(super) fn is_repeated(&self, controller: usize, object: &ObjectId) -> bool {
-        let Some(left_at) = self.left_at.get(&(controller, object.clone())) else {
+    /// Whether an action has been performed for the same reason and its object has not changed since.
+    pub(super) fn is_repeated(&self, controller: usize, action: &Action) -> bool {
+        let key = (controller, action.object.clone(), action.reason.code());
+        let Some(left_at) = self.left_at.get(&key) else {
             return false;
         };
-        self.record(object)
+        self.record(&action.object)
             .is_some_and(|record| record.meta.resource_version == *left_at)
     }
 
     /// Takes the end of a task.
     pub(super) fn end(&mut self, task: TaskId, end: End) {
-        let Some(InFlight {
-            unit,
-            object,
-            is_action,
-        }) = self.in_flight.remove(&task)
-        else {
+        let Some(InFlight { unit, object, action }) = self.in_flight.remove(&task) else {
             return;
         };
         if self.mode == Mode::Simulation
             && end == End::Done
-            && is_action
+            && let Some(code) = action
             && let Some(record) = self.record(&object)
         {
             let version = record.meta.resource_version.clone();
-            self.left_at.insert((unit.controller, object.clone()), version);
+            let key = (unit.controller, object.clone(), code);
+            self.left_at.insert(key, version);
         }
         let outcome = match end {
             End::Done | End::Kept(_) => Outcome::Succeeded,

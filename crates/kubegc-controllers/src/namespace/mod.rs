@@ -21,7 +21,7 @@
 //! `deletecollection` on all namespaced resources.
 //!
 //! # Order
-//! Upstream goes through the resources in the random order of a map. Here they are sorted by group, version
+//! Upstream iterates over the resources in the random order of a map. Here they are sorted by group, version
 //! and resource. The order decides nothing but which of several errors comes first.
 //!
 //! # Upstream

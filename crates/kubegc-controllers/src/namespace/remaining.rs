@@ -12,8 +12,8 @@ use super::NamespaceController;
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Remaining {
-    /// In how many seconds the content is expected to be gone: the longest grace period of a pod, 15 where an
-    /// object has finalizers.
+    /// In how many seconds the content is expected to be removed: the longest grace period of a pod, 15 where
+    /// an object has finalizers.
     pub estimate_seconds: i64,
     /// The number of objects of each resource that is not empty, in the order of the pass.
     pub resources: Vec<(Arc<ApiResource>, u64)>,

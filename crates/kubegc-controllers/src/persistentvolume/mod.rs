@@ -69,7 +69,7 @@ static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
     Resource::Pods,
     |record, keys| {
         let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
-        if is_unread && may_run(record) {
+        if is_unread && is_running(record) != Ok(false) {
             keys.push(namespace_key(&record.meta.namespace));
         }
     },
@@ -220,37 +220,51 @@ impl PersistentVolumeBinder {
     }
 }
 
-/// The pods that may run and use a claim, as `namespace/name`, in order.
+/// The pods that run and use a claim, as `namespace/name`, in order.
 fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
     cache.require(Resource::Pods)?;
     let unread = cache.first_indexed(
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
         &namespace_key(&claim.namespace),
     );
+    let unread_of = |pod: &Record, field| {
+        let object = pod.id(Resource::Pods);
+        Err(Missing::Field { object, field })
+    };
     if let Some(pod) = unread {
-        return Err(Missing::Field {
-            object: pod.id(Resource::Pods),
-            field: "spec.volumes",
-        });
+        return unread_of(pod, "spec.volumes");
     }
-    let pods = cache
-        .indexed_records(&PODS_BY_CLAIM, &claim_key(claim))
-        .into_iter();
-    let users = pods.filter(|pod| may_run(pod));
-    Ok(users
-        .map(|pod| format!("{}/{}", pod.meta.namespace, pod.meta.name))
-        .collect())
+    let mut users = Vec::new();
+    for pod in cache.indexed_records(&PODS_BY_CLAIM, &claim_key(claim)) {
+        match is_running(pod) {
+            Ok(true) => users.push(format!("{}/{}", pod.meta.namespace, pod.meta.name)),
+            Ok(false) => {}
+            Err(field) => return unread_of(pod, field),
+        }
+    }
+    Ok(users)
 }
 
-/// Whether a pod has not ended, as far as that is known.
+/// Whether a pod has not ended.
+///
+/// # Errors
+/// The field that was not read and decides.
 ///
 /// # Upstream
 /// [`IsPodTerminated`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/util/util.go).
-fn may_run(record: &Record) -> bool {
-    record.pod().is_none_or(|pod| {
-        let has_stopped = record.meta.is_deleting() && pod.containers_stopped.known() == Some(&true);
-        !has_stopped && pod.has_final_phase() != Some(true)
-    })
+fn is_running(record: &Record) -> Result<bool, &'static str> {
+    let pod = record.pod().ok_or("status.phase")?;
+    let has_stopped = if record.meta.is_deleting() {
+        pod.containers_stopped.known().copied()
+    } else {
+        Some(false)
+    };
+    match (pod.has_final_phase(), has_stopped) {
+        (Some(true), _) | (_, Some(true)) => Ok(false),
+        (Some(false), Some(false)) => Ok(true),
+        (None, _) => Err("status.phase"),
+        (_, None) => Err("status.containerStatuses"),
+    }
 }
 
 fn bound() -> Reason {

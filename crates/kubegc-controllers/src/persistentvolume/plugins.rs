@@ -10,7 +10,7 @@
 //! # Upstream
 //! - [`findDeletablePlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
 //! - [`FindDeletablePluginBySpec`, `FindRecyclablePluginBySpec`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/plugins.go)
-//! - [`ProbeControllerVolumePlugins`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/app/plugins.go)
+//! - [`ProbeProvisionableRecyclableVolumePlugins`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/app/plugins.go)
 //! - [`IsMigrationEnabledForPlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csimigration/plugin_manager.go)
 
 use kubegc_core::{Behavior, KubernetesVersion, record::PersistentVolumeSource};

@@ -15,7 +15,7 @@ use super::Migration;
 use crate::{
     FieldChange, Missing,
     controller::read,
-    storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, IN_TREE_PREFIX, MIGRATED_TO},
+    storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, MIGRATED_TO, is_in_tree},
 };
 
 /// A volume of which phase, claim reference and annotations are known.
@@ -66,13 +66,13 @@ impl<'a> Volume<'a> {
     /// Whether a provisioner within kube-controller-manager made the volume.
     pub(super) fn is_in_tree(&self) -> bool {
         let provisioner = self.annotations.provisioned_by.as_ref();
-        provisioner.is_some_and(|name| name.starts_with(IN_TREE_PREFIX))
+        provisioner.is_some_and(|name| is_in_tree(name))
     }
 
     /// Whether a provisioner outside kube-controller-manager made the volume.
     pub(super) fn is_external(&self) -> bool {
         let provisioner = self.annotations.provisioned_by.as_ref();
-        provisioner.is_some_and(|name| !name.is_empty() && !name.starts_with(IN_TREE_PREFIX))
+        provisioner.is_some_and(|name| !name.is_empty() && !is_in_tree(name))
     }
 
     /// The CSI driver that the volume was migrated to; empty where it was not.

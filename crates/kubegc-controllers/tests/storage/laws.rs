@@ -212,6 +212,7 @@ fn without(record: &mut Record, fact: u8) {
         (Body::Pod(pod), 0) => pod.phase = Field::Unread,
         (Body::Pod(pod), 1) => pod.volumes = Field::Unread,
         (Body::Pod(pod), 2) => pod.node_name = Field::Unread,
+        (Body::Pod(pod), 4) => pod.containers_stopped = Field::Unread,
         (Body::Pod(_), 3) => record.meta.uid = "".into(),
         (body, 5) => *body = Body::Unread,
         _ => {}
@@ -288,6 +289,33 @@ fn protected() -> impl Strategy<Value = Vec<Record>> {
 
 fn is_subset(part: &[(String, String)], all: &[(String, String)]) -> bool {
     part.iter().all(|request| all.contains(request))
+}
+
+/// The seed with which [`an_unread_fact_causes_nothing`] failed: the only pod that uses the claim has ended.
+#[test]
+fn an_unread_phase_does_not_make_a_pod_a_user() {
+    let volume = meta("", "disk-1", "uid-1");
+    let body = PersistentVolume {
+        phase: Field::Known("".into()),
+        reclaim_policy: Field::Known("Recycle".into()),
+        claim_ref: Some(ClaimRef {
+            namespace: "shop".into(),
+            name: "claim-2".into(),
+            uid: "uid-2-1".into(),
+        })
+        .into(),
+        ..PersistentVolume::default()
+    };
+    let pod = pod_of("pod-0", VolumeSource::Claim("claim-2".into()), "Succeeded");
+    let records = [Record::new(volume, Body::PersistentVolume(body)), pod];
+    let binder = PersistentVolumeBinder::new(release("1.20.2"));
+    let all = requests(&binder, &cache(&binder, &records));
+    let part = requests(&binder, &partial(&binder, &records, 1, 0));
+    let released = (
+        "persistentvolume/disk-1".to_owned(),
+        "updatestatus Released \"\"".to_owned(),
+    );
+    assert_eq!((all, part), (vec![released.clone()], vec![released]));
 }
 
 fn reversed(records: &[Record]) -> Vec<Record> {

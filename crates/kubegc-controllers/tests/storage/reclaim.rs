@@ -730,6 +730,13 @@ fn l_5_6_recycling() {
     check(&binder(), &with(vec![unread.clone()]), &[RELEASED], unknown);
     let ended = edit_pod(unread, |_, pod| pod.phase = Field::Known("Failed".into()));
     check(&binder(), &with(vec![ended]), &recycled, "Unbound");
+    // A pod of which it is not known whether it runs is not reported as a user.
+    let no_phase = edit_pod(pod("a", data()), |_, pod| pod.phase = Field::Unread);
+    let unknown = "pod/a -n shop: status.phase could not be read";
+    check(&binder(), &with(vec![no_phase]), &[RELEASED], unknown);
+    let no_statuses = edit_pod(running, |_, pod| pod.containers_stopped = Field::Unread);
+    let unknown = "pod/e -n shop: status.containerStatuses could not be read";
+    check(&binder(), &with(vec![no_statuses]), &[RELEASED], unknown);
     for plugin in [
         Plugin::External,
         Plugin::Missing {

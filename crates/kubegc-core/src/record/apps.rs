@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Field;
+use crate::LabelSelector;
 
 /// Fields of a Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,6 +14,10 @@ pub struct Deployment {
     pub is_paused: Field<bool>,
     /// `spec.replicas`; the API server defaults it to 1.
     pub replicas: Field<i32>,
+    /// `spec.selector`. An empty one matches nothing: the API server refuses it.
+    pub selector: Field<LabelSelector>,
+    /// `spec.strategy`.
+    pub strategy: Field<DeploymentStrategy>,
     /// A digest of `spec.template` without the label `pod-template-hash`: equal where the templates are
     /// semantically equal.
     pub template_digest: Field<u64>,
@@ -22,17 +27,63 @@ pub struct Deployment {
     pub observed_generation: Field<i64>,
 }
 
+/// How a Deployment replaces pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DeploymentStrategy {
+    /// None that Kubernetes has. The API server stores none of these.
+    #[default]
+    Unset,
+    /// `Recreate`: all old pods are deleted before new ones are created.
+    Recreate,
+    /// `RollingUpdate`; the API server defaults both limits to 25 %.
+    RollingUpdate {
+        /// `rollingUpdate.maxUnavailable`.
+        max_unavailable: IntOrPercent,
+        /// `rollingUpdate.maxSurge`.
+        max_surge: IntOrPercent,
+    },
+}
+
+/// A number, or a share of `spec.replicas`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IntOrPercent {
+    /// A number.
+    Int(i32),
+    /// A percentage.
+    Percent(i32),
+}
+
+impl IntOrPercent {
+    /// The number for a total; a share is rounded up or down.
+    #[must_use]
+    pub fn of(self, total: i32, rounds_up: bool) -> i32 {
+        match self {
+            Self::Int(number) => number,
+            Self::Percent(percent) => {
+                let hundredths = i64::from(percent) * i64::from(total);
+                let rest = i64::from(rounds_up && hundredths.rem_euclid(100) != 0);
+                let share = hundredths.div_euclid(100) + rest;
+                i32::try_from(share).unwrap_or(i32::MAX)
+            }
+        }
+    }
+}
+
 /// Fields of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReplicaSet {
     /// `spec.replicas`; the API server defaults it to 1.
     pub replicas: Field<i32>,
+    /// `spec.selector`. An empty one matches nothing: the API server refuses it.
+    pub selector: Field<LabelSelector>,
     /// A digest of `spec.template`, as in [`Deployment::template_digest`].
     pub template_digest: Field<u64>,
     /// The annotation `deployment.kubernetes.io/revision`; empty where there is none.
     pub revision: Field<Arc<str>>,
     /// `status.replicas`.
     pub status_replicas: Field<i32>,
+    /// `status.availableReplicas`.
+    pub available_replicas: Field<i32>,
     /// `status.observedGeneration`.
     pub observed_generation: Field<i64>,
 }
@@ -40,6 +91,8 @@ pub struct ReplicaSet {
 /// Fields of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DaemonSet {
+    /// `spec.selector`. An empty one matches nothing: the API server refuses it.
+    pub selector: Field<LabelSelector>,
     /// `spec.revisionHistoryLimit`; the API server defaults it to 10.
     pub revision_history_limit: Field<Option<i32>>,
     /// `status.observedGeneration`.

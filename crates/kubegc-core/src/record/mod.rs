@@ -20,7 +20,7 @@ mod storage;
 
 use std::{fmt, sync::Arc};
 
-pub use apps::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
+pub use apps::{ControllerRevision, DaemonSet, Deployment, DeploymentStrategy, IntOrPercent, ReplicaSet};
 pub use batch::{ClaimRetentionPolicy, CronJob, Job, JobCounts, StatefulSet};
 pub use claim::{Consumer, ResourceClaim};
 pub use field::Field;

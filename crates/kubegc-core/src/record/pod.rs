@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Condition, Field};
+use crate::Timestamp;
 
 /// Fields of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,6 +31,13 @@ pub struct Pod {
     pub completion_index: Field<Option<i32>>,
     /// The sum of `restartCount` in `status.initContainerStatuses` and `status.containerStatuses`.
     pub restart_count: Field<i64>,
+    /// The greatest `restartCount` in `status.containerStatuses`.
+    pub restart_count_max: Field<i64>,
+    /// When the condition `Ready` became true; `None` where it is not, [`Timestamp::EPOCH`] where it has no
+    /// time.
+    pub ready_at: Field<Option<Timestamp>>,
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`; 0 where there is none or it is no number.
+    pub deletion_cost: Field<i32>,
     /// `spec.schedulingGroup.podGroupName`; empty where unset.
     pub pod_group: Field<Arc<str>>,
 }

@@ -32,6 +32,15 @@ macro_rules! resources {
                 match self { $(Self::$variant => $kind,)* }
             }
 
+            /// The resource of a kind; `None` where no controller reads it.
+            #[must_use]
+            pub fn of_kind(group: &str, kind: &str) -> Option<Self> {
+                match (kind, group) {
+                    $(($kind, $group) => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
             /// The singular that kubectl prints, with the group where there is one: `pod`, `job.batch`.
             #[must_use]
             pub const fn kubectl_name(self) -> &'static str {
@@ -75,13 +84,4 @@ resources! {
         "volumeattachment.storage.k8s.io";
     VolumeAttributesClasses: "storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass",
         "volumeattributesclass.storage.k8s.io";
-}
-
-impl Resource {
-    /// The resource of a kind; `None` where no controller reads it.
-    #[must_use]
-    pub fn of_kind(group: &str, kind: &str) -> Option<Self> {
-        let mut all = Self::ALL.iter().copied();
-        all.find(|resource| resource.kind() == kind && resource.group() == group)
-    }
 }

@@ -30,17 +30,14 @@ use tokio::{
 
 pub use self::report::PlannedWrite;
 use self::report::Reporter;
-#[cfg(feature = "leader-election")]
-use crate::leader::Lease;
 use crate::{
     Error, KubeStore, TokioClock,
     events::{self, WAITING_MAX},
     metrics as names, retry,
-    terms::Terms,
+    terms::{self, Election, Terms},
 };
 
-/// How far ahead a dry run looks, where nothing else is said: longer than the quarantine of podgc, which is
-/// 40 s.
+/// The default horizon of a dry run: longer than the quarantine of podgc, which is 40 s.
 const DRY_RUN_HORIZON: Duration = Duration::from_secs(60);
 /// How long a dry run waits for the version of an API server that does not answer.
 const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
@@ -99,8 +96,7 @@ pub struct ControllerManager {
     dry_run: bool,
     dry_run_horizon: Duration,
     events: bool,
-    #[cfg(feature = "leader-election")]
-    election: Option<crate::LeaderElection>,
+    election: Option<Election>,
 }
 
 /// What came of a run of controllers.
@@ -154,7 +150,6 @@ impl ControllerManager {
             dry_run: false,
             dry_run_horizon: DRY_RUN_HORIZON,
             events: true,
-            #[cfg(feature = "leader-election")]
             election: None,
         }
     }
@@ -225,7 +220,7 @@ impl ControllerManager {
         self
     }
 
-    /// How far ahead a dry run looks: it waits for what becomes due within this time. Default: 60 s.
+    /// The horizon of a dry run: it waits for keys that become due within this time. Default: 60 s.
     pub fn dry_run_horizon(mut self, horizon: Duration) -> Self {
         self.dry_run_horizon = horizon;
         self
@@ -255,19 +250,13 @@ impl ControllerManager {
     /// A name belongs to no controller, the API server has a version that kubegc does not know, the election
     /// cannot be held as it is configured, or a dry run has waited for 60 s for the API server. Failures of
     /// single objects and resources are no errors: they are retried, logged and counted.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<ControllersSummary, Error> {
-        #[cfg(feature = "leader-election")]
-        if let (Some(election), false) = (self.election.clone(), self.dry_run) {
-            let mut stop = pin!(stop.fuse());
-            let Some(lease) = Lease::read(&self.client, election, &mut stop).await? else {
-                return Ok(ControllersSummary::default());
-            };
-            let (leads, leading) = watch::channel(false);
-            return lease.lead(&leads, self.run_while_leading(leading, stop)).await;
-        }
-        // Without an election the one term is led from the beginning.
-        let (_leads, leading) = watch::channel(true);
-        self.run_while_leading(leading, stop).await
+    pub async fn run(mut self, stop: impl Future<Output = ()> + Send) -> Result<ControllersSummary, Error> {
+        let (client, election) = (self.client.clone(), self.election.take());
+        let election = election.filter(|_| !self.dry_run);
+        terms::elect(&client, election, stop, |leading, stop| {
+            self.run_while_leading(leading, stop)
+        })
+        .await
     }
 
     /// Runs the controllers while `leading` holds `true`, for callers with a leader election of their own.

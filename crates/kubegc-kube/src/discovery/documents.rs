@@ -1,4 +1,4 @@
-//! The documents of discovery, both forms, as far as kinds are told by them.
+//! The documents of discovery in both forms, as far as they describe kinds.
 
 use kubegc_core::{Scope, catalog::Verbs, identity::join_api_version};
 use serde::Deserialize;

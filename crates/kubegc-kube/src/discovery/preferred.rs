@@ -1,4 +1,5 @@
-//! Decides which version of each resource is preferred, and fills in what discovery does not tell of built-in kinds.
+//! Decides which version of each resource is preferred, and adds properties of built-in kinds that discovery
+//! lacks.
 //!
 //! # Upstream
 //! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has the resource, or the group's preferred one where

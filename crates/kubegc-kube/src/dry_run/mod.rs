@@ -40,7 +40,7 @@ fn rest(wait: Wait, now: Timestamp) -> Rest {
     }
 }
 
-/// Runs a collector over a store whose writes change nothing. `told` sees every report.
+/// Runs a collector over a store whose writes change nothing. `told` receives every report.
 ///
 /// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead; when it has not
 /// begun after `patience` because lists are missing, or has come to no new write for as long because so many things are tried again and again; or when
@@ -53,7 +53,7 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     stop: impl Future<Output = ()>,
     mut told: impl FnMut(&Report),
 ) -> Result<DryRunReport, Misuse> {
-    // The kinds of one moment: a dry run looks at the cluster as it is now.
+    // Kinds are discovered once: a dry run covers the cluster as it is now.
     settings.discovery_period = None;
     let store = DryRun::new(store);
     let mut report = DryRunReport::default();

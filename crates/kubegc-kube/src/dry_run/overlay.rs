@@ -1,4 +1,5 @@
-//! Decides what the cluster would look like after the writes of a dry run: the answers to them are remembered and laid over what the store says.
+//! A store as it would be after the writes of a dry run: their responses are kept and replace what the real
+//! store returns.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -373,7 +374,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
         }
         let before = match overlaid {
             Some(meta) => meta,
-            // What goes is told to its watch as it was.
+            // A watch delivers a removed object in its last state.
             None => self.store.get(address).await?,
         };
         let deleted = self.store.delete(address, options).await?;
@@ -459,7 +460,7 @@ impl WatchStream for DryWatch {
     async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
         loop {
             let mut changed = pin!(self.shared.changed.notified());
-            // Registered first: a change between the look and the registration would be missed.
+            // Registered first: a change between the read and the registration would be missed.
             changed.as_mut().enable();
             let pending = {
                 let mut story = self.shared.story();

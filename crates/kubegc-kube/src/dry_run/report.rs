@@ -45,13 +45,14 @@ pub struct NotFollowed {
 /// Every write in it was sent with `dryRun=All`, or decided on the answers to such writes: finalizers, preconditions and admission are the API server's own judgement. Nothing was changed.
 ///
 /// # Assumptions
-/// Nobody else acts: pods that would get time to end, namespaces and definitions that would be emptied, and other controllers' finalizers stay as they are.
+/// No other controller acts: pods in their grace period, terminating namespaces and definitions, and
+/// finalizers of other controllers stay as they are.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DryRunReport {
     /// The writes, in their order.
     pub writes: Vec<Write>,
-    /// The objects that would be gone, sorted by resource, namespace and name.
+    /// The objects that would be removed, sorted by resource, namespace and name.
     pub gone: Vec<ObjectRef>,
     /// The objects that would be in deletion, sorted likewise.
     pub terminating: Vec<Terminating>,

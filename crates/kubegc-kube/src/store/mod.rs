@@ -46,7 +46,7 @@ const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8
 ///
 /// # Assumptions
 /// The client's middleware repeats no writes by itself: [`client`](crate::client) makes one that does not, while `Client::try_default` repeats what was
-/// answered 429, 503 or 504, and a write that was carried out then looks as if it had been refused.
+/// answered 429, 503 or 504, and a write that was carried out then seems refused.
 #[derive(Clone)]
 pub struct KubeStore {
     client: Client,
@@ -63,7 +63,8 @@ impl std::fmt::Debug for KubeStore {
 }
 
 impl KubeStore {
-    /// A store over a client. The version says how built-in kinds are deleted, which discovery does not tell.
+    /// A store over a client. The version says how built-in kinds are deleted, which discovery does not
+    /// contain.
     #[must_use]
     pub fn new(client: Client, version: KubernetesVersion) -> Self {
         Self {
@@ -341,7 +342,7 @@ fn delete_body(options: &DeleteOptions, dry: bool) -> Result<Vec<u8>, StoreError
     Ok(json)
 }
 
-/// Whether an object that a DELETE was answered with is gone.
+/// Whether the object in the response of a DELETE no longer exists.
 ///
 /// A deletion that is over answers with a status or, for some kinds, with the object as it was; one that is not over with the object
 /// as it is marked. Namespaces are marked without a grace period, and stay.

@@ -22,7 +22,8 @@ pub(crate) struct WireObject {
     metadata: WireMeta,
 }
 
-/// One page of a list. What is no list must not pass for an empty one: all objects of the kind would seem to be gone.
+/// One page of a list. What is no list must not pass for an empty one: all objects of the kind would seem to
+/// be deleted.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireList {
     kind: String,
@@ -58,7 +59,7 @@ struct WireEvent<T> {
     object: T,
 }
 
-/// A `Status`, as far as failures are told apart by it.
+/// A `Status`, as far as it distinguishes failures.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireStatus {
@@ -206,7 +207,7 @@ pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
     object.meta(&mut Texts::default())
 }
 
-/// Adds a page to a list and says how the list goes on, if it does.
+/// Adds a page to a list and gives the continue token, if there is one.
 pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Result<Option<String>, String> {
     let page: WireList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if !page.kind.ends_with("List") {

@@ -1,13 +1,17 @@
-//! Digests the canonical state of a collector: what will decide its next outputs, and nothing of how it came about.
+//! Digests the canonical state of a collector: what will decide its next outputs, and nothing of how it came
+//! about.
 //!
-//! Positions in the arena, call numbers and absolute times do not count; identities, edges, queue order, retry counts and times relative to now do.
+//! Positions in the arena, call numbers and absolute times do not count; identities, edges, queue order,
+//! retry counts and times relative to now do.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    fmt,
+    hash::{BuildHasher, Hash, Hasher},
+};
 
 use foldhash::fast::FixedState;
-use std::hash::BuildHasher;
 
-use kubegc_core::{ApiResource, ObjectMeta};
+use kubegc_core::{ApiResource, ObjectMeta, ObjectRef};
 
 use super::{
     Collector,
@@ -18,6 +22,26 @@ use crate::NodeId;
 /// Digests what was seen of an object of a resource.
 pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
+/// What an explorer that knows the server need not tell apart.
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
+#[derive(Clone, Copy)]
+pub struct Lens<'a> {
+    /// Digests what the monitors and attempts last saw of an object: a version that is current need only be
+    /// told from one that is not.
+    pub seen: Seen<'a>,
+    /// Whether an owner that is remembered as absent may exist. Where not, a request would find the same.
+    pub may_exist: &'a dyn Fn(&ObjectRef) -> bool,
+    /// Whether an attempt for an object that begins now may do anything. Where not, it does not count as
+    /// queued.
+    pub matters: &'a dyn Fn(&ObjectRef) -> bool,
+}
+
+impl fmt::Debug for Lens<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lens").finish_non_exhaustive()
+    }
+}
+
 impl Collector {
     /// A digest of the canonical state: equal fingerprints, equal next outputs.
     ///
@@ -25,28 +49,36 @@ impl Collector {
     /// O(n log n) in the objects known.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
-        self.fingerprint_with(&|_, meta, mut hasher| meta.hash(&mut hasher))
+        self.fingerprint_with(Lens {
+            seen: &|_, meta, mut hasher| meta.hash(&mut hasher),
+            may_exist: &|_| true,
+            matters: &|_| true,
+        })
     }
 
-    /// The same, with another digest of what the monitors last saw: an explorer that knows the server can tell a version that is current from one that
-    /// is not, and need not tell versions apart beyond that.
+    /// The same, without what the lens leaves out.
     #[must_use]
-    pub fn fingerprint_with(&self, seen: Seen<'_>) -> u128 {
+    pub fn fingerprint_with(&self, lens: Lens<'_>) -> u128 {
         let half = |seed: u64| {
             let mut hasher = FixedState::with_seed(seed).build_hasher();
-            self.digest(seen, &mut hasher);
+            self.digest(lens, &mut hasher);
             hasher.finish()
         };
         u128::from(half(0x6b75_6265)) << 64 | u128::from(half(0x6763_0001))
     }
 
-    fn digest(&self, seen: Seen<'_>, hasher: &mut impl Hasher) {
+    fn digest(&self, lens: Lens<'_>, hasher: &mut impl Hasher) {
+        let seen = lens.seen;
         let mut nodes: Vec<NodeId> = self.graph.nodes().collect();
         nodes.sort_by_cached_key(|&node| self.graph.identity(node));
         for node in nodes {
             self.digest_node(node, hasher);
         }
-        let mut absent: Vec<_> = self.absent.iter().collect();
+        let mut absent: Vec<_> = self
+            .absent
+            .iter()
+            .filter(|owner| (lens.may_exist)(owner))
+            .collect();
         // The order decides only which one is forgotten first.
         if absent.len() < self.settings.absent_owners_max {
             absent.sort();
@@ -59,26 +91,26 @@ impl Collector {
                 seen(resource, meta, hasher);
             }
         }
-        self.digest_queue(&self.attempt_to_delete, hasher);
-        self.digest_queue(&self.attempt_to_orphan, hasher);
+        self.digest_queue(&self.attempt_to_delete, lens.matters, hasher);
+        self.digest_queue(&self.attempt_to_orphan, &|_| true, hasher);
         // Answers may come in any order, so that of the calls means nothing.
         let mut calls: Vec<u64> = self
             .calls
             .values()
-            .map(|&(work, _)| self.work_digest(work, seen))
+            .map(|&(work, _)| self.work_digest(work, lens))
             .collect();
         calls.sort_unstable();
         calls.hash(hasher);
         for (work, _, ask) in &self.asks {
             ask.hash(hasher);
-            self.work_digest(*work, seen).hash(hasher);
+            self.work_digest(*work, lens).hash(hasher);
         }
         for &(at, work) in self.sleeping.keys() {
             at.since(self.now).hash(hasher);
-            self.work_digest(work, seen).hash(hasher);
+            self.work_digest(work, lens).hash(hasher);
         }
         for &work in &self.unfolding {
-            self.work_digest(work, seen).hash(hasher);
+            self.work_digest(work, lens).hash(hasher);
         }
         format!("{:?}", self.control).hash(hasher);
         (self.running, self.pausing).hash(hasher);
@@ -114,12 +146,13 @@ impl Collector {
         dependents.hash(hasher);
     }
 
-    fn digest_queue(&self, queue: &Queue, hasher: &mut impl Hasher) {
-        for node in queue.items.iter() {
+    fn digest_queue(&self, queue: &Queue, matters: &dyn Fn(&ObjectRef) -> bool, hasher: &mut impl Hasher) {
+        let matters = |node: &NodeId| matters(&self.graph.identity(*node));
+        for node in queue.items.iter().filter(matters) {
             self.digest_queued(queue, node, hasher);
         }
         0xffu8.hash(hasher);
-        for (at, node) in queue.items.delayed() {
+        for (at, node) in queue.items.delayed().filter(|(_, node)| matters(node)) {
             at.since(self.now).hash(hasher);
             self.digest_queued(queue, node, hasher);
         }
@@ -131,16 +164,14 @@ impl Collector {
         self.digest_node(node, hasher);
     }
 
-    fn work_digest(&self, at: usize, seen: Seen<'_>) -> u64 {
+    fn work_digest(&self, at: usize, lens: Lens<'_>) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
         match &self.works[at] {
             Some(Work::Delete(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);
-                attempt.digest(&self.catalog, seen, &mut hasher);
-                self.attempt_to_delete
-                    .items
-                    .is_queued(attempt.node())
-                    .hash(&mut hasher);
+                attempt.digest(&self.catalog, lens.seen, &mut hasher);
+                let is_queued = self.attempt_to_delete.items.is_queued(attempt.node());
+                (is_queued && (lens.matters)(&self.graph.identity(attempt.node()))).hash(&mut hasher);
             }
             Some(Work::Orphan(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);

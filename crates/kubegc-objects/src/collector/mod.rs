@@ -24,7 +24,7 @@ use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp};
 
 pub use self::{
     explain::{Explanation, OwnerInGraph},
-    fingerprint::Seen,
+    fingerprint::{Lens, Seen},
     io::{Call, CallId, Input, Misuse, MonitorId, NotRunning, Output, Wait, WaitReason, WatchEvent},
 };
 use self::{
@@ -229,6 +229,17 @@ impl Collector {
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
         self.calls.len()
+    }
+
+    /// The object of the attempt that a call in flight belongs to, and whether its dependents are being released.
+    #[must_use]
+    pub fn item_of(&self, call: CallId) -> Option<(ObjectRef, bool)> {
+        let (work, _) = self.calls.get(&call)?;
+        let (node, orphan) = match self.works.get(*work)?.as_ref()? {
+            Work::Delete(attempt) => (attempt.node(), false),
+            Work::Orphan(attempt) => (attempt.node(), true),
+        };
+        Some((self.graph.identity(node), orphan))
     }
 
     /// How many calls were made in all.

@@ -1,5 +1,6 @@
 //! A cluster to ask questions of: what was dumped, who owns whom in it, and what is pending anyway.
 
+mod adoption;
 mod edges;
 mod extensions;
 mod scope;
@@ -21,8 +22,7 @@ use kubegc_snapshot::Snapshot;
 
 use crate::{
     Assumptions, Forecast, Intent, KindName, ObjectName, PredictError, Question, Target,
-    cleanup::{everything, newest_time},
-    forecast,
+    everything::{everything, newest_time},
     run::{self, ClientDelete, Run},
 };
 
@@ -113,7 +113,7 @@ impl Cluster {
     pub fn pending(&self) -> &Forecast {
         self.pending.get_or_init(|| {
             let began = newest_time(self);
-            everything(self, self.controllers.clone(), Vec::new(), began, None).forecast
+            everything(self, self.controllers.clone(), Vec::new(), began, None)
         })
     }
 
@@ -135,7 +135,7 @@ impl Cluster {
         if intents.is_empty() {
             return Ok(self.pending().clone());
         }
-        Ok(forecast::forecast(&run, targets(&run)))
+        Ok(run.forecast())
     }
 
     /// Answers a question.
@@ -154,10 +154,10 @@ impl Cluster {
         let (now, horizon) = (question.now, question.horizon);
         if question.everything || question.intents.is_empty() {
             let began = now.unwrap_or_else(|| newest_time(self));
-            return Ok(everything(self, controllers, deletes, began, horizon).forecast);
+            return Ok(everything(self, controllers, deletes, began, horizon));
         }
         let run = self.run(deletes, now, horizon, controllers);
-        Ok(forecast::forecast(&run, targets(&run)))
+        Ok(run.forecast())
     }
 
     pub(crate) fn run<'q>(
@@ -326,9 +326,4 @@ impl Cluster {
     pub(crate) fn is_unserved(&self, api_version: &str, kind: &str) -> bool {
         edges::is_unserved(&self.snapshot, api_version, kind)
     }
-}
-
-/// The positions of the objects of the deletes.
-fn targets(run: &Run<'_>) -> Vec<u32> {
-    run.deletes.iter().filter_map(|delete| delete.position).collect()
 }

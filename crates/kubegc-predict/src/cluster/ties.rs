@@ -27,7 +27,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::{Cluster, DELETING};
+use super::{Cluster, DELETING, adoption::Selectors};
 
 /// How an object is tied to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +55,7 @@ pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
     referrers: OnceLock<HashMap<Place, Vec<u32>, FixedState>>,
     pods_first: OnceLock<bool>,
+    pub(super) selectors: OnceLock<Selectors>,
 }
 
 /// Resource, namespace and name.
@@ -195,7 +196,7 @@ impl Cluster {
     }
 
     /// The objects in a namespace.
-    fn content(&self, namespace: &str) -> &[u32] {
+    pub(super) fn content(&self, namespace: &str) -> &[u32] {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
             for (position, view) in self.snapshot.views().enumerate() {
@@ -241,10 +242,15 @@ impl Cluster {
             return Vec::new();
         };
         let mut found = Vec::new();
-        for &position in self.content(set.namespace()) {
-            if self.resource_at(position) != Some(Resource::PersistentVolumeClaims) {
-                continue;
-            }
+        let claims = Resource::PersistentVolumeClaims;
+        let claims = self.snapshot.positions_of_kind(claims.group(), claims.kind());
+        let content = self.content(set.namespace());
+        let first = content.partition_point(|position| (*position as usize) < claims.start);
+        let claims = content
+            .iter()
+            .skip(first)
+            .take_while(|position| (**position as usize) < claims.end);
+        for &position in claims {
             let claim = self.snapshot.view(position as usize);
             let name = claim.and_then(|claim| claim.name().rsplit_once('-'));
             let Some((template_and_set, ordinal)) = name else {

@@ -52,8 +52,8 @@ const fn colour(fate: &Fate) -> &'static str {
         Fate::Deleted { .. } => "#f4b6b6",
         Fate::Kept => "#cfe8cf",
         Fate::Released { .. } => "#cfe0f4",
-        Fate::Stuck { .. } => "#f7dca0",
-        Fate::Undecided { .. } => "#dddddd",
+        Fate::Terminating { .. } => "#f7dca0",
+        Fate::Undetermined { .. } => "#dddddd",
     }
 }
 

@@ -1,7 +1,14 @@
-//! Forecasts as people and programs read them: text, JSON and DOT.
+//! Forecasts for people and programs: text, JSON and DOT.
 
 mod dot;
+mod events;
+mod fates;
 mod json;
+mod notes;
+mod reasons;
 mod text;
+mod timeline;
+mod words;
 
+pub(crate) use fates::sentence;
 pub use text::Detail;

@@ -16,13 +16,13 @@ use kubegc_controllers::{
 };
 use kubegc_core::Timestamp;
 use kubegc_core::record::ObjectId;
-use kubegc_predict::{CleanupFrame, cleanup_forecast};
+use kubegc_predict::Question;
 use kubegc_sim::{EventType, SharedApiServer, SimClock};
 use kubegc_snapshot::JsonDocuments;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{NODES, Town, VERSION, at, at_most, condition, noon, owner};
+use crate::town::{DAY, NODES, Town, VERSION, ask, at, at_most, condition, noon, owner};
 
 const PROVISIONER: &str = "disk.csi.example.com";
 pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
@@ -46,7 +46,8 @@ impl Outside for Plugins {
 }
 
 pub(crate) fn controllers() -> Vec<Arc<dyn Controller>> {
-    let frame = CleanupFrame::new(VERSION)
+    let frame = Question::new(VERSION)
+        .up_to(DAY)
         // There is no cloud.
         .without(NODES)
         .with(at_most(3))
@@ -58,11 +59,11 @@ pub(crate) type Removal = (Timestamp, String);
 
 /// What the forecast says.
 pub(crate) fn foreseen(town: &Town) -> Vec<Removal> {
-    let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
+    let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
     frame.controllers = controllers();
-    let forecast = cleanup_forecast(&town.cluster(), &frame);
+    let forecast = ask(&town.cluster(), &frame);
     let mut removals: Vec<Removal> = forecast
-        .collected()
+        .removals()
         .map(|gone| (gone.at, gone.object.short()))
         .collect();
     removals.sort();

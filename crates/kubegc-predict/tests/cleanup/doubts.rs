@@ -1,16 +1,16 @@
 //! What a forecast does not claim: what hangs on owners that were not dumped, on objects that could not be read, and on what is in a namespace.
 
-use kubegc_predict::{CleanupForecast, CleanupFrame, Fate, Finding, Missing, cleanup_forecast};
+use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
 
-use crate::town::{NODES, Town, VERSION, at, at_most, condition, noon, owner};
+use crate::town::{DAY, NODES, Town, VERSION, ask, at, at_most, condition, noon, owner};
 
-fn frame() -> CleanupFrame {
-    CleanupFrame::new(VERSION).from(noon())
+fn frame() -> Question {
+    Question::new(VERSION).up_to(DAY).at(noon())
 }
 
-fn fate<'a>(forecast: &'a CleanupForecast, name: &str) -> Option<&'a Fate> {
-    let fates = &forecast.forecast.fates;
+fn fate<'a>(forecast: &'a Forecast, name: &str) -> Option<&'a Fate> {
+    let fates = &forecast.fates;
     let found = fates.iter().find(|fate| *fate.object.name == *name);
     found.map(|found| &found.fate)
 }
@@ -40,10 +40,10 @@ fn a_namespace_that_goes_takes_its_content_with_it_or_waits_for_it() {
             "held",
             json!({ "metadata": { "finalizers": finalizers }, "type": "Opaque" }),
         );
-        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let forecast = ask(&town.cluster(), &frame());
         assert!(matches!(fate(&forecast, "settings"), Some(Fate::Deleted { .. })));
         let words = ["tenant", "held"].map(|name| fate(&forecast, name).map(Fate::word));
-        let word = if is_held { "stuck" } else { "deleted" };
+        let word = if is_held { "terminating" } else { "deleted" };
         assert_eq!(words, [Some(word); 2]);
     }
 }
@@ -79,9 +79,9 @@ fn a_definition_that_goes_takes_its_instances_with_it_or_waits_for_them() {
             "top",
             json!({ "metadata": { "finalizers": finalizers } }),
         );
-        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let forecast = ask(&town.cluster(), &frame());
         let words = ["shelves.example.com", "top"].map(|name| fate(&forecast, name).map(Fate::word));
-        let word = if is_held { "stuck" } else { "deleted" };
+        let word = if is_held { "terminating" } else { "deleted" };
         assert_eq!(words, [Some(word); 2]);
     }
 }
@@ -93,7 +93,7 @@ fn ended_pod(town: &mut Town, name: &str, created: i64, rest: Value) {
 }
 
 /// Three pods have ended and two may stay. Where `others` have owners that were not dumped, these may be fewer.
-fn three_pods(others: usize) -> CleanupForecast {
+fn three_pods(others: usize) -> Forecast {
     let mut town = Town::default();
     ended_pod(
         &mut town,
@@ -111,7 +111,7 @@ fn three_pods(others: usize) -> CleanupForecast {
     }
     let mut frame = frame();
     frame = frame.with(at_most(2));
-    cleanup_forecast(&town.cluster_with_all(&["pods", "nodes"]), &frame)
+    ask(&town.cluster_with_all(&["pods", "nodes"]), &frame)
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn l1_4_what_is_chosen_by_a_count_is_in_doubt_where_others_that_count_may_go_fir
     for others in [1, 2] {
         let forecast = three_pods(others);
         let fate = fate(&forecast, "first");
-        let Some(Fate::Undecided { missing }) = fate else {
+        let Some(Fate::Undetermined { missing }) = fate else {
             panic!("{others} others: {fate:?}");
         };
         assert!(
@@ -144,12 +144,12 @@ fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
     }
     let mut frame = frame();
     frame = frame.with(at_most(1));
-    let forecast = cleanup_forecast(
+    let forecast = ask(
         &town.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
         &frame,
     );
-    assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undecided"));
-    assert_eq!(forecast.collected().count(), 0);
+    assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
+    assert_eq!(forecast.removals().count(), 0);
 }
 
 #[test]
@@ -173,9 +173,13 @@ fn what_hangs_on_a_node_that_nobody_asked_the_cloud_about_is_in_doubt() {
         "status": { "phase": "Bound" },
     });
     town.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
-    let forecast = cleanup_forecast(&town.cluster(), &frame());
+    let forecast = ask(&town.cluster(), &frame());
     for name in ["silent", "user", "data"] {
-        assert_eq!(fate(&forecast, name).map(Fate::word), Some("undecided"), "{name}");
+        assert_eq!(
+            fate(&forecast, name).map(Fate::word),
+            Some("undetermined"),
+            "{name}"
+        );
     }
 }
 
@@ -191,16 +195,16 @@ fn what_hangs_on_an_object_that_a_cleaner_cannot_decide_about_is_in_doubt() {
         -9_000,
         owned_by("batch/v1", "Job", "report"),
     );
-    let forecast = cleanup_forecast(&town.cluster(), &frame());
+    let forecast = ask(&town.cluster(), &frame());
     for name in ["report", "report-1"] {
         let fate = fate(&forecast, name);
-        let Some(Fate::Undecided { missing }) = fate else {
+        let Some(Fate::Undetermined { missing }) = fate else {
             panic!("{name}: {fate:?}");
         };
         let is_it = |missing: &Missing| matches!(missing, Missing::Controller { object, .. } if *object.name == *"report");
         assert!(missing.iter().any(is_it), "{missing:?}");
     }
-    assert_eq!(forecast.collected().count(), 0);
+    assert_eq!(forecast.removals().count(), 0);
 }
 
 #[test]
@@ -236,9 +240,9 @@ fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
             json!({ "status": condition("Ready", -3_600), "spec": {} }),
         );
         town.add("v1", "Pod", "shop", "user", pod);
-        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let forecast = ask(&town.cluster(), &frame());
         let words = ["data", "disk"].map(|name| fate(&forecast, name).map(Fate::word));
-        let word = if claim_goes { "deleted" } else { "undecided" };
+        let word = if claim_goes { "deleted" } else { "undetermined" };
         assert_eq!(words[0], Some(word));
         if !claim_goes {
             assert_eq!(words[1], Some(word));
@@ -276,17 +280,17 @@ fn set_with_claims(spec: &Value) -> Town {
 #[test]
 fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
     let mut town = set_with_claims(&Value::Null);
-    let forecast = cleanup_forecast(&town.cluster(), &frame());
-    let words = |forecast: &CleanupForecast| {
+    let forecast = ask(&town.cluster(), &frame());
+    let words = |forecast: &Forecast| {
         ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
     };
     assert_eq!(words(&forecast), [Some("kept"); 3]);
-    assert!(forecast.undecided.is_empty(), "{:?}", forecast.undecided);
+    assert!(forecast.undetermined.is_empty(), "{:?}", forecast.undetermined);
     // Nothing goes with a set that stays.
     town.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
-    let forecast = cleanup_forecast(&town.cluster(), &frame());
-    assert_eq!(forecast.undecided.len(), 1);
+    let forecast = ask(&town.cluster(), &frame());
+    assert_eq!(forecast.undetermined.len(), 1);
     assert_eq!(words(&forecast), [Some("kept"); 3]);
 }
 
@@ -316,10 +320,10 @@ fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone(
         }
         let job = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", 0) });
         town.add("batch/v1", "Job", "shop", "setup", job);
-        let forecast = cleanup_forecast(&town.cluster(), &frame());
+        let forecast = ask(&town.cluster(), &frame());
         let words = ["db", "data-db-0", "data-db-1", "data-web-0"];
         let words = words.map(|name| fate(&forecast, name).map(Fate::word));
-        let of_set = Some(if is_read { "deleted" } else { "undecided" });
+        let of_set = Some(if is_read { "deleted" } else { "undetermined" });
         assert_eq!(words, [Some("deleted"), of_set, of_set, Some("kept")]);
     }
 }
@@ -352,12 +356,12 @@ fn set_on_a_silent_node() -> Town {
 
 #[test]
 fn doubt_does_not_reach_what_fares_the_same_anyway() {
-    let forecast = cleanup_forecast(&set_on_a_silent_node().cluster(), &frame());
+    let forecast = ask(&set_on_a_silent_node().cluster(), &frame());
     let words = |names: &[&str]| -> Vec<Option<&str>> {
         let fates = names.iter().map(|name| fate(&forecast, name).map(Fate::word));
         fates.collect()
     };
-    assert_eq!(words(&["silent", "db-0", "db"]), [Some("undecided"); 3]);
+    assert_eq!(words(&["silent", "db-0", "db"]), [Some("undetermined"); 3]);
     // Retained, whatever becomes of the set, and ended by a kubelet, whatever becomes of the other pod.
     assert_eq!(
         words(&["data-db-0", "data-db-1", "db-1"]),
@@ -367,7 +371,7 @@ fn doubt_does_not_reach_what_fares_the_same_anyway() {
 
 #[test]
 fn a_namespace_that_goes_waits_for_pods_of_which_nobody_knows_when_they_end() {
-    for (version, settings) in [("1.32", "deleted"), ("1.33", "undecided")] {
+    for (version, settings) in [("1.32", "deleted"), ("1.33", "undetermined")] {
         let mut town = Town::default();
         let deleting = json!({
             "metadata": { "deletionTimestamp": at(-5) },
@@ -381,13 +385,13 @@ fn a_namespace_that_goes_waits_for_pods_of_which_nobody_knows_when_they_end() {
         town.add("v1", "Pod", "shop", "web", pod);
         town.add("v1", "ConfigMap", "shop", "settings", json!({}));
         let version = version.parse().unwrap();
-        let mut frame = CleanupFrame::new(version).from(noon());
+        let mut frame = Question::new(version).up_to(DAY).at(noon());
         frame = frame.without(NODES);
-        let forecast = cleanup_forecast(&town.cluster_of(version, &["all"]), &frame);
+        let forecast = ask(&town.cluster_of(version, &["all"]), &frame);
         let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
         assert_eq!(
             words,
-            [Some("undecided"), Some("undecided"), Some(settings)],
+            [Some("undetermined"), Some("undetermined"), Some(settings)],
             "{version}"
         );
     }
@@ -398,8 +402,8 @@ fn claims_that_may_be_of_a_set_that_was_not_dumped_are_told() {
     let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
     let town = set_with_claims(&retained);
     let of_sets = |kinds: &[&str]| {
-        let forecast = cleanup_forecast(&town.cluster_with_all(kinds), &frame());
-        let findings = forecast.forecast.findings.into_iter();
+        let forecast = ask(&town.cluster_with_all(kinds), &frame());
+        let findings = forecast.findings.into_iter();
         let texts = findings.filter(|finding| matches!(finding, Finding::UnseenSets { .. }));
         texts.map(|finding| finding.to_string()).collect::<Vec<_>>()
     };

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use kubegc_core::Timestamp;
-use kubegc_predict::{Actor, CleanupForecast, CleanupFrame, Fate, cleanup_forecast};
+use kubegc_predict::{Actor, Fate, Forecast, Question};
 use serde_json::json;
 
-use crate::town::{JOBS, PODS, Town, VERSION, at, condition, noon, owner};
+use crate::town::{DAY, JOBS, PODS, Town, VERSION, ask, at, condition, noon, owner};
 
-fn forecast(town: &Town) -> CleanupForecast {
-    cleanup_forecast(&town.cluster(), &CleanupFrame::new(VERSION).from(noon()))
+fn forecast(town: &Town) -> Forecast {
+    ask(&town.cluster(), &Question::new(VERSION).up_to(DAY).at(noon()))
 }
 
 /// What goes, with the seconds after noon and who does it.
-fn gone(forecast: &CleanupForecast) -> Vec<(String, u64, String)> {
-    let collected = forecast.collected();
+fn gone(forecast: &Forecast) -> Vec<(String, u64, String)> {
+    let collected = forecast.removals();
     collected
         .map(|gone| {
             let seconds = gone.at.since(noon()).as_secs();
@@ -60,14 +60,14 @@ fn a_job_goes_for_its_age_and_takes_its_pods_with_it() {
             row("shop/Job/report", 500, "garbage collector"),
         ]
     );
-    let first = &forecast.forecast.timeline[0];
+    let first = &forecast.timeline[0];
     assert_eq!(first.actor, Actor::Controller(JOBS));
     assert_eq!(
         format!("{}", first.at.as_secs()),
         "500",
         "the deletion is asked for at the very instant"
     );
-    assert!(forecast.undecided.is_empty(), "{:?}", forecast.undecided);
+    assert!(forecast.undetermined.is_empty(), "{:?}", forecast.undetermined);
 }
 
 #[test]
@@ -75,14 +75,14 @@ fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
     let mut town = Town::default();
     finished_job(&mut town, "report", -100, 600);
     let cluster = town.cluster();
-    let frame = CleanupFrame::new(VERSION).from(noon());
-    let at_the_end = cleanup_forecast(&cluster, &frame.clone().up_to(Duration::from_secs(500)));
-    assert_eq!(at_the_end.collected().count(), 1);
-    let before = cleanup_forecast(
+    let frame = Question::new(VERSION).up_to(DAY).at(noon());
+    let at_the_end = ask(&cluster, &frame.clone().up_to(Duration::from_secs(500)));
+    assert_eq!(at_the_end.removals().count(), 1);
+    let before = ask(
         &cluster,
         &frame.up_to(Duration::from_secs(500) - Duration::from_nanos(1)),
     );
-    assert_eq!(before.collected().count(), 0);
+    assert_eq!(before.removals().count(), 0);
     assert_eq!(before.next_at, Some(Timestamp::from_secs(noon().as_secs() + 500)));
 }
 
@@ -143,7 +143,7 @@ fn a_chain_through_all_mechanisms() {
             "PersistentVolume/pv-1 500",
         ],
         "{:#?}",
-        forecast.forecast.timeline
+        forecast.timeline
     );
 }
 
@@ -243,10 +243,10 @@ fn what_was_not_read_is_undecided_and_stays() {
     reader.read("town.json", list.to_string().as_bytes()).unwrap();
     let assumptions = kubegc_predict::Assumptions::default();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), assumptions);
-    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
-    assert_eq!(forecast.collected().count(), 0);
+    let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    assert_eq!(forecast.removals().count(), 0);
     let undecided: Vec<_> = forecast
-        .undecided
+        .undetermined
         .iter()
         .map(|undecided| (undecided.controller, undecided.object.to_string()))
         .collect();
@@ -273,12 +273,12 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
         .complete("nodes");
     reader.read("town.json", list.to_string().as_bytes()).unwrap();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
-    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
+    let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     // It goes in every world: for its age, or because its owner is not there.
-    assert_eq!(forecast.collected().count(), 1);
-    let fate = &forecast.forecast.fates[0].fate;
+    assert_eq!(forecast.removals().count(), 1);
+    let fate = &forecast.fates[0].fate;
     assert!(
-        matches!(fate, Fate::Deleted { .. } | Fate::Undecided { .. }),
+        matches!(fate, Fate::Deleted { .. } | Fate::Undetermined { .. }),
         "{fate:?}"
     );
 }
@@ -287,10 +287,10 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
 fn only_what_is_asked_for_runs() {
     let mut town = Town::default();
     finished_job(&mut town, "report", -100, 0);
-    let frame = CleanupFrame::new(VERSION).from(noon()).only(&[PODS]);
-    assert_eq!(cleanup_forecast(&town.cluster(), &frame).collected().count(), 0);
-    let frame = CleanupFrame::new(VERSION).from(noon()).only(&[JOBS]);
-    assert_eq!(cleanup_forecast(&town.cluster(), &frame).collected().count(), 1);
+    let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[PODS]);
+    assert_eq!(ask(&town.cluster(), &frame).removals().count(), 0);
+    let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[JOBS]);
+    assert_eq!(ask(&town.cluster(), &frame).removals().count(), 1);
 }
 
 #[test]
@@ -305,15 +305,14 @@ fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
     );
     let forecast = forecast(&town);
     let asked = forecast
-        .forecast
         .timeline
         .iter()
         .filter(|step| step.actor == Actor::Controller(PODS));
     // The mark, and the deletion.
-    assert_eq!(asked.count(), 2, "{:#?}", forecast.forecast.timeline);
-    let fate = &forecast.forecast.fates[0].fate;
+    assert_eq!(asked.count(), 2, "{:#?}", forecast.timeline);
+    let fate = &forecast.fates[0].fate;
     assert!(
-        matches!(fate, Fate::Stuck { finalizers, .. } if *finalizers[0] == *"example.com/hold"),
+        matches!(fate, Fate::Terminating { waits_for } if waits_for[0].finalizer() == Some("example.com/hold")),
         "{fate:?}"
     );
 }
@@ -340,12 +339,9 @@ fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
     town.add("v1", "PersistentVolumeClaim", "shop", "data-db-0", claim);
     let forecast = forecast(&town);
     assert_eq!(gone(&forecast), []);
-    let steps: Vec<_> = forecast.forecast.timeline.iter().map(|step| step.actor).collect();
+    let steps: Vec<_> = forecast.timeline.iter().map(|step| step.actor).collect();
     assert_eq!(steps, [Actor::Controller("statefulset-controller")]);
-    let stuck = forecast
-        .forecast
-        .fates
-        .iter()
-        .find(|fate| matches!(fate.fate, Fate::Stuck { .. }));
+    let mut fates = forecast.fates.iter();
+    let stuck = fates.find(|fate| matches!(fate.fate, Fate::Terminating { .. }));
     assert!(stuck.is_none(), "{stuck:?}");
 }

@@ -1,9 +1,9 @@
 //! Who ends pods that were deleted before: their kubelet, where there is one that answers; the collector of pods; or nobody.
 
-use kubegc_predict::{CleanupFrame, Fate, cleanup_forecast};
+use kubegc_predict::{Fate, Question};
 use serde_json::{Value, json};
 
-use crate::town::{NODES, Town, VERSION, at, condition, noon, owner};
+use crate::town::{DAY, NODE_TAINTS, NODES, Town, VERSION, ask, at, condition, noon, owner};
 
 /// A pod whose grace period ended half an hour ago.
 fn overdue(town: &mut Town, name: &str, node: Option<&str>) {
@@ -41,12 +41,12 @@ fn town() -> Town {
 #[test]
 fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     let cluster = town().cluster();
-    let mut frame = CleanupFrame::new(VERSION).from(noon());
+    let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
     // Nobody deletes nodes.
     frame = frame.without(NODES);
-    let forecast = cleanup_forecast(&cluster, &frame);
+    let forecast = ask(&cluster, &frame);
     let mut gone: Vec<_> = forecast
-        .collected()
+        .removals()
         .map(|gone| {
             let seconds = gone.at.since(noon()).as_secs();
             (gone.object.name.to_string(), seconds, gone.step.actor.to_string())
@@ -65,10 +65,9 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
         ]
     );
     let held: Vec<_> = forecast
-        .forecast
         .fates
         .iter()
-        .filter(|fate| matches!(fate.fate, Fate::Stuck { .. }))
+        .filter(|fate| matches!(fate.fate, Fate::Terminating { .. }))
         .collect();
     assert_eq!(held.len(), 1, "{held:?}");
     assert_eq!(&*held[0].object.name, "silent");
@@ -135,10 +134,10 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
                     .retain(|_, field| !field.is_null());
             }
         }
-        let mut frame = CleanupFrame::new(VERSION).from(noon());
-        frame = frame.without(NODES);
-        let forecast = cleanup_forecast(&town.cluster(), &frame);
-        let mut gone: Vec<&str> = forecast.collected().map(|gone| &*gone.object.name).collect();
+        let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
+        frame = frame.without(NODES).without(NODE_TAINTS);
+        let forecast = ask(&town.cluster(), &frame);
+        let mut gone: Vec<&str> = forecast.removals().map(|gone| &*gone.object.name).collect();
         gone.sort_unstable();
         let Some(unknown) = unknown else {
             assert_eq!(gone, ["report", "web"], "{name}");
@@ -147,10 +146,10 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         // The job waits for its pod.
         assert_eq!(gone, [""; 0], "{unknown}");
         let why = format!("when shop/Pod/web ends: {unknown}");
-        let fates = &forecast.forecast.fates;
+        let fates = &forecast.fates;
         assert_eq!(fates.len(), 2);
         for fate in fates {
-            let Fate::Undecided { missing } = &fate.fate else {
+            let Fate::Undetermined { missing } = &fate.fate else {
                 panic!("{fate:?}");
             };
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -164,10 +163,10 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let mut town = Town::default();
     overdue(&mut town, "somewhere", Some("unseen"));
     let cluster = town.cluster_with_all(&["pods"]);
-    let forecast = cleanup_forecast(&cluster, &CleanupFrame::new(VERSION).from(noon()));
-    assert_eq!(forecast.collected().count(), 0);
-    assert_eq!(forecast.forecast.timeline[0].actor.to_string(), "kubelet");
-    let Fate::Undecided { missing } = &forecast.forecast.fates[0].fate else {
+    let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    assert_eq!(forecast.removals().count(), 0);
+    assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");
+    let Fate::Undetermined { missing } = &forecast.fates[0].fate else {
         panic!("whether its kubelet runs is not known")
     };
     let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();

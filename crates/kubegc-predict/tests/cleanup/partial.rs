@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::Timestamp;
-use kubegc_predict::{CleanupForecast, CleanupFrame, Fate, Finding, cleanup_forecast};
+use kubegc_predict::{Fate, Finding, Forecast, Question};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
     agreement::{HORIZON, Thing, controllers, foreseen, thing, town},
-    town::{Town, VERSION, noon},
+    town::{DAY, Town, VERSION, ask, noon},
 };
 
 /// All that a mechanism looks at, by kind and by the name under which it is declared to be dumped in full.
@@ -88,17 +88,17 @@ fn name(object: &Value) -> String {
 }
 
 /// The objects that are deleted for certain.
-fn certain(forecast: &CleanupForecast) -> BTreeSet<String> {
-    let collected = forecast.collected();
+fn certain(forecast: &Forecast) -> BTreeSet<String> {
+    let collected = forecast.removals();
     collected.map(|gone| gone.object.short()).collect()
 }
 
 /// What may go, although nobody can tell.
-fn open(forecast: &CleanupForecast) -> BTreeSet<String> {
-    let fates = forecast.forecast.fates.iter();
-    let undecided = fates.filter(|fate| matches!(fate.fate, Fate::Undecided { .. }));
+fn open(forecast: &Forecast) -> BTreeSet<String> {
+    let fates = forecast.fates.iter();
+    let undecided = fates.filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }));
     let of_fates = undecided.map(|fate| fate.object.short());
-    let of_mechanisms = forecast.undecided.iter().map(|undecided| {
+    let of_mechanisms = forecast.undetermined.iter().map(|undecided| {
         let object = &undecided.object;
         match &*object.namespace {
             "" => format!("{}/{}", object.resource.kind(), object.name),
@@ -113,12 +113,12 @@ proptest! {
 
     #[test]
     fn nothing_is_in_doubt_of_the_whole(things in prop::collection::vec(thing(), 0..7)) {
-        let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
+        let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
         frame.controllers = controllers();
         // Which plugin a volume has that names no provisioner is known nowhere.
         let is_known = |thing: &Thing| !matches!(thing, Thing::Volume { provisioned: false, .. });
         let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
-        let forecast = cleanup_forecast(&town(&things).cluster(), &frame);
+        let forecast = ask(&town(&things).cluster(), &frame);
         prop_assert_eq!(open(&forecast), BTreeSet::new());
     }
 
@@ -130,16 +130,16 @@ proptest! {
         let town = town(&things);
         let happens: BTreeMap<String, Timestamp> =
             foreseen(&town).into_iter().map(|(at, object)| (object, at)).collect();
-        let mut frame = CleanupFrame::new(VERSION).from(noon()).up_to(HORIZON);
+        let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
         frame.controllers = controllers();
         let (left, complete) = dumped(&town, &losses);
-        let forecast = cleanup_forecast(&left.cluster_with_all(&complete), &frame);
+        let forecast = ask(&left.cluster_with_all(&complete), &frame);
         let open = open(&forecast);
         let certain = certain(&forecast);
         for object in &certain {
             prop_assert!(happens.contains_key(object), "{} is not deleted", object);
         }
-        let may_be_of_set = forecast.forecast.findings.iter().any(|finding| matches!(finding, Finding::UnseenSets { .. }));
+        let may_be_of_set = forecast.findings.iter().any(|finding| matches!(finding, Finding::UnseenSets { .. }));
         for name in left.objects.iter().map(name) {
             if may_be_of_set && name.contains("/data-set-") {
                 continue;

@@ -3,23 +3,24 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::Timestamp;
-use kubegc_predict::{CleanupDetail, CleanupForecast, CleanupFrame, Cluster, cleanup_forecast};
+use kubegc_predict::{Cluster, Detail, Forecast, Question};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{JOBS, Town, VERSION, at, condition, noon, owner, without_instances};
+use crate::town::{DAY, JOBS, Town, VERSION, ask, at, condition, noon, owner, without_instances};
 
 /// A forecast of six hours.
-pub(crate) fn forecast_of(cluster: &Cluster) -> CleanupForecast {
-    let frame = CleanupFrame::new(VERSION)
-        .from(noon())
+pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
+    let frame = Question::new(VERSION)
+        .up_to(DAY)
+        .at(noon())
         .up_to(Duration::from_secs(6 * 3_600));
-    cleanup_forecast(cluster, &frame)
+    ask(cluster, &frame)
 }
 
 /// A forecast of six hours; the instance of the node `c` does not exist.
-pub(crate) fn forecast(town: &Town) -> CleanupForecast {
+pub(crate) fn forecast(town: &Town) -> Forecast {
     forecast_of(&town.cluster_under(VERSION, &["all"], without_instances(&["c"])))
 }
 
@@ -122,7 +123,7 @@ fn small_town() -> Town {
         "left-over",
         "a",
         "Running",
-        owned("apps/v1", "ReplicaSet", "gone"),
+        owned("apps/v1", "ReplicaSet", "removed"),
     );
     let held = json!({ "metadata": {
         "finalizers": ["example.com/hold"],
@@ -137,7 +138,7 @@ fn small_town() -> Town {
 
 #[test]
 fn a_small_cluster_word_by_word() {
-    let text = forecast(&small_town()).to_text(CleanupDetail::default());
+    let text = forecast(&small_town()).to_text(Detail::default());
     assert_eq!(text, GOLDEN);
 }
 
@@ -161,15 +162,15 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
     reader.read("town.json", list.to_string().as_bytes()).unwrap();
     let cluster = Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
     let forecast = forecast_of(&cluster);
-    let text = forecast.to_text(CleanupDetail::default());
+    let text = forecast.to_text(Detail::default());
     for expected in [
-        "Undecided: 3",
+        "Undetermined: 3",
         "2 Jobs (shop/bare-1, shop/bare-2): ttl-after-finished-controller: ",
         "Secret shop/tls: ",
     ] {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
     }
-    let undecided = &forecast.to_json()["undecided"];
+    let undecided = &forecast.to_json()["undetermined"];
     let jobs = undecided
         .as_array()
         .unwrap()
@@ -183,9 +184,9 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
 
 #[test]
 fn where_nothing_goes_that_is_said() {
-    let text = forecast(&Town::default()).to_text(CleanupDetail::default());
+    let text = forecast(&Town::default()).to_text(Detail::default());
     assert!(
-        text.starts_with("2026-05-01 12:00:00 UTC, and 6h on: nothing goes\n"),
+        text.starts_with("2026-05-01 12:00:00 UTC to 2026-05-01 18:00:00 UTC (6h): nothing changes\n"),
         "{text}"
     );
 }
@@ -199,10 +200,10 @@ fn names_and_instants_are_cut_with_counts() {
     for number in 0..3 {
         job(&mut town, &format!("later-{number}"), -100, 700 + number * 100);
     }
-    let detail = CleanupDetail {
+    let detail = Detail {
         objects_max: 2,
         instants_max: 2,
-        ..CleanupDetail::default()
+        ..Detail::default()
     };
     let text = forecast(&town).to_text(detail);
     for expected in [
@@ -223,21 +224,27 @@ fn json_has_stable_names() {
     assert_eq!(
         names,
         [
+            "assumptions",
             "began",
+            "controllers",
+            "durationSeconds",
             "events",
-            "forecast",
-            "frame",
+            "fates",
+            "findings",
             "nextAt",
+            "removals",
             "summary",
-            "undecided",
-            "until"
+            "timeline",
+            "undetermined",
+            "until",
+            "warnings"
         ]
     );
     assert_eq!(value["began"], "2026-05-01T12:00:00Z");
     assert_eq!(value["until"], "2026-05-01T18:00:00Z");
-    assert_eq!(value["summary"]["batch/v1/Job"], 2);
+    assert_eq!(value["removals"]["batch/v1/Job"], 2);
     assert_eq!(
-        value["frame"]["cloud"],
+        value["assumptions"]["cloud"],
         json!([{ "node": "c", "exists": false, "isShutdown": null }])
     );
     let events = value["events"].as_array().unwrap();
@@ -246,18 +253,11 @@ fn json_has_stable_names() {
         .find(|event| event["object"]["name"] == "import")
         .unwrap();
     assert_eq!(
-        (
-            &job["at"],
-            &job["goneAt"],
-            &job["end"],
-            &job["actor"],
-            &job["controller"]
-        ),
+        (&job["at"], &job["removedAt"], &job["end"], &job["actor"],),
         (
             &json!("2026-05-01T12:08:20Z"),
             &json!("2026-05-01T12:08:20Z"),
-            &json!("gone"),
-            &json!(JOBS),
+            &json!("removed"),
             &json!(JOBS),
         )
     );
@@ -335,7 +335,13 @@ pub(crate) fn town(things: &[Thing]) -> Town {
             }
             Thing::Token { expires } => bootstrap_token(&mut town, &name, *expires),
             Thing::LostPod => pod(&mut town, &name, "lost", "Running", json!({})),
-            Thing::LeftOver => town.add("v1", "ConfigMap", "shop", &name, owned("v1", "ConfigMap", "gone")),
+            Thing::LeftOver => town.add(
+                "v1",
+                "ConfigMap",
+                "shop",
+                &name,
+                owned("v1", "ConfigMap", "removed"),
+            ),
             Thing::HeldPod => {
                 pod(
                     &mut town,
@@ -402,10 +408,25 @@ fn names(text: &str) -> BTreeMap<&str, usize> {
     names
 }
 
-/// What goes, with the time.
-fn collected(forecast: &CleanupForecast) -> Vec<(String, Timestamp)> {
+/// The events of a report that happen for certain.
+pub(crate) fn events_of(text: &str) -> &str {
+    let (_, events) = text.split_once("\nEvents:\n").unwrap_or_default();
+    let ends = [
+        "\nEvents if",
+        "\nReleased:",
+        "\nRequests:",
+        "\nNext reconcile:",
+        "\nNotes:",
+        "\nAssumed:",
+    ];
+    let end = ends.into_iter().filter_map(|end| events.find(end)).min();
+    &events[..end.unwrap_or(events.len())]
+}
+
+/// The removed objects, with the time.
+fn collected(forecast: &Forecast) -> Vec<(String, Timestamp)> {
     let mut collected: Vec<_> = forecast
-        .collected()
+        .removals()
         .map(|gone| (gone.object.short(), gone.at))
         .collect();
     collected.sort();
@@ -419,18 +440,17 @@ proptest! {
     #[test]
     fn texts_name_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
         let forecast = forecast(&town(&things));
-        let text = forecast.to_text(CleanupDetail::everything());
-        let timeline = text.split("\nStuck").next().unwrap_or_default();
-        let timeline = timeline.split("\nUndecided").next().unwrap_or_default();
-        let timeline = timeline.split("\nWorth knowing").next().unwrap_or_default();
+        let text = forecast.to_text(Detail::everything());
+        let timeline = events_of(&text);
         let named = names(timeline);
         for (object, _) in collected(&forecast) {
             let name = object.rsplit('/').next().unwrap_or_default();
             prop_assert_eq!(named.get(name), Some(&1), "{} in\n{}", object, text);
         }
         prop_assert!(text.lines().all(|line| line.chars().count() <= 120), "{}", text);
-        let all = forecast.collected().count();
-        prop_assert_eq!(all == 0, text.lines().next().unwrap_or_default().contains(": nothing goes"));
+        let all = forecast.removals().count();
+        let first = text.lines().next().unwrap_or_default();
+        prop_assert_eq!(all > 0, first.contains(" deleted"));
     }
 
     /// The events of the JSON hold every object that goes, once, at its time, and are in order.
@@ -443,14 +463,14 @@ proptest! {
             std::iter::once(event).chain(event["with"].as_array().unwrap())
         });
         let mut gone: Vec<(String, Timestamp)> = subjects
-            .filter(|subject| subject["end"] == "gone")
+            .filter(|subject| subject["end"] == "removed")
             .map(|subject| {
                 let text = |field: &str| subject["object"][field].as_str().unwrap().to_owned();
                 let name = match text("namespace").as_str() {
                     "" => format!("{}/{}", text("kind"), text("name")),
                     namespace => format!("{namespace}/{}/{}", text("kind"), text("name")),
                 };
-                (name, Timestamp::parse(subject["goneAt"].as_str().unwrap()).unwrap())
+                (name, Timestamp::parse(subject["removedAt"].as_str().unwrap()).unwrap())
             })
             .collect();
         gone.sort();
@@ -460,13 +480,13 @@ proptest! {
             .map(|event| Timestamp::parse(event["at"].as_str().unwrap()).unwrap())
             .collect();
         prop_assert!(times.is_sorted());
-        let counted: u64 = value["summary"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
-        prop_assert_eq!(counted, forecast.collected().count() as u64);
+        let counted: u64 = value["removals"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        prop_assert_eq!(counted, forecast.removals().count() as u64);
         // Only what happens by itself stands first, and nothing that follows is later than where it stands.
         for event in events {
             let begins = event["at"].as_str().unwrap();
             for follower in event["with"].as_array().unwrap() {
-                let gone_at = follower["goneAt"].as_str();
+                let gone_at = follower["removedAt"].as_str();
                 prop_assert!(gone_at.is_none_or(|gone_at| Timestamp::parse(gone_at).unwrap() >= Timestamp::parse(begins).unwrap()));
             }
         }
@@ -482,7 +502,7 @@ proptest! {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             there.objects.swap(at, (seed >> 33) as usize % (at + 1));
         }
-        let detail = CleanupDetail::everything();
+        let detail = Detail::everything();
         prop_assert_eq!(forecast(&here).to_text(detail), forecast(&there).to_text(detail));
     }
 }

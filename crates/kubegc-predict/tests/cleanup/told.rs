@@ -3,17 +3,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_core::ObjectRef;
-use kubegc_predict::{
-    Assumptions, CleanupDetail, CleanupForecast, CleanupFrame, Cluster, Fate, Finding, Instance,
-    cleanup_forecast,
-};
+use kubegc_predict::{Assumptions, Cluster, Detail, Fate, Finding, Forecast, Instance, Question};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    report::{forecast, thing, town},
-    town::{NODES, Town, VERSION, at, at_most, condition, noon, owner, without_instances},
+    report::{events_of, forecast, thing, town},
+    town::{
+        DAY, NODE_TAINTS, NODES, Town, VERSION, ask, at, at_most, condition, noon, owner, without_instances,
+    },
 };
 
 /// The cluster of a town of which only these kinds are complete.
@@ -26,12 +25,12 @@ fn incomplete(town: &Town, complete: &[&str], assumptions: Assumptions) -> Clust
     Cluster::new(VERSION, reader.finish().unwrap(), assumptions)
 }
 
-fn frame() -> CleanupFrame {
-    CleanupFrame::new(VERSION).from(noon())
+fn frame() -> Question {
+    Question::new(VERSION).up_to(DAY).at(noon())
 }
 
-fn text(forecast: &CleanupForecast) -> String {
-    forecast.to_text(CleanupDetail::everything())
+fn text(forecast: &Forecast) -> String {
+    forecast.to_text(Detail::everything())
 }
 
 #[track_caller]
@@ -84,20 +83,20 @@ fn what_hangs_on_unknown_owners_stands_below_what_is_undecided() {
     let cluster = incomplete(&town, &["pods", "nodes"], Assumptions::default());
     let mut frame = frame();
     frame = frame.with(at_most(2));
-    let forecast = cleanup_forecast(&cluster, &frame);
-    assert_eq!(forecast.collected().count(), 0);
+    let forecast = ask(&cluster, &frame);
+    assert_eq!(forecast.removals().count(), 0);
     let text = text(&forecast);
     assert!(
-        text.starts_with("2026-05-01 12:00:00 UTC, and 24h on: nothing goes, "),
+        text.starts_with("2026-05-01 12:00:00 UTC to 2026-05-02 12:00:00 UTC (24h): 2 undetermined"),
         "{text}"
     );
     let (above, below) = text
-        .split_once("What becomes of these if ")
+        .split_once("\nEvents if ")
         .unwrap_or_else(|| panic!("{text}"));
     assert!(!above.contains("pods have ended"), "{text}");
     assert_told(below, &["Pod shop/old: "], &[]);
     let value = forecast.to_json();
-    assert_eq!(value["summary"], json!({}));
+    assert_eq!(value["removals"], json!({}));
     let events = value["events"].as_array().unwrap();
     assert!(
         !events.is_empty() && events.iter().all(|event| event["certain"] == false),
@@ -117,17 +116,17 @@ fn what_waits_for_pods_of_which_nobody_knows_when_they_end_is_told_together() {
         pod(&mut town, name, "Running", owned);
     }
     let mut frame = frame();
-    frame = frame.without(NODES);
-    let forecast = cleanup_forecast(&town.cluster(), &frame);
+    frame = frame.without(NODES).without(NODE_TAINTS);
+    let forecast = ask(&town.cluster(), &frame);
     let told = [
-        "Undecided: 3\n",
+        "Undetermined: 3\n",
         "  - Job shop/report: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
         "  - 2 Pods (shop/report-1, shop/report-2): when it ends: whether the kubelet of node a runs is not known\n",
-        "What becomes of these if nothing that was not read matters:\n",
+        "Events if no other missing data matters:\n",
     ];
     let text = text(&forecast).replace("\n    ", " ");
     assert_told(&text, &told, &[]);
-    assert_eq!(forecast.to_json()["summary"], json!({}));
+    assert_eq!(forecast.to_json()["removals"], json!({}));
 }
 
 #[test]
@@ -157,7 +156,7 @@ fn names_cannot_forge_lines() {
         ..Assumptions::default()
     };
     let cluster = incomplete(&town, &["all"], assumptions);
-    let text = text(&cleanup_forecast(&cluster, &frame()));
+    let text = text(&ask(&cluster, &frame()));
     let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
     for name in ["goes", "open", "held", "owned", "role", "other", "node"] {
         let name = format!("{name}-{}", shown.split(' ').next().unwrap_or_default());
@@ -185,18 +184,17 @@ fn a_grace_period_is_told_as_far_as_it_is_known() {
     };
     let cluster = incomplete(&town, &["all"], assumptions);
     let told = [
-        "Pod shop/in-grace: its grace period has not ended\n",
-        "Pod shop/overdue: its grace period is over, and no kubelet has ended it\n",
-        "Pod shop/unread: how long its grace period is was not read\n",
+        "Pod shop/in-grace: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
+        "Pod shop/overdue: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
+        "Pod shop/unread: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
     ];
-    assert_told(&text(&cleanup_forecast(&cluster, &frame())), &told, &[]);
-    // What the grace period ends after, it does not end in.
+    assert_told(&text(&ask(&cluster, &frame())), &told, &[]);
+    let ends = Assumptions::default();
+    let cluster = incomplete(&town, &["all"], ends);
+    let told = ["Pod shop/in-grace: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
+    assert_told(&text(&ask(&cluster, &frame())), &told, &["shop/overdue: waiting"]);
     let longer = frame().up_to(Duration::from_secs(90_000));
-    assert_told(
-        &text(&cleanup_forecast(&cluster, &longer)),
-        &[],
-        &["has not ended"],
-    );
+    assert_told(&text(&ask(&cluster, &longer)), &[], &["shop/in-grace: waiting"]);
 }
 
 #[test]
@@ -225,9 +223,9 @@ fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
     let text = text(&forecast(&town));
     let told = [
         "Namespace tenant: no content is left in the namespace",
-        "and with it ConfigMap tenant/settings",
-        "CustomResourceDefinition tills.example.com: deleted before, and goes",
-        "Till shop/till: the definition of its kind is being deleted",
+        "ConfigMap tenant/settings: its namespace is terminating",
+        "CustomResourceDefinition tills.example.com: it is terminating, and no object of",
+        "and with it Till shop/till",
     ];
     assert_told(&text, &told, &["its namespace is being deleted"]);
 }
@@ -240,10 +238,10 @@ fn what_does_not_run_is_told() {
         "certificatesigningrequest-cleaner-controller",
         "persistentvolume-binder-controller",
     ]);
-    let forecast = cleanup_forecast(&cluster, &only);
+    let forecast = ask(&cluster, &only);
     let text = text(&forecast).replace("\n    ", " ");
     let told = [
-        "  - these do not run: cloud-node-lifecycle-controller, cronjob-controller, daemonset-controller,",
+        "  - these controllers do not run: cloud-node-lifecycle-controller, cronjob-controller, daemonset-controller,",
         " namespace-controller,",
     ];
     let not_told = [
@@ -252,13 +250,14 @@ fn what_does_not_run_is_told() {
         "external-provisioner",
     ];
     assert_told(&text, &told, &not_told);
-    let frame = &forecast.to_json()["frame"];
-    assert_eq!(frame["horizonSeconds"], 3_600.0);
+    let json = forecast.to_json();
+    assert_eq!(json["began"], "2026-05-01T12:00:00Z");
+    assert_eq!(json["until"], "2026-05-01T13:00:00Z");
     let running = [
         "certificatesigningrequest-cleaner-controller",
         "persistentvolume-binder-controller",
     ];
-    assert_eq!(frame["controllers"], json!(running));
+    assert_eq!(json["controllers"], json!(running));
 }
 
 #[test]
@@ -267,9 +266,9 @@ fn answers_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
     node(&mut town, "a");
     let cluster = town.cluster_under(VERSION, &["all"], without_instances(&["a", "typo"]));
     let node = "typo".into();
-    let frame = frame();
-    assert_eq!(frame.findings(&cluster), [Finding::NodeNotDumped { node }]);
-    let text = text(&cleanup_forecast(&cluster, &frame));
+    let forecast = ask(&cluster, &frame());
+    assert_eq!(forecast.findings, [Finding::NodeNotDumped { node }]);
+    let text = text(&forecast);
     assert_told(
         &text,
         &["  - the cloud provider was asked about these nodes: a, typo\n"],
@@ -296,17 +295,16 @@ fn a_claim_is_in_use_where_that_is_known() {
     let used = text(&forecast(&town));
     assert_told(
         &used,
-        &["PersistentVolumeClaim shop/data: kubernetes.io/pvc-protection holds it while pods use it\n"],
+        &[
+            "PersistentVolumeClaim shop/data: waiting for finalizer kubernetes.io/pvc-protection",
+            "pod/user uses it",
+        ],
         &[],
     );
     let mut without = frame();
     without = without.without("persistentvolumeclaim-protection-controller");
-    let without = text(&cleanup_forecast(&town.cluster(), &without));
-    assert_told(
-        &without,
-        &["kubernetes.io/pvc-protection holds it, and nobody takes it away\n"],
-        &["while pods use it"],
-    );
+    let without = text(&ask(&town.cluster(), &without));
+    assert_told(&without, &["it does not run"], &["uses it"]);
     // What mounts a pod has cannot be read.
     town.objects.pop();
     pod(
@@ -316,7 +314,7 @@ fn a_claim_is_in_use_where_that_is_known() {
         json!({ "spec": { "volumes": "x" } }),
     );
     let unread = text(&forecast(&town));
-    assert_told(&unread, &["spec.volumes could"], &["while pods use it"]);
+    assert_told(&unread, &["spec.volumes could"], &["uses it"]);
 }
 
 #[test]
@@ -341,9 +339,8 @@ fn controllers_that_stay_are_told_together() {
         json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
     );
     let text = text(&forecast(&town));
-    let told =
-        ["  ! 2 DaemonSets (shop/proxy, shop/shipper) stay, and may create anew what goes of them: 4 Pods\n"];
-    assert_told(&text, &told, &["nightly stays", "what goes of it"]);
+    let told = ["  ! 2 DaemonSets (shop/proxy, shop/shipper) are kept and may create them again: 4 Pods\n"];
+    assert_told(&text, &told, &["CronJob shop/nightly"]);
 }
 
 /// Every object that an event of the JSON names, with whether the event is certain, and how it ends.
@@ -367,31 +364,28 @@ proptest! {
     #[test]
     fn what_is_undecided_is_nowhere_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
         let mut forecast = forecast(&town(&things));
-        let before: BTreeSet<String> = forecast.collected().map(|gone| gone.object.short()).collect();
+        let before: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
         let mut undecided = BTreeSet::new();
-        for (at, fate) in forecast.forecast.fates.iter_mut().enumerate() {
+        for (at, fate) in forecast.fates.iter_mut().enumerate() {
             if chosen >> (at % 64) & 1 == 1 {
-                fate.fate = Fate::Undecided { missing: Vec::new() };
+                fate.fate = Fate::Undetermined { missing: Vec::new() };
                 undecided.insert(fate.object.short());
             }
         }
-        let collected: BTreeSet<String> = forecast.collected().map(|gone| gone.object.short()).collect();
+        let collected: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
         prop_assert_eq!(&collected, &(&before - &undecided));
         let value = forecast.to_json();
-        let counted: u64 = value["summary"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        let counted: u64 = value["removals"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
         prop_assert_eq!(counted, collected.len() as u64);
         let subjects = subjects(&value);
         for (name, certain, _) in &subjects {
             prop_assert_eq!(*certain, !undecided.contains(name), "{}", name);
         }
-        let gone: Vec<&String> = subjects.iter().filter(|(.., end)| end == "gone").map(|(name, ..)| name).collect();
+        let gone: Vec<&String> = subjects.iter().filter(|(.., end)| end == "removed").map(|(name, ..)| name).collect();
         prop_assert_eq!(gone.len(), before.len());
         prop_assert_eq!(gone.into_iter().cloned().collect::<BTreeSet<_>>(), before);
         let text = text(&forecast);
-        let timeline = text.split("\nStuck").next().unwrap_or_default();
-        let timeline = timeline.split("\nUndecided").next().unwrap_or_default();
-        let timeline = timeline.split("\nWorth knowing").next().unwrap_or_default();
-        let timeline = timeline.split("\nAssumed").next().unwrap_or_default();
+        let timeline = events_of(&text);
         for name in &undecided {
             let name = name.rsplit('/').next().unwrap_or_default();
             let words = timeline.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');

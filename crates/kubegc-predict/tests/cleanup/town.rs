@@ -2,7 +2,9 @@
 
 use kubegc_controllers::Cloud;
 use kubegc_core::{KubernetesVersion, Timestamp};
-use kubegc_predict::{Assumptions, Cluster, Instance};
+use std::time::Duration;
+
+use kubegc_predict::{Assumptions, Cluster, Forecast, Instance, Question};
 use kubegc_sim::{ApiServer, Manifest, Settings};
 use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
@@ -157,6 +159,8 @@ pub(crate) fn without_instances(nodes: &[&str]) -> Assumptions {
 /// Names of controllers.
 pub(crate) const JOBS: &str = "ttl-after-finished-controller";
 pub(crate) const NODES: &str = "cloud-node-lifecycle-controller";
+/// The controller that taints nodes by their conditions.
+pub(crate) const NODE_TAINTS: &str = "node-lifecycle-controller";
 pub(crate) const PODS: &str = "pod-garbage-collector-controller";
 
 /// podgc with this threshold.
@@ -164,4 +168,12 @@ pub(crate) fn at_most(threshold: i32) -> kubegc_controllers::PodGc {
     let mut controller = kubegc_controllers::PodGc::new(VERSION);
     controller.terminated_pod_threshold = threshold;
     controller
+}
+
+/// The default period.
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The forecast of a question without deletes.
+pub(crate) fn ask(cluster: &Cluster, question: &Question) -> Forecast {
+    cluster.forecast(question).expect("no name is to be resolved")
 }

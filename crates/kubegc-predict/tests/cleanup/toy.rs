@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kubegc_controllers::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject};
 use kubegc_core::{DeleteOptions, record::Resource};
-use kubegc_predict::{CleanupFrame, cleanup_forecast};
+use kubegc_predict::Question;
 use serde_json::json;
 
-use crate::town::{Town, VERSION, at, noon};
+use crate::town::{DAY, Town, VERSION, ask, at, noon};
 
 /// Deletes ConfigMaps named `scratch` two hours after their creation.
 #[derive(Debug)]
@@ -58,9 +58,9 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
             json!({ "metadata": { "creationTimestamp": at(0) } }),
         );
     }
-    let gone = |frame: &CleanupFrame| -> Vec<(String, u64, String)> {
-        let forecast = cleanup_forecast(&town.cluster(), &frame.clone().from(noon()));
-        let collected = forecast.collected();
+    let gone = |frame: &Question| -> Vec<(String, u64, String)> {
+        let forecast = ask(&town.cluster(), &frame.clone().at(noon()));
+        let collected = forecast.removals();
         collected
             .map(|gone| {
                 let seconds = gone.at.since(noon()).as_secs();
@@ -68,7 +68,7 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
             })
             .collect()
     };
-    let frame = CleanupFrame::new(VERSION);
+    let frame = Question::new(VERSION).up_to(DAY);
     assert_eq!(gone(&frame), []);
     let expected = (
         "shop/ConfigMap/scratch".to_owned(),

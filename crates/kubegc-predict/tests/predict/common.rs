@@ -194,6 +194,11 @@ fn item(objects: &[Object], number: usize) -> Value {
             item["spec"] = json!({ "nodeName": "node-1", "terminationGracePeriodSeconds": 30 });
             item["status"] = json!({ "phase": "Running" });
         }
+        // It selects none of the pods, which have no labels.
+        Kind::ReplicaSet => {
+            let selector = json!({ "matchLabels": { "app": name(number) } });
+            item["spec"] = json!({ "replicas": 1, "selector": selector });
+        }
         Kind::Secret => item["type"] = "Opaque".into(),
         _ => {}
     }

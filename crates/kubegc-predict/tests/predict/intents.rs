@@ -103,7 +103,7 @@ fn labelled(kind: &str, namespace: Option<&str>, selector: &str) -> Intent {
 fn text(cluster: &Cluster, intents: &[Intent]) -> String {
     let forecast = cluster.predict(intents).expect("the question can be understood");
     forecast.to_text(Detail {
-        timeline: true,
+        steps: true,
         ..Detail::default()
     })
 }
@@ -124,22 +124,26 @@ fn one_object_in_the_background() {
         Assumptions::default(),
         &[delete("shop/Deployment/web", options(BACKGROUND))],
         r#"4 deleted
+  2 Pods, 1 Deployment, 1 ReplicaSet
 
-deleted:
-  shop/Pod/web-1-a
-  shop/Pod/web-1-b
-  shop/Deployment/web
-  shop/ReplicaSet/web-1
+Deleted: 4
+  - 2 Pods (shop/web-1-a, shop/web-1-b)
+  - Deployment shop/web
+  - ReplicaSet shop/web-1
 
-timeline:
-    1.   0.000s  you delete shop/Deployment/web (Background)
-    2.   0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Background): no owner of it is left
-    3.   0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): no owner of it is left
-    4.   0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): no owner of it is left
-    5.  30.000s  shop/Pod/web-1-a has ended
-    6.  30.000s  shop/Pod/web-1-b has ended
+Requests: 6
+    1.    0.000s  you delete shop/Deployment/web (Background)
+    2.    0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Background): no owner of it is left
+    3.    0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): no owner of it is left
+    4.    0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): no owner of it is left
+    5.   30.000s  shop/Pod/web-1-a has ended
+    6.   30.000s  shop/Pod/web-1-b has ended
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -151,24 +155,31 @@ fn one_object_in_the_foreground() {
         Assumptions::default(),
         &[delete("shop/Deployment/web", options(FOREGROUND))],
         r#"4 deleted
+  2 Pods, 1 Deployment, 1 ReplicaSet
 
-deleted:
-  shop/Pod/web-1-a
-  shop/Pod/web-1-b
-  shop/Deployment/web
-  shop/ReplicaSet/web-1
+Deleted: 4
+  - 2 Pods (shop/web-1-a, shop/web-1-b)
+  - Deployment shop/web
+  - ReplicaSet shop/web-1
 
-timeline:
-    1.   0.000s  you delete shop/Deployment/web (Foreground)
-    2.   0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Foreground): an owner waits for it, and it has dependents itself
-    3.   0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other is there
-    4.   0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other is there
-    5.  30.000s  shop/Pod/web-1-a has ended
-    6.  30.000s  shop/Pod/web-1-b has ended
-    7.  30.000s  the garbage collector patches shop/ReplicaSet/web-1: no dependent blocks its deletion any longer
-    8.  30.000s  the garbage collector patches shop/Deployment/web: no dependent blocks its deletion any longer
+Requests: 8
+    1.    0.000s  you delete shop/Deployment/web (Foreground)
+    2.    0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Foreground): an owner waits for it, and it has
+                  dependents itself
+    3.    0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other
+                  is there
+    4.    0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other
+                  is there
+    5.   30.000s  shop/Pod/web-1-a has ended
+    6.   30.000s  shop/Pod/web-1-b has ended
+    7.   30.000s  the garbage collector patches shop/ReplicaSet/web-1: no dependent blocks its deletion any longer
+    8.   30.000s  the garbage collector patches shop/Deployment/web: no dependent blocks its deletion any longer
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -180,23 +191,28 @@ fn one_object_without_its_dependents() {
         Assumptions::default(),
         &[delete("shop/Deployment/web", options(ORPHAN))],
         r#"1 deleted, 1 released, 2 kept
+  1 Deployment
 
-deleted:
-  shop/Deployment/web
+Deleted: 1
+  - Deployment shop/web
 
-released:
-  shop/ReplicaSet/web-1 stays and is released from Deployment web
+Released: 1
+  - ReplicaSet shop/web-1: released from Deployment web
 
-kept:
-  shop/Pod/web-1-a
-  shop/Pod/web-1-b
+Kept: 2
+  - 2 Pods (shop/web-1-a, shop/web-1-b)
 
-timeline:
-    1.   0.000s  you delete shop/Deployment/web (Orphan)
-    2.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
-    3.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
+Requests: 3
+    1.    0.000s  you delete shop/Deployment/web (Orphan)
+    2.    0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without
+                  its dependents
+    3.    0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -208,27 +224,38 @@ fn objects_by_their_labels() {
         Assumptions::default(),
         &[labelled("pods", Some("shop"), "app=web,tier!=canary")],
         r#"1 deleted
+  1 Pod
 
-deleted:
-  shop/Pod/web-1-a
+Deleted: 1
+  - Pod shop/web-1-a
 
-timeline:
-    1.   0.000s  you delete shop/Pod/web-1-a
-    2.  30.000s  shop/Pod/web-1-a has ended
+Requests: 2
+    1.    0.000s  you delete shop/Pod/web-1-a
+    2.   30.000s  shop/Pod/web-1-a has ended
 
-worth knowing:
-  shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew
+Notes:
+  ! ReplicaSet shop/web-1 is kept and may create them again: 1 Pod
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
     check(
         &web(),
         Assumptions::default(),
         &[labelled("pods", Some("other"), "app=web")],
-        r#"nothing happens
+        r#"nothing changes
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Requests: 0
+
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -243,22 +270,27 @@ fn pods_that_never_end_stay_terminating() {
         &web(),
         assumptions,
         &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))],
-        r#"3 stuck
+        r#"3 terminating
 
-stuck:
-  shop/Pod/web-1-a is stuck terminating, waiting for its end
-  shop/Pod/web-1-b is stuck terminating, waiting for its end
-  shop/ReplicaSet/web-1 is stuck terminating, held by foregroundDeletion, waiting for shop/Pod/web-1-a, shop/Pod/web-1-b
+Terminating: 3
+  - 2 Pods (shop/web-1-a, shop/web-1-b): waiting for its kubelet: pods are assumed never to end
+  - ReplicaSet shop/web-1: waiting for its dependents shop/Pod/web-1-a, shop/Pod/web-1-b
 
-timeline:
-    1.   0.000s  you delete shop/ReplicaSet/web-1 (Foreground)
-    2.   0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other is there
-    3.   0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other is there
+Requests: 3
+    1.    0.000s  you delete shop/ReplicaSet/web-1 (Foreground)
+    2.    0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other
+                  is there
+    3.    0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other
+                  is there
 
-worth knowing:
-  shop/ReplicaSet/web-1 goes, but its controller shop/Deployment/web stays and may create it anew
+Notes:
+  ! Deployment shop/web is kept and may create them again: 1 ReplicaSet
 
-assumed: pods never end; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods never end
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -275,15 +307,19 @@ fn a_held_object_goes_once_its_finalizer_is_released() {
         &items,
         Assumptions::default(),
         &intents,
-        r#"1 stuck
+        r#"1 terminating
 
-stuck:
-  shop/ConfigMap/a is stuck terminating, held by example.com/held
+Terminating: 1
+  - ConfigMap shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
 
-timeline:
-    1.   0.000s  you delete shop/ConfigMap/a
+Requests: 1
+    1.    0.000s  you delete shop/ConfigMap/a
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
     let assumptions = Assumptions {
@@ -295,15 +331,21 @@ assumed: pods end after their grace period; cloud and CSI controllers remove the
         assumptions,
         &intents,
         r#"1 deleted
+  1 ConfigMap
 
-deleted:
-  shop/ConfigMap/a
+Deleted: 1
+  - ConfigMap shop/a
 
-timeline:
-    1.   0.000s  you delete shop/ConfigMap/a
-    2.   0.000s  finalizer example.com/held of shop/ConfigMap/a is assumed to be released
+Requests: 2
+    1.    0.000s  you delete shop/ConfigMap/a
+    2.    0.000s  finalizer example.com/held of shop/ConfigMap/a is assumed to be released
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; the finalizers example.com/held are removed; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - the finalizers example.com/held are removed
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -320,27 +362,35 @@ fn several_deletes_are_requested_in_order() {
         Assumptions::default(),
         &intents,
         r#"3 deleted, 1 released
+  1 Deployment, 1 Pod, 1 ReplicaSet
 
-deleted:
-  shop/Pod/web-1-a
-  shop/Deployment/web
-  shop/ReplicaSet/web-1
+Deleted: 3
+  - Pod shop/web-1-a
+  - Deployment shop/web
+  - ReplicaSet shop/web-1
 
-released:
-  shop/Pod/web-1-b stays and is released from ReplicaSet web-1
+Released: 1
+  - Pod shop/web-1-b: released from ReplicaSet web-1
 
-timeline:
-    1.   0.000s  you delete shop/Deployment/web (Orphan)
-    2.   0.000s  you delete shop/ReplicaSet/web-1 (Orphan)
-    3.   0.000s  you delete shop/Pod/web-1-a
-    4.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without its dependents
-    5.   0.000s  the garbage collector patches shop/Pod/web-1-a: its owner shop/ReplicaSet/web-1 is deleted without its dependents
-    6.   0.000s  the garbage collector patches shop/Pod/web-1-b: its owner shop/ReplicaSet/web-1 is deleted without its dependents
-    7.   0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
-    8.   0.000s  the garbage collector patches shop/ReplicaSet/web-1: all its dependents are released
-    9.  30.000s  shop/Pod/web-1-a has ended
+Requests: 9
+    1.    0.000s  you delete shop/Deployment/web (Orphan)
+    2.    0.000s  you delete shop/ReplicaSet/web-1 (Orphan)
+    3.    0.000s  you delete shop/Pod/web-1-a
+    4.    0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without
+                  its dependents
+    5.    0.000s  the garbage collector patches shop/Pod/web-1-a: its owner shop/ReplicaSet/web-1 is deleted without its
+                  dependents
+    6.    0.000s  the garbage collector patches shop/Pod/web-1-b: its owner shop/ReplicaSet/web-1 is deleted without its
+                  dependents
+    7.    0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
+    8.    0.000s  the garbage collector patches shop/ReplicaSet/web-1: all its dependents are released
+    9.   30.000s  shop/Pod/web-1-a has ended
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -357,27 +407,31 @@ fn a_namespace_goes_with_its_content_pods_first() {
         Assumptions::default(),
         &[delete("Namespace/shop", DeleteOptions::default())],
         r#"6 deleted
+  2 Pods, 1 ConfigMap, 1 Deployment, 1 Namespace, 1 ReplicaSet
 
-deleted:
-  shop/ConfigMap/a
-  Namespace/shop
-  shop/Pod/web-1-a
-  shop/Pod/web-1-b
-  shop/Deployment/web
-  shop/ReplicaSet/web-1
+Deleted: 6
+  - ConfigMap shop/a
+  - Namespace shop
+  - 2 Pods (shop/web-1-a, shop/web-1-b)
+  - Deployment shop/web
+  - ReplicaSet shop/web-1
 
-timeline:
-    1.   0.000s  you delete Namespace/shop
-    2.   5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    3.   5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
-    4.  35.000s  shop/Pod/web-1-a has ended
-    5.  35.000s  shop/Pod/web-1-b has ended
-    6.  42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    7.  42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    8.  42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    9.  42.000s  the namespace-controller changes Namespace/shop: no content is left in the namespace
+Requests: 9
+    1.    0.000s  you delete Namespace/shop
+    2.    5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    3.    5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
+    4.   35.000s  shop/Pod/web-1-a has ended
+    5.   35.000s  shop/Pod/web-1-b has ended
+    6.   42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    7.   42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    8.   42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    9.   42.000s  the namespace-controller changes Namespace/shop: no content is left in the namespace
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -397,22 +451,28 @@ fn a_namespace_waits_for_content_that_is_held() {
         &items,
         Assumptions::default(),
         &[delete("Namespace/shop", DeleteOptions::default())],
-        r#"1 deleted, 2 stuck
+        r#"1 deleted, 2 terminating
+  1 Secret
 
-deleted:
-  shop/Secret/b
+Terminating: 2
+  - ConfigMap shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
+  - Namespace shop: waiting for its content, of which these remain: configmaps (1); finalizers remaining:
+    example.com/held in 1 object
 
-stuck:
-  shop/ConfigMap/a is stuck terminating, held by example.com/held
-  Namespace/shop is stuck terminating, held by kubernetes
+Deleted: 1
+  - Secret shop/b
 
-timeline:
-    1.   0.000s  you delete Namespace/shop
-    2.   5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    3.   5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    4.   5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
+Requests: 4
+    1.    0.000s  you delete Namespace/shop
+    2.    5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    3.    5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
+    4.    5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -437,20 +497,25 @@ fn a_definition_goes_with_its_objects_and_their_dependents() {
         Assumptions::default(),
         &intents,
         r#"3 deleted
+  1 ConfigMap, 1 CustomResourceDefinition, 1 Widget
 
-deleted:
-  shop/ConfigMap/of-a
-  CustomResourceDefinition/widgets.example.com
-  shop/Widget/a
+Deleted: 3
+  - ConfigMap shop/of-a
+  - CustomResourceDefinition widgets.example.com
+  - Widget shop/a
 
-timeline:
-    1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
-    2.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
-    3.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
-    4.   0.000s  the garbage collector deletes shop/ConfigMap/of-a (Background): no owner of it is left
-    5.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+Requests: 5
+    1.    0.000s  you delete CustomResourceDefinition/widgets.example.com
+    2.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    3.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    4.    0.000s  the garbage collector deletes shop/ConfigMap/of-a (Background): no owner of it is left
+    5.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -473,18 +538,23 @@ fn a_definition_waits_for_an_object_that_is_held() {
         &items,
         Assumptions::default(),
         &intents,
-        r#"2 stuck
+        r#"2 terminating
 
-stuck:
-  CustomResourceDefinition/widgets.example.com is stuck terminating, held by customresourcecleanup.apiextensions.k8s.io
-  shop/Widget/a is stuck terminating, held by example.com/held
+Terminating: 2
+  - CustomResourceDefinition widgets.example.com: waiting for its content, of which these remain: widgets.example.com
+    (1); finalizers remaining: example.com/held in 1 object
+  - Widget shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
 
-timeline:
-    1.   0.000s  you delete CustomResourceDefinition/widgets.example.com
-    2.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
-    3.   0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+Requests: 3
+    1.    0.000s  you delete CustomResourceDefinition/widgets.example.com
+    2.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    3.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
 
-assumed: pods end after their grace period; cloud and CSI controllers remove their finalizers; other finalizers stay; no other controller creates objects again
+Assumed:
+  - pods end after their grace period
+  - cloud and CSI controllers remove their finalizers
+  - other finalizers stay
+  - no other controller creates objects again
 "#,
     );
 }
@@ -576,4 +646,76 @@ fn what_is_not_there_cannot_be_deleted() {
             name: "gadgets".to_owned()
         })
     );
+}
+
+/// ReplicaSets `a` and `b` with one selector and two pods each that are ready since then, and one like them
+/// in another namespace.
+fn twins(a_ready: &str, b_ready: &str) -> Vec<Value> {
+    let mut items = vec![common::node()];
+    for (namespace, name) in [("one", "a"), ("one", "b"), ("two", "c")] {
+        let meta = |name: &str| {
+            json!({
+                "name": name, "namespace": namespace, "uid": format!("uid-{name}"),
+                "creationTimestamp": "2026-01-01T01:00:00Z",
+            })
+        };
+        let labels = json!({ "app": "same" });
+        items.push(json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta(name),
+            "spec": { "replicas": 2, "selector": { "matchLabels": labels } },
+        }));
+        let ready = if name == "a" { a_ready } else { b_ready };
+        let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": ready });
+        for at in 0..2 {
+            let mut pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": meta(&format!("{name}-{at}")),
+                "spec": { "nodeName": "node-1" },
+                "status": { "phase": "Running", "conditions": [ready] },
+            });
+            pod["metadata"]["labels"] = labels.clone();
+            pod["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": format!("uid-{name}"),
+                "controller": true, "blockOwnerDeletion": true,
+            }]);
+            items.push(pod);
+        }
+    }
+    items
+}
+
+#[test]
+fn orphans_are_adopted_and_the_younger_pods_are_deleted() {
+    let orphan = DeleteOptions {
+        propagation: Some(Propagation::Policy(PropagationPolicy::Orphan)),
+        ..DeleteOptions::default()
+    };
+    let intent = Intent::delete("one/ReplicaSet/a".parse().expect("a name"), orphan);
+    let words = |cluster: &Cluster| -> String {
+        let forecast = cluster.predict(std::slice::from_ref(&intent));
+        let fates = forecast.expect("it is there").fates.into_iter();
+        let words = fates.map(|fate| format!("{} {}", fate.object.name, fate.fate.word()));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let (long, just) = ("2025-01-01T00:00:00Z", "2026-01-01T00:59:00Z");
+    assert_eq!(
+        words(&common::complete(&twins(long, just))),
+        "a-0 released, a-1 released, b-0 deleted, b-1 deleted, a deleted, b kept"
+    );
+    assert_eq!(
+        words(&common::complete(&twins(just, long))),
+        "a-0 deleted, a-1 deleted, b-0 kept, b-1 kept, a deleted, b kept"
+    );
+    // Where `b` may have more pods, or its selector was not read, it is not known what it adopts and deletes.
+    let complete = ["replicasets", "nodes", "customresourcedefinitions"];
+    let partial = common::list(&twins(long, just));
+    let partial = common::read(&[partial], &complete, Assumptions::default());
+    let mut stripped = twins(long, just);
+    stripped[4]["spec"] = json!({ "replicas": 2 });
+    for cluster in [partial, common::complete(&stripped)] {
+        let words = words(&cluster);
+        assert!(
+            words.starts_with("a-0 undetermined, a-1 undetermined, "),
+            "{words}"
+        );
+    }
 }

@@ -123,7 +123,7 @@ proptest! {
             let expected = if state.gone {
                 "deleted"
             } else if state.held {
-                "stuck"
+                "terminating"
             } else if state.owners.len() < objects[at].owners.len() {
                 "released"
             } else {

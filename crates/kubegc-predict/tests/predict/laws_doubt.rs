@@ -88,7 +88,7 @@ proptest! {
             let is_reached = [partial.pending(), &some]
                 .iter()
                 .any(|forecast| forecast.fates.iter().any(|fate| *fate.object.uid.text() == *uid));
-            if before == "undecided" || !is_reached || before == after {
+            if before == "undetermined" || !is_reached || before == after {
                 continue;
             }
             let unseen = [partial.pending(), &some].iter().any(|forecast| {
@@ -96,10 +96,10 @@ proptest! {
             });
             // Unseen dependents can hold up what goes; and an owner that waits for them is not there for its dependents, while one that
             // only its other finalizers hold is.
-            let is_held_up = before == "deleted" && after == "stuck";
+            let is_held_up = before == "deleted" && after == "terminating";
             let below_stuck = || {
                 let ancestors = ancestors(&objects, number);
-                ancestors.into_iter().any(|at| is_kept(at) && common::word(&partial, &some, &common::uid(at)) == "stuck")
+                ancestors.into_iter().any(|at| is_kept(at) && common::word(&partial, &some, &common::uid(at)) == "terminating")
             };
             prop_assert!(
                 unseen && (is_held_up || below_stuck()),
@@ -158,7 +158,7 @@ fn generated_dumps_have_fates_of_every_sort() {
             *seen.entry(fate.fate.word()).or_insert(0) += 1;
         }
     }
-    for word in ["deleted", "kept", "released", "stuck", "undecided"] {
+    for word in ["deleted", "kept", "released", "terminating", "undetermined"] {
         assert!(seen.get(word).copied().unwrap_or(0) >= 5, "{word}: {seen:?}");
     }
 }

@@ -20,7 +20,7 @@ fn afterwards(items: &[Value], cluster: &Cluster) -> Vec<Value> {
         let Some(fate) = fates.iter().find(|fate| Some(&*fate.object.uid.text()) == uid) else {
             return Some(item.clone());
         };
-        if fate.fate.word() == "undecided" {
+        if fate.fate.word() == "undetermined" {
             return Some(item.clone());
         }
         let meta: &ObjectMeta = fate.after.as_ref()?;

@@ -6,4 +6,5 @@ mod laws_closure;
 mod laws_doubt;
 mod laws_frame;
 mod laws_reasons;
+mod trial;
 mod worlds;

@@ -40,7 +40,7 @@ fn fate<'a>(forecast: &'a Forecast, name: &str) -> &'a Fate {
 
 fn missing(fate: &Fate) -> Vec<String> {
     match fate {
-        Fate::Undecided { missing } => missing.iter().map(ToString::to_string).collect(),
+        Fate::Undetermined { missing } => missing.iter().map(ToString::to_string).collect(),
         other => vec![other.word().to_owned()],
     }
 }
@@ -118,7 +118,7 @@ fn two_owners_that_claim_one_name_are_both_unknown() {
     let cluster = cluster(&items, &["configmaps"]);
     assert_eq!(
         cluster.pending().counts().into_iter().collect::<Vec<_>>(),
-        [("undecided", 2)]
+        [("undetermined", 2)]
     );
 }
 
@@ -135,7 +135,7 @@ fn what_depends_on_an_object_that_could_not_be_read_is_undecided() {
     let cluster = cluster(&items, &["configmaps"]);
     let forecast = root_deleted(&cluster);
     for name in ["flawed", "below"] {
-        let Fate::Undecided { missing } = fate(&forecast, name) else {
+        let Fate::Undetermined { missing } = fate(&forecast, name) else {
             panic!("{name} is decided")
         };
         assert!(

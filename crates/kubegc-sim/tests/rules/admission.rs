@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Scope,
-    admission::{LabelRequirement, LabelSelector, Webhook, WebhookRule},
+    LabelRequirement, LabelSelector, Scope,
+    admission::{Webhook, WebhookRule},
     deletion::DeleteOptionsSpec,
 };
 use kubegc_sim::{AdmissionWebhook, Selector};

@@ -1,16 +1,20 @@
 //! Fields of Deployments, ReplicaSets, DaemonSets, StatefulSets and ControllerRevisions.
 
-use kubegc_core::record::{
-    ClaimRetentionPolicy, ControllerRevision, DaemonSet, Deployment, Field, ReplicaSet, StatefulSet,
+use kubegc_core::{
+    LabelSelector,
+    record::{
+        ClaimRetentionPolicy, ControllerRevision, DaemonSet, Deployment, DeploymentStrategy, Field,
+        IntOrPercent, ReplicaSet, StatefulSet,
+    },
 };
 
 use super::{
     SPEC, STATUS, annotation,
     reading::{Found, Path, Reading, Unreadable},
-    spec_of, status_of,
+    selector, spec_of, status_of,
 };
 use crate::{
-    body::{ANNOTATION_REVISION, Body, Spec, Status},
+    body::{ANNOTATION_REVISION, Body, Share, Spec, Status},
     soft::Soft,
 };
 
@@ -31,6 +35,8 @@ pub(super) fn deployment(reading: &mut Reading<'_>, body: &Body<'_>) -> Deployme
             reading.copy_or_zero(&spec.paused, SPEC.field("paused"))
         }),
         replicas: reading.field(spec, replicas),
+        selector: reading.field(spec, selector_of),
+        strategy: reading.field(spec, strategy),
         template_digest: reading.field(spec, template_digest),
         status_replicas: reading.field(status, |reading, status| {
             let all = reading.number_or(&status.replicas, STATUS.field("replicas"), 0);
@@ -48,6 +54,7 @@ pub(super) fn replica_set(reading: &mut Reading<'_>, body: &Body<'_>) -> Replica
     let status = status_of(reading, body);
     ReplicaSet {
         replicas: reading.field(spec, replicas),
+        selector: reading.field(spec, selector_of),
         template_digest: reading.field(spec, template_digest),
         revision: reading.field(Some(body), |reading, body| {
             let revision = annotation(reading, body, ANNOTATION_REVISION)?;
@@ -55,6 +62,9 @@ pub(super) fn replica_set(reading: &mut Reading<'_>, body: &Body<'_>) -> Replica
         }),
         status_replicas: reading.field(status, |reading, status| {
             reading.number_or(&status.replicas, STATUS.field("replicas"), 0)
+        }),
+        available_replicas: reading.field(status, |reading, status| {
+            reading.number_or(&status.available_replicas, STATUS.field("availableReplicas"), 0)
         }),
         observed_generation: reading.field(status, observed_generation),
     }
@@ -64,6 +74,7 @@ pub(super) fn daemon_set(reading: &mut Reading<'_>, body: &Body<'_>) -> DaemonSe
     let spec = spec_of(reading, body);
     let status = status_of(reading, body);
     DaemonSet {
+        selector: reading.field(spec, selector_of),
         revision_history_limit: reading.field(spec, history_limit),
         observed_generation: reading.field(status, observed_generation),
     }
@@ -92,6 +103,43 @@ fn history_limit(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<i32> {
 
 fn observed_generation(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<i64, Unreadable> {
     reading.copy_or_zero(&status.observed_generation, STATUS.field("observedGeneration"))
+}
+
+/// Every workload has a selector: an absent one was stripped.
+fn selector_of(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<LabelSelector, Unreadable> {
+    let selector = selector::selector(reading, &spec.selector, SPEC.field("selector"));
+    reading.unless_stripped(selector.map(|selector| Some(selector).filter(|_| !spec.selector.is_absent())))
+}
+
+/// The API server has the default `RollingUpdate` with 25 % each.
+fn strategy(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<DeploymentStrategy, Unreadable> {
+    let path = SPEC.field("strategy");
+    let default = if reading.is_whole { "" } else { "RollingUpdate" };
+    let strategy = reading.value(&spec.strategy, path)?;
+    let kind = match strategy {
+        Some(strategy) => reading.text_unless_empty(&strategy.strategy_type, path.field("type"))?,
+        None => None,
+    };
+    match kind.as_deref().unwrap_or(default) {
+        "Recreate" => return Ok(DeploymentStrategy::Recreate),
+        "RollingUpdate" => {}
+        _ => return Ok(DeploymentStrategy::Unset),
+    }
+    let path = path.field("rollingUpdate");
+    let limits = match strategy {
+        Some(strategy) => reading.value(&strategy.rolling_update, path)?,
+        None => None,
+    };
+    let (mut max_unavailable, mut max_surge) = (None, None);
+    if let Some(limits) = limits {
+        max_unavailable = reading.value(&limits.max_unavailable, path.field("maxUnavailable"))?;
+        max_surge = reading.value(&limits.max_surge, path.field("maxSurge"))?;
+    }
+    let or_default = |limit: Option<&Share>| limit.map_or(IntOrPercent::Percent(25), |share| share.0);
+    Ok(DeploymentStrategy::RollingUpdate {
+        max_unavailable: or_default(max_unavailable),
+        max_surge: or_default(max_surge),
+    })
 }
 
 /// Every workload has a template: an absent one was stripped.

@@ -10,6 +10,7 @@ mod node;
 mod pod;
 mod reading;
 mod request;
+mod selector;
 mod storage;
 mod token;
 mod workload;
@@ -17,9 +18,9 @@ mod workload;
 use std::sync::{Arc, LazyLock};
 
 use kubegc_core::{
-    Scope,
+    Scope, Timestamp,
     admission::Webhook,
-    record::{self, Field},
+    record::{self, Field, Pod},
 };
 
 use crate::{
@@ -59,6 +60,17 @@ impl Details {
             Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => {
                 record::Body::Unread
             }
+        }
+    }
+
+    /// When the pod became ready that it is.
+    pub(crate) fn ready_at_mut(&mut self) -> Option<&mut Timestamp> {
+        match self {
+            Self::Body(record::Body::Pod(Pod {
+                ready_at: Field::Known(at),
+                ..
+            })) => at.as_mut(),
+            _ => None,
         }
     }
 }

@@ -3,7 +3,10 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use kubegc_core::record::{Field, Pod, PodVolume, Toleration, VolumeSource};
+use kubegc_core::{
+    Timestamp,
+    record::{Field, Pod, PodVolume, Toleration, VolumeSource},
+};
 
 use super::{
     SPEC, STATUS, annotation,
@@ -13,13 +16,16 @@ use super::{
     status_of,
 };
 use crate::{
-    body::{ANNOTATION_COMPLETION_INDEX, Body, Container, List, Named, PodSpec, Status, Volume},
+    body::{
+        ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, Body, Container, List, Named, PodSpec, Status,
+        Volume,
+    },
     item::Text,
     mentions::Mentions,
     soft::{Expected, Soft},
 };
 
-/// The only condition of pods that controllers read.
+/// The condition of pods that is kept whole.
 const CONDITION_DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mentions) -> Pod {
@@ -35,6 +41,27 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
         None => (Field::Unread, Field::Unread),
     };
     let status = status_of(reading, body);
+    let conditions = reading.field(status, |reading, status| {
+        if mentions.disruption {
+            conditions(reading, status, |found| found == CONDITION_DISRUPTION_TARGET)
+        } else {
+            Ok(Vec::new())
+        }
+    });
+    let flaws = reading.flaws.len();
+    let ready_at = reading.field(status, ready_at);
+    // What is wrong with the list of conditions is said once.
+    let again = reading.flaws.split_off(flaws);
+    let news = again.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
+    let news: Vec<_> = news.collect();
+    reading.flaws.extend(news);
+    let restarts = reading.field(status, |reading, status| {
+        if mentions.restarts {
+            restarts(reading, status)
+        } else {
+            Ok((0, 0))
+        }
+    });
     Pod {
         node_name: reading.field(spec, |reading, spec| {
             reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"))
@@ -50,13 +77,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
                 Ok(false)
             }
         }),
-        conditions: reading.field(status, |reading, status| {
-            if mentions.disruption {
-                conditions(reading, status, |found| found == CONDITION_DISRUPTION_TARGET)
-            } else {
-                Ok(Vec::new())
-            }
-        }),
+        conditions,
         volumes,
         secrets,
         termination_grace_period_seconds: reading.field(spec, |reading, spec| {
@@ -89,12 +110,12 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
             let index = annotation(reading, body, ANNOTATION_COMPLETION_INDEX)?;
             Ok(index.and_then(|index| index.parse().ok()))
         }),
-        restart_count: reading.field(status, |reading, status| {
-            if mentions.restarts {
-                restart_count(reading, status)
-            } else {
-                Ok(0)
-            }
+        restart_count: restarts.map(|(sum, _)| sum),
+        restart_count_max: restarts.map(|(_, most)| most),
+        ready_at,
+        deletion_cost: reading.field(Some(body), |reading, body| {
+            let cost = annotation(reading, body, ANNOTATION_DELETION_COST)?;
+            Ok(cost.map_or(0, |cost| deletion_cost(&cost)))
         }),
         pod_group: reading.field(spec, |reading, spec| {
             let path = SPEC.field("schedulingGroup");
@@ -106,20 +127,47 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
     }
 }
 
-/// How often the containers were restarted.
-fn restart_count(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<i64, Unreadable> {
+/// How often the containers were restarted, all together, and the one of `containerStatuses` that was
+/// restarted most.
+fn restarts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<(i64, i64), Unreadable> {
     let lists = [
         (&status.init_container_statuses, "initContainerStatuses"),
         (&status.container_statuses, "containerStatuses"),
     ];
-    let mut sum = 0_i64;
+    let (mut sum, mut most) = (0_i64, 0);
     for (list, field) in lists {
         let counts = reading.list(list, STATUS.field(field), |reading, entry, path| {
             reading.copy_or_zero(&entry.restart_count, path.field("restartCount"))
         })?;
+        most = counts.iter().copied().max().unwrap_or(0);
         sum = counts.into_iter().fold(sum, i64::saturating_add);
     }
-    Ok(sum)
+    Ok((sum, most))
+}
+
+/// When the first condition `Ready` became true, where it is.
+fn ready_at(reading: &mut Reading<'_>, status: &Status<'_>) -> Found<Timestamp> {
+    let path = STATUS.field("conditions");
+    let mut found = None;
+    reading.list(&status.conditions, path, |reading, condition, path| {
+        let condition_type = reading.value(&condition.condition_type, path.field("type"))?;
+        if found.is_some() || condition_type.is_none_or(|name| name.as_str() != "Ready") {
+            return Ok(());
+        }
+        let status = reading.value(&condition.status, path.field("status"))?;
+        let at = reading.time(&condition.last_transition_time, path.field("lastTransitionTime"))?;
+        let is_true = status.is_some_and(|status| status.as_str() == "True");
+        found = Some(is_true.then(|| at.unwrap_or(Timestamp::EPOCH)));
+        Ok(())
+    })?;
+    Ok(found.flatten())
+}
+
+/// The number, as upstream reads it: no sign but a minus, no leading zeros, 32 bits.
+fn deletion_cost(text: &str) -> i32 {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_valid = digits.starts_with(|first: char| matches!(first, '1'..='9'));
+    text.parse().ok().filter(|_| is_valid).unwrap_or(0)
 }
 
 /// Whether every container waits or has terminated.

@@ -72,6 +72,7 @@ pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<FieldPa
         FieldChange::ReservedFor(consumers) => put_consumers(list(object, &path)?, consumers),
         FieldChange::RemoveAllocation => remove(object, &path)?,
         FieldChange::RequestDeallocation => put(object, &path, true.into())?,
+        FieldChange::Replicas(count) => put(object, &path, (*count).into())?,
     }
     Ok(path)
 }
@@ -97,6 +98,7 @@ fn path_of(change: &FieldChange) -> FieldPath {
         FieldChange::ReservedFor(_) => vec!["status", "reservedFor"],
         FieldChange::RemoveAllocation => vec!["status", "allocation"],
         FieldChange::RequestDeallocation => vec!["status", "deallocationRequested"],
+        FieldChange::Replicas(_) => vec!["spec", "replicas"],
     }
 }
 

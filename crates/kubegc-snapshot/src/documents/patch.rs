@@ -173,8 +173,9 @@ impl Difference<'_> {
         self.old != self.new && !(is_nothing(self.old) && is_nothing(self.new))
     }
 
-    fn new_value(&self) -> Value {
-        self.new.cloned().unwrap_or(Value::Null)
+    /// The value in a merge patch: the fields of a map that differ, with null for those that are removed.
+    fn merge_value(&self) -> Value {
+        merge_value(self.old, self.new)
     }
 
     fn merge_key(&self) -> Option<MergeKey> {
@@ -277,11 +278,23 @@ fn changed_fields(old: &Value, new: &Value, key: &str) -> Value {
     entry.into()
 }
 
+/// As deep as the documents, whose depth the JSON parser limits.
+fn merge_value(old: Option<&Value>, new: Option<&Value>) -> Value {
+    let (Some(Value::Object(old)), Some(Value::Object(new))) = (old, new) else {
+        return new.cloned().unwrap_or(Value::Null);
+    };
+    let removed = old.keys().filter(|name| !new.contains_key(*name));
+    let removed = removed.map(|name| (name.clone(), Value::Null));
+    let changed = new.iter().filter(|(name, value)| old.get(*name) != Some(value));
+    let changed = changed.map(|(name, value)| (name.clone(), merge_value(old.get(name), Some(value))));
+    removed.chain(changed).collect()
+}
+
 /// RFC 7396: null removes a field.
 fn merge(differences: &[Difference<'_>], sent: Sent) -> Result<Value, DocumentError> {
     let mut patch = Object::new();
     for difference in differences {
-        put(&mut patch, &difference.path, difference.new_value())?;
+        put(&mut patch, &difference.path, difference.merge_value())?;
     }
     put_preconditions(&mut patch, sent)?;
     Ok(patch.into())
@@ -332,7 +345,7 @@ fn strategic(differences: &[Difference<'_>], sent: Sent) -> Result<Value, Docume
                 let problem = "a strategic patch cannot express this change of the list";
                 return Err(DocumentError::new(format!("{}: {problem}", path.join("."))));
             }
-            (None, _) => put(&mut patch, path, difference.new_value())?,
+            (None, _) => put(&mut patch, path, difference.merge_value())?,
         }
     }
     put_preconditions(&mut patch, sent)?;

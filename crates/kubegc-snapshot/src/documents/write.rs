@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Timestamp, Uid,
+    LabelRequirement, LabelSelector, Timestamp, Uid,
     record::{
         Body, Certificate, CertificateSigningRequest, ClaimRef, Condition, Consumer, CronJob, DaemonSet,
-        Deployment, Field, Job, JobCounts, Lease, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
-        PersistentVolumeSource, Pod, PodVolume, ReplicaSet, ResourceClaim, Secret, StatefulSet, Toleration,
-        VolumeAnnotations, VolumeAttachment, VolumeSource,
+        Deployment, DeploymentStrategy, Field, IntOrPercent, Job, JobCounts, Lease, Namespace, Node,
+        PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, Pod, PodVolume, ReplicaSet,
+        ResourceClaim, Secret, StatefulSet, Toleration, VolumeAnnotations, VolumeAttachment, VolumeSource,
     },
 };
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ use super::change::{Object, with_condition, with_taint};
 use crate::{
     body::{
         ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
-        ANNOTATION_COMPLETION_INDEX, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO,
-        ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, SECRET_TYPE_BOOTSTRAP_TOKEN,
+        ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER,
+        ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, SECRET_TYPE_BOOTSTRAP_TOKEN,
     },
     encoding, template, x509,
 };
@@ -87,13 +87,27 @@ fn plain<T: Clone + Into<Value>>(field: &Field<T>) -> Value {
     known(field, |value| value.clone().into())
 }
 
-/// A flag, of which `false` is Go's zero value. An unread one is a number: it must not look like `false`.
+/// A flag, of which `false` is not written. An unread one is a number: it must not look like `false`.
 fn flag(field: &Field<bool>) -> Value {
-    field.known().map_or(Value::from(0), |&flag| flag.into())
+    let write = |&flag: &bool| if flag { true.into() } else { Value::Null };
+    field.known().map_or(Value::from(0), write)
 }
 
 fn text(field: &Field<Arc<str>>) -> Value {
     known(field, |text| json!(text))
+}
+
+/// A text of which the empty one is not written.
+fn filled(field: &Field<Arc<str>>) -> Value {
+    known(
+        field,
+        |text| if text.is_empty() { Value::Null } else { json!(text) },
+    )
+}
+
+/// A list of which the empty one is not written.
+fn list<T>(field: &Field<Vec<T>>, write: impl FnOnce(&[T]) -> Value) -> Value {
+    known(field, |all| if all.is_empty() { Value::Null } else { write(all) })
 }
 
 fn optional_text(field: &Field<Option<Arc<str>>>) -> Value {
@@ -113,7 +127,19 @@ fn presence(field: &Field<bool>, present: impl Into<Value>) -> Value {
 }
 
 fn annotations<const N: usize>(annotations: [(&str, Value); N]) -> Object {
-    object([("metadata", json!({ "annotations": object(annotations) }))])
+    let annotations = object(annotations);
+    if annotations.is_empty() {
+        return annotations;
+    }
+    object([("metadata", json!({ "annotations": annotations }))])
+}
+
+/// A value under two keys, or null.
+fn within([outer, inner]: [&str; 2], value: Value) -> Value {
+    if value.is_null() {
+        return value;
+    }
+    json!({ outer: { inner: value } })
 }
 
 /// A template that is known by its digest only.
@@ -168,7 +194,7 @@ fn of_job(job: &Job) -> Object {
         ("ttlSecondsAfterFinished", plain(&job.ttl_seconds_after_finished)),
         ("parallelism", plain(&job.parallelism)),
         ("completions", plain(&job.completions)),
-        ("completionMode", text(&job.completion_mode)),
+        ("completionMode", filled(&job.completion_mode)),
         ("suspend", flag(&job.is_suspended)),
         ("activeDeadlineSeconds", plain(&job.active_deadline_seconds)),
         ("backoffLimit", plain(&job.backoff_limit)),
@@ -181,11 +207,11 @@ fn of_job(job: &Job) -> Object {
             presence(&job.has_pod_failure_policy, Object::new()),
         ),
         ("successPolicy", presence(&job.has_success_policy, Object::new())),
-        ("podReplacementPolicy", text(&job.pod_replacement_policy)),
-        ("managedBy", text(&job.managed_by)),
+        ("podReplacementPolicy", filled(&job.pod_replacement_policy)),
+        ("managedBy", filled(&job.managed_by)),
         (
             "template",
-            json!({ "spec": { "restartPolicy": text(&job.restart_policy) } }),
+            within(["spec", "restartPolicy"], filled(&job.restart_policy)),
         ),
     ]);
     let mut status = object([
@@ -193,6 +219,7 @@ fn of_job(job: &Job) -> Object {
         ("startTime", optional_time(&job.start_time)),
     ]);
     status.extend(match job.counts.known() {
+        Some(counts) if *counts == JobCounts::default() => Object::new(),
         Some(counts) => job_counts(counts),
         None => object([("succeeded", false.into())]),
     });
@@ -225,9 +252,47 @@ fn job_counts(counts: &JobCounts) -> Object {
 }
 
 fn of_daemon_set(set: &DaemonSet) -> Object {
-    let spec = object([("revisionHistoryLimit", plain(&set.revision_history_limit))]);
+    let spec = object([
+        ("revisionHistoryLimit", plain(&set.revision_history_limit)),
+        ("selector", selector(&set.selector)),
+    ]);
     let status = object([("observedGeneration", plain(&set.observed_generation))]);
     object([("spec", spec.into()), ("status", status.into())])
+}
+
+fn selector(field: &Field<LabelSelector>) -> Value {
+    let requirement = |requirement: &LabelRequirement| {
+        let operator = match (requirement.is_wanted, &requirement.values) {
+            (true, Some(_)) => "In",
+            (false, Some(_)) => "NotIn",
+            (true, None) => "Exists",
+            (false, None) => "DoesNotExist",
+        };
+        json!({ "key": requirement.key, "operator": operator, "values": requirement.values })
+    };
+    known(field, |selector| {
+        let expressions: Value = selector.match_expressions.iter().map(requirement).collect();
+        json!({ "matchLabels": selector.match_labels, "matchExpressions": expressions })
+    })
+}
+
+fn strategy(strategy: &DeploymentStrategy) -> Value {
+    let share = |share: &IntOrPercent| match share {
+        IntOrPercent::Int(number) => json!(number),
+        IntOrPercent::Percent(percent) => json!(format!("{percent}%")),
+    };
+    match strategy {
+        // An absent one has a default.
+        DeploymentStrategy::Unset => json!({ "type": "None" }),
+        DeploymentStrategy::Recreate => json!({ "type": "Recreate" }),
+        DeploymentStrategy::RollingUpdate {
+            max_unavailable,
+            max_surge,
+        } => json!({
+            "type": "RollingUpdate",
+            "rollingUpdate": { "maxUnavailable": share(max_unavailable), "maxSurge": share(max_surge) },
+        }),
+    }
 }
 
 fn of_deployment(deployment: &Deployment) -> Object {
@@ -235,6 +300,8 @@ fn of_deployment(deployment: &Deployment) -> Object {
         ("revisionHistoryLimit", plain(&deployment.revision_history_limit)),
         ("paused", flag(&deployment.is_paused)),
         ("replicas", plain(&deployment.replicas)),
+        ("selector", selector(&deployment.selector)),
+        ("strategy", known(&deployment.strategy, strategy)),
         ("template", template(&deployment.template_digest)),
     ]);
     let mut status = object([("observedGeneration", plain(&deployment.observed_generation))]);
@@ -252,10 +319,12 @@ fn of_deployment(deployment: &Deployment) -> Object {
 fn of_replica_set(set: &ReplicaSet) -> Object {
     let spec = object([
         ("replicas", plain(&set.replicas)),
+        ("selector", selector(&set.selector)),
         ("template", template(&set.template_digest)),
     ]);
     let status = object([
         ("replicas", plain(&set.status_replicas)),
+        ("availableReplicas", plain(&set.available_replicas)),
         ("observedGeneration", plain(&set.observed_generation)),
     ]);
     let mut fields = annotations([(ANNOTATION_REVISION, text(&set.revision))]);
@@ -392,6 +461,7 @@ fn of_claim(claim: &PersistentVolumeClaim) -> Object {
 
 fn of_pod(pod: &Pod) -> Object {
     let volumes = match pod.volumes.known() {
+        Some(volumes) if volumes.is_empty() => Value::Null,
         Some(volumes) => volumes.iter().map(pod_volume).collect(),
         // A list that is no list would make the secrets unread too.
         None => json!([{ "persistentVolumeClaim": false }]),
@@ -399,43 +469,66 @@ fn of_pod(pod: &Pod) -> Object {
     let spec = object([
         ("nodeName", text(&pod.node_name)),
         ("volumes", volumes),
-        ("imagePullSecrets", known(&pod.secrets, |names| named(names))),
+        ("imagePullSecrets", list(&pod.secrets, named)),
         (
             "terminationGracePeriodSeconds",
             plain(&pod.termination_grace_period_seconds),
         ),
         (
             "tolerations",
-            known(&pod.tolerations, |all| all.iter().map(toleration).collect()),
+            list(&pod.tolerations, |all| all.iter().map(toleration).collect()),
         ),
-        ("schedulingGroup", json!({ "podGroupName": text(&pod.pod_group) })),
+        (
+            "schedulingGroup",
+            match filled(&pod.pod_group) {
+                Value::Null => Value::Null,
+                name => json!({ "podGroupName": name }),
+            },
+        ),
     ]);
     // Readers skip the conditions and the containers of a pod whose text mentions neither of these.
-    let conditions = match conditions(&pod.conditions) {
-        Value::Bool(_) => "DisruptionTarget".into(),
-        known => known,
+    let mut conditions = match conditions(&pod.conditions) {
+        Value::Array(known) => known,
+        _ => vec![json!({ "type": "DisruptionTarget", "status": false })],
     };
-    let container_statuses = match pod.containers_stopped.known() {
-        Some(true) => json!([{ "state": { "terminated": {} } }]),
-        Some(false) => json!([{ "state": { "running": {} } }]),
-        None => json!([{ "state": "deletionTimestamp" }]),
+    conditions.extend(match pod.ready_at.known() {
+        Some(None) => None,
+        Some(Some(at)) => {
+            Some(json!({ "type": "Ready", "status": "True", "lastTransitionTime": at.to_string() }))
+        }
+        None => Some(json!({ "type": "Ready", "status": false })),
+    });
+    let state = match pod.containers_stopped.known() {
+        Some(true) => json!({ "terminated": {} }),
+        Some(false) => json!({ "running": {} }),
+        None => "deletionTimestamp".into(),
     };
-    let init_container_statuses = match pod.restart_count.known() {
+    let most = &pod.restart_count_max;
+    let container_statuses = json!([{ "state": state, "restartCount": known(most, |count| json!(count)) }]);
+    // The sum is that of all containers.
+    let others = |count: &i64| count.saturating_sub(most.known().copied().unwrap_or(0));
+    let init_container_statuses = match pod.restart_count.known().map(others) {
         Some(0) => Value::Null,
         Some(count) => json!([{ "restartCount": count }]),
         None => "restartCount".into(),
     };
     let status = object([
         ("phase", text(&pod.phase)),
-        ("reason", text(&pod.reason)),
-        ("conditions", conditions),
+        ("reason", filled(&pod.reason)),
+        ("conditions", conditions.into()),
         ("containerStatuses", container_statuses),
         ("initContainerStatuses", init_container_statuses),
     ]);
     let completion_index = known(&pod.completion_index, |index| {
         json!(index.map(|index| index.to_string()))
     });
-    let mut fields = annotations([(ANNOTATION_COMPLETION_INDEX, completion_index)]);
+    let cost = known(&pod.deletion_cost, |cost| {
+        json!((*cost != 0).then(|| cost.to_string()))
+    });
+    let mut fields = annotations([
+        (ANNOTATION_COMPLETION_INDEX, completion_index),
+        (ANNOTATION_DELETION_COST, cost),
+    ]);
     fields.extend(object([("spec", spec.into()), ("status", status.into())]));
     fields
 }

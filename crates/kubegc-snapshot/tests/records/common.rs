@@ -245,7 +245,10 @@ fn of_snapshot(text: &str) -> (Body, Vec<String>) {
     let record = snapshot.record_at(0).expect("one object");
     let object = snapshot.object(0).expect("one object");
     assert_eq!(object.record(), record);
-    let body = object.details.as_deref().map_or(Body::Unread, Details::body);
+    let mut body = object.details.as_deref().map_or(Body::Unread, Details::body);
+    if let (Body::Pod(pod), Some(_)) = (&mut body, object.ready_at) {
+        pod.ready_at = object.ready_at.into();
+    }
     let expected = if object.meta_flawed {
         Record::unreadable(object.meta)
     } else {

@@ -1,9 +1,12 @@
 //! The kinds and fields that few controllers read.
 
-use kubegc_core::record::{
-    Body, Consumer, ControllerRevision, DaemonSet, Deployment, Endpoints, Field, Job, JobCounts,
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, ReplicaSet, Resource, ResourceClaim,
-    Service, ServiceCidr, StatefulSet, VolumeAttachment,
+use kubegc_core::{
+    LabelRequirement, LabelSelector,
+    record::{
+        Body, Consumer, ControllerRevision, DaemonSet, Deployment, DeploymentStrategy, Endpoints, Field,
+        IntOrPercent, Job, JobCounts, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource,
+        ReplicaSet, Resource, ResourceClaim, Service, ServiceCidr, StatefulSet, VolumeAttachment,
+    },
 };
 use serde_json::{Value, json};
 
@@ -71,6 +74,39 @@ fn templates_that_mean_the_same_have_one_digest() {
     }
 }
 
+fn rolling(max_unavailable: IntOrPercent, max_surge: IntOrPercent) -> Field<DeploymentStrategy> {
+    let strategy = DeploymentStrategy::RollingUpdate {
+        max_unavailable,
+        max_surge,
+    };
+    strategy.into()
+}
+
+#[test]
+fn strategies() {
+    let of = |strategy: Value| {
+        let (read, flaws) = deployment(json!({ "spec": { "strategy": strategy } }));
+        (read.strategy, flaws)
+    };
+    let limits = json!({ "maxUnavailable": 1, "maxSurge": "50%" });
+    let expected = rolling(IntOrPercent::Int(1), IntOrPercent::Percent(50));
+    let none = Vec::<String>::new();
+    assert_eq!(
+        of(json!({ "type": "RollingUpdate", "rollingUpdate": limits })),
+        (expected, none.clone())
+    );
+    let recreate = Field::Known(DeploymentStrategy::Recreate);
+    assert_eq!(of(json!({ "type": "Recreate" })), (recreate, none));
+    let limits = json!({ "maxSurge": "many" });
+    let flaw =
+        "spec.strategy.rollingUpdate.maxSurge: expected a whole number or a percentage, found a string";
+    let expected = (Field::Unread, vec![flaw.to_owned()]);
+    assert_eq!(
+        of(json!({ "type": "RollingUpdate", "rollingUpdate": limits })),
+        expected
+    );
+}
+
 #[test]
 fn deployments() {
     let (read, flaws) = deployment(json!({
@@ -81,6 +117,8 @@ fn deployments() {
         revision_history_limit: Some(3).into(),
         is_paused: true.into(),
         replicas: 2.into(),
+        selector: Field::Unread,
+        strategy: rolling(IntOrPercent::Percent(25), IntOrPercent::Percent(25)),
         template_digest: 0.into(),
         status_replicas: [4, 2, 1].into(),
         observed_generation: 7.into(),
@@ -90,6 +128,8 @@ fn deployments() {
     let expected = Deployment {
         revision_history_limit: Some(10).into(),
         replicas: 1.into(),
+        selector: Field::Unread,
+        strategy: rolling(IntOrPercent::Percent(25), IntOrPercent::Percent(25)),
         template_digest: Field::Unread,
         status_replicas: Field::Unread,
         observed_generation: Field::Unread,
@@ -116,25 +156,42 @@ fn deployments() {
 fn replica_sets() {
     let set = ReplicaSet {
         replicas: 2.into(),
+        selector: LabelSelector {
+            match_labels: [("app".into(), "a".into())].into(),
+            match_expressions: vec![LabelRequirement {
+                key: "tier".into(),
+                is_wanted: false,
+                values: Some(vec!["db".into()]),
+            }],
+        }
+        .into(),
         template_digest: 0.into(),
         revision: Field::Known("4".into()),
         status_replicas: 1.into(),
+        available_replicas: 1.into(),
         observed_generation: 3.into(),
     };
     let annotations = json!({ "annotations": { "deployment.kubernetes.io/revision": "4" } });
+    let selector = json!({
+        "matchLabels": { "app": "a" },
+        "matchExpressions": [{ "key": "tier", "operator": "NotIn", "values": ["db"] }],
+    });
     check(
         Resource::ReplicaSets,
         [
             (
-                json!({ "metadata": annotations, "spec": { "replicas": 2, "template": {} },
-                    "status": { "replicas": 1, "observedGeneration": 3 } }),
+                json!({ "metadata": annotations,
+                    "spec": { "replicas": 2, "selector": selector, "template": {} },
+                    "status": { "replicas": 1, "availableReplicas": 1, "observedGeneration": 3 } }),
                 Body::ReplicaSet(set.clone()),
                 &[],
             ),
             (
                 json!({ "metadata": annotations, "spec": { "replicas": 2, "template": {} } }),
                 Body::ReplicaSet(ReplicaSet {
+                    selector: Field::Unread,
                     status_replicas: Field::Unread,
+                    available_replicas: Field::Unread,
                     observed_generation: Field::Unread,
                     ..set
                 }),
@@ -182,6 +239,7 @@ fn revisions_of_sets() {
             (
                 json!({ "spec": { "revisionHistoryLimit": 2 }, "status": status }),
                 Body::DaemonSet(DaemonSet {
+                    selector: Field::Unread,
                     revision_history_limit: Some(2).into(),
                     observed_generation: 4.into(),
                 }),
@@ -190,6 +248,7 @@ fn revisions_of_sets() {
             (
                 json!({ "spec": {} }),
                 Body::DaemonSet(DaemonSet {
+                    selector: Field::Unread,
                     observed_generation: Field::Unread,
                     ..DaemonSet::default()
                 }),

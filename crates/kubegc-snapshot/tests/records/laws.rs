@@ -4,13 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_controllers::{Documents, FieldChange, Form, Write};
 use kubegc_core::{
-    Catalog, KubernetesVersion, ObjectMeta, OwnerReference, PatchType, Preconditions, Timestamp,
+    Catalog, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta, OwnerReference, PatchType,
+    Preconditions, Timestamp,
     record::{
         Body, Certificate, CertificateSigningRequest, ClaimRef, ClaimRetentionPolicy, Condition, ConfigMap,
-        Consumer, ControllerRevision, CronJob, DaemonSet, Deployment, Endpoints, Field, Job, JobCounts,
-        Lease, Namespace, Node, ObjectId, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource,
-        Pod, PodVolume, Record, ReplicaSet, Resource, ResourceClaim, Secret, Service, ServiceAccount,
-        ServiceCidr, StatefulSet, Taint, Toleration, VolumeAnnotations, VolumeAttachment, VolumeSource,
+        Consumer, ControllerRevision, CronJob, DaemonSet, Deployment, DeploymentStrategy, Endpoints, Field,
+        IntOrPercent, Job, JobCounts, Lease, Namespace, Node, ObjectId, PersistentVolume,
+        PersistentVolumeClaim, PersistentVolumeSource, Pod, PodVolume, Record, ReplicaSet, Resource,
+        ResourceClaim, Secret, Service, ServiceAccount, ServiceCidr, StatefulSet, Taint, Toleration,
+        VolumeAnnotations, VolumeAttachment, VolumeSource,
     },
 };
 use kubegc_sim::{ApiServer, Manifest};
@@ -137,13 +139,15 @@ fn pods() -> impl Strategy<Value = Pod> {
     );
     let of_workloads = (
         field(option::of(any::<i32>())),
-        field(any::<i64>()),
+        restarts(),
         field(text()),
+        field(option::of(time().prop_map(|time| time.truncate_to_secs()))),
+        field(any::<i32>()),
     );
     (spec, status, of_workloads).prop_map(
         |((node_name, volumes, secrets, termination_grace_period_seconds, tolerations), status, more)| {
             let (phase, reason, conditions, containers_stopped) = status;
-            let (completion_index, restart_count, pod_group) = more;
+            let (completion_index, restarts, pod_group, ready_at, cost) = more;
             Pod {
                 node_name,
                 phase,
@@ -155,11 +159,53 @@ fn pods() -> impl Strategy<Value = Pod> {
                 tolerations,
                 containers_stopped,
                 completion_index,
-                restart_count,
+                restart_count: restarts.map(|(sum, _)| sum),
+                restart_count_max: restarts.map(|(_, most)| most),
+                ready_at,
+                deletion_cost: cost,
                 pod_group,
             }
         },
     )
+}
+
+/// The sum and the maximum of restarts.
+fn restarts() -> impl Strategy<Value = Field<(i64, i64)>> {
+    let others = any::<i32>().prop_map(i64::from);
+    field((others, 0..i64::from(i32::MAX)).prop_map(|(others, most)| (others + most, most)))
+}
+
+/// A selector of a workload.
+fn selector() -> impl Strategy<Value = Field<LabelSelector>> {
+    let values = option::of(vec(text(), 0..3));
+    let requirement = (text(), any::<bool>(), values).prop_map(|(key, is_wanted, values)| LabelRequirement {
+        key,
+        is_wanted,
+        values,
+    });
+    let labels = btree_map(text(), text(), 0..3);
+    field(
+        (labels, vec(requirement, 0..3)).prop_map(|(match_labels, match_expressions)| LabelSelector {
+            match_labels,
+            match_expressions,
+        }),
+    )
+}
+
+fn strategy() -> impl Strategy<Value = Field<DeploymentStrategy>> {
+    let share = || {
+        prop_oneof![
+            any::<i32>().prop_map(IntOrPercent::Int),
+            any::<i32>().prop_map(IntOrPercent::Percent)
+        ]
+    };
+    let rolling =
+        (share(), share()).prop_map(|(max_unavailable, max_surge)| DeploymentStrategy::RollingUpdate {
+            max_unavailable,
+            max_surge,
+        });
+    let others = select(vec![DeploymentStrategy::Unset, DeploymentStrategy::Recreate]);
+    field(prop_oneof![others, rolling])
 }
 
 fn volumes() -> impl Strategy<Value = PersistentVolume> {
@@ -316,33 +362,46 @@ fn others() -> impl Strategy<Value = (Resource, Body)> {
         limit,
         field(any::<bool>()),
         count(),
-        digest(),
+        (selector(), strategy(), digest()),
         field(any::<[i32; 3]>()),
         generation(),
     )
         .prop_map(
-            |(revision_history_limit, is_paused, replicas, template_digest, status_replicas, generation)| {
+            |(revision_history_limit, is_paused, replicas, more, status_replicas, generation)| {
+                let (selector, strategy, template_digest) = more;
                 Deployment {
                     revision_history_limit,
                     is_paused,
                     replicas,
+                    selector,
+                    strategy,
                     template_digest,
                     status_replicas,
                     observed_generation: generation,
                 }
             },
         );
-    let replica_set = (count(), digest(), field(text()), count(), generation()).prop_map(
-        |(replicas, template_digest, revision, status_replicas, observed_generation)| ReplicaSet {
-            replicas,
-            template_digest,
-            revision,
-            status_replicas,
-            observed_generation,
-        },
-    );
-    let daemon_set = (field(option::of(any::<i32>())), generation()).prop_map(
-        |(revision_history_limit, observed_generation)| DaemonSet {
+    let replica_set = (
+        (count(), selector(), digest()),
+        field(text()),
+        (count(), count(), generation()),
+    )
+        .prop_map(|(spec, revision, status)| {
+            let (replicas, selector, template_digest) = spec;
+            let (status_replicas, available_replicas, observed_generation) = status;
+            ReplicaSet {
+                replicas,
+                selector,
+                template_digest,
+                revision,
+                status_replicas,
+                available_replicas,
+                observed_generation,
+            }
+        });
+    let daemon_set = (field(option::of(any::<i32>())), selector(), generation()).prop_map(
+        |(revision_history_limit, selector, observed_generation)| DaemonSet {
+            selector,
             revision_history_limit,
             observed_generation,
         },

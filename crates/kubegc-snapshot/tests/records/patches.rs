@@ -3,7 +3,7 @@
 use kubegc_controllers::{Documents, FieldChange, Form, Write};
 use kubegc_core::{
     OwnerReference, PatchType, Preconditions,
-    record::{Body, Condition, ObjectId, Resource, Taint},
+    record::{Body, Condition, JobCounts, ObjectId, Resource, Taint},
 };
 use kubegc_snapshot::JsonDocuments;
 use serde_json::{Value, json};
@@ -83,7 +83,20 @@ fn cases() -> Vec<(FieldChange, Value, [Value; 3])> {
     let entry = |name: &str| json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": format!("u-{name}"), "blockOwnerDeletion": true });
     let add = |path: &str, value: Value| json!([{ "op": "add", "path": path, "value": value }]);
     let at_status = |key: &str, value: Value| json!({ "status": { (key): value } });
+    let counted = JobCounts {
+        failed: 2,
+        ..JobCounts::default()
+    };
+    let uncounted =
+        json!({ "status": { "active": 1, "failed": 1, "uncountedTerminatedPods": { "failed": ["u-1"] } } });
+    let counted_status = json!({ "active": 1, "failed": 2, "uncountedTerminatedPods": {} });
+    let removed = json!({ "status": { "failed": 2, "uncountedTerminatedPods": { "failed": null } } });
     vec![
+        (
+            FieldChange::JobCounts(Box::new(counted)),
+            uncounted,
+            [removed.clone(), removed, add("/status", counted_status)],
+        ),
         (
             FieldChange::Phase("Failed".into()),
             json!({ "status": { "phase": "Running" } }),

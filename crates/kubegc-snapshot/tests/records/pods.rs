@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kubegc_core::record::{Body, Condition, Field, Pod, PodVolume, Resource, Toleration, VolumeSource};
+use kubegc_core::{
+    Timestamp,
+    record::{Body, Condition, Field, Pod, PodVolume, Resource, Toleration, VolumeSource},
+};
 use serde_json::{Value, json};
 
 use crate::common::{at, check, condition, live, object, read, snapshot};
@@ -27,7 +30,9 @@ fn names(names: &[&str]) -> Field<Vec<Arc<str>>> {
 #[test]
 fn every_field_of_a_pod_is_read() {
     let (read, flaws) = pod(json!({
-        "metadata": { "annotations": { "batch.kubernetes.io/job-completion-index": "3" } },
+        "metadata": { "annotations": {
+            "batch.kubernetes.io/job-completion-index": "3", "controller.kubernetes.io/pod-deletion-cost": "-10",
+        } },
         "spec": {
             "schedulingGroup": { "podGroupName": "batch-1" },
             "nodeName": "node-1", "terminationGracePeriodSeconds": 30, "containers": [{ "name": "web", "image": "web:1" }],
@@ -93,9 +98,55 @@ fn every_field_of_a_pod_is_read() {
         ]),
         completion_index: Some(3).into(),
         restart_count: 7.into(),
+        restart_count_max: 5.into(),
+        ready_at: None.into(),
+        deletion_cost: Field::Known(-10),
         pod_group: Field::Known("batch-1".into()),
     };
     assert_eq!((read, flaws), (expected, vec![]));
+}
+
+#[test]
+fn readiness_and_costs_of_pods() {
+    let ready = |condition: Value| {
+        let status = json!({ "phase": "Running", "conditions": [{ "type": "Initialized" }, condition] });
+        pod(json!({ "spec": {}, "status": status })).0.ready_at
+    };
+    let transition = "2026-03-01T12:00:02Z";
+    for (condition, expected) in [
+        (
+            json!({ "type": "Ready", "status": "True", "lastTransitionTime": transition }),
+            Field::Known(Some(at(2))),
+        ),
+        (
+            json!({ "type": "Ready", "status": "True" }),
+            Field::Known(Some(Timestamp::EPOCH)),
+        ),
+        (
+            json!({ "type": "Ready", "status": "False", "lastTransitionTime": transition }),
+            Field::Known(None),
+        ),
+        (json!({ "type": "Ready", "status": 1 }), Field::Unread),
+        (
+            json!({ "type": "Ready", "status": "True", "lastTransitionTime": "soon" }),
+            Field::Unread,
+        ),
+    ] {
+        assert_eq!(ready(condition.clone()), expected, "{condition}");
+    }
+    for (text, expected) in [
+        ("7", 7),
+        ("-7", -7),
+        ("+7", 0),
+        ("07", 0),
+        ("0", 0),
+        ("4294967296", 0),
+        ("x", 0),
+    ] {
+        let metadata = json!({ "annotations": { "controller.kubernetes.io/pod-deletion-cost": text } });
+        let (read, _) = pod(json!({ "metadata": metadata, "spec": {}, "status": { "phase": "Running" } }));
+        assert_eq!(read.deletion_cost, Field::Known(expected), "{text}");
+    }
 }
 
 #[test]
@@ -118,6 +169,8 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
         containers_stopped: Field::Unread,
         conditions: Field::Unread,
         restart_count: Field::Unread,
+        restart_count_max: Field::Unread,
+        ready_at: Field::Unread,
         ..phase(Field::Unread)
     };
     const NO_PHASE: &[&str] = &["status.phase: not there"];

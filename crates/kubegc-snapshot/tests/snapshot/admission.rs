@@ -1,8 +1,8 @@
 //! Webhook configurations and APIServices.
 
 use kubegc_core::{
-    Scope,
-    admission::{LabelRequirement, LabelSelector, Webhook, WebhookRule},
+    LabelRequirement, LabelSelector, Scope,
+    admission::{Webhook, WebhookRule},
 };
 use kubegc_snapshot::{Details, Problem, Snapshot};
 use serde_json::{Value, json};

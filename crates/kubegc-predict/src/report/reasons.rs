@@ -1,4 +1,4 @@
-//! Why something is done, in a few words.
+//! Reasons of steps in a few words.
 
 use kubegc_core::ObjectRef;
 use kubegc_objects::{
@@ -8,21 +8,21 @@ use kubegc_objects::{
 
 use crate::Why;
 
-/// Why a write is made that changes this object.
+/// The reason of a step that affects this object.
 pub(super) fn because(why: &Why, object: &ObjectRef) -> String {
     match why {
-        Why::Intent(_) => "asked for".to_owned(),
+        Why::Intent(_) => "requested".to_owned(),
         Why::Collector(CollectorReason::NoOwnerLeft(owners)) if !owners.iter().any(waits) => {
             "no owner is left".to_owned()
         }
         Why::Collector(reason) => reason.to_string(),
         Why::DefinitionTerminating if is_kind(object, "apiextensions.k8s.io", "CustomResourceDefinition") => {
-            "deleted before, and goes with its objects".to_owned()
+            "it is terminating, and no object of it is left".to_owned()
         }
-        Why::DefinitionTerminating => "the definition of its kind is being deleted".to_owned(),
-        Why::DefinitionsChanged => "the definitions of its group have changed".to_owned(),
-        Why::GracePeriodExpired => "it was deleted before, and ends".to_owned(),
-        Why::FinalizerReleased(name) => format!("finalizer {name} is assumed to be released"),
+        Why::DefinitionTerminating => "the CustomResourceDefinition of its kind is terminating".to_owned(),
+        Why::DefinitionsChanged => "the CustomResourceDefinitions of its group have changed".to_owned(),
+        Why::GracePeriodExpired => "its grace period ends".to_owned(),
+        Why::FinalizerReleased(name) => format!("its owner is assumed to remove finalizer {name}"),
         Why::Controller(reason) => reason.to_string(),
     }
 }
@@ -31,12 +31,12 @@ fn is_kind(object: &ObjectRef, group: &str, kind: &str) -> bool {
     *object.kind == *kind && object.group() == group
 }
 
-/// Whether an owner is there, and waits for its dependents to go.
+/// Whether an owner is terminating and waits for its dependents.
 fn waits(owner: &Resolved) -> bool {
     owner.class() == Class::Waiting
 }
 
-/// What is done to an object that stays, as the rest of a sentence that begins with the object; with several of them.
+/// The change of an object that is kept, as the rest of a sentence that begins with the object, or with several.
 pub(super) fn changes(why: &Why) -> [&'static str; 2] {
     let Why::Controller(reason) = why else {
         return match why {

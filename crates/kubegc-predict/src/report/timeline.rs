@@ -1,4 +1,4 @@
-//! Writes the timeline of a report: what happens at each instant, by whom and why, and what goes with it.
+//! The timeline of a report: events by instant, each with its actor, reason and consequences.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,10 +8,10 @@ use std::{
 
 use kubegc_core::Timestamp;
 
-use super::{Text, counted, named, place_and_name};
-use crate::cleanup::{
-    because::{because, changes},
-    story::{End, Event, Subject},
+use super::text::{Text, counted, named, place_and_name};
+use super::{
+    events::{End, Event, Subject},
+    reasons::{because, changes},
     words::{day, later, moment, number, some_of, span, time_of_day},
 };
 
@@ -19,14 +19,14 @@ use crate::cleanup::{
 const ACTOR_COLUMNS: usize = 37;
 
 impl Text<'_> {
-    /// Writes what happens, instant by instant.
+    /// Writes events, instant by instant.
     pub(super) fn write_timeline(&mut self, events: &[Event<'_>]) -> fmt::Result {
-        let mut told = None;
+        let mut printed = None;
         let mut instants = events.chunk_by(|a, b| a.at.truncate_to_secs() == b.at.truncate_to_secs());
         for instant in instants.by_ref().take(self.detail.instants_max) {
             let Some(first) = instant.first() else { continue };
             let at = first.at;
-            if told.replace(at.utc_date()) != Some(at.utc_date()) {
+            if printed.replace(at.utc_date()) != Some(at.utc_date()) {
                 writeln!(self.out, "\n{}", day(at))?;
             }
             let later = later(at.since(self.forecast.began));
@@ -38,33 +38,33 @@ impl Text<'_> {
             return Ok(());
         };
         let subjects = rest.iter().flat_map(|event| event.subjects());
-        let gone = subjects.filter(|subject| matches!(subject.end, End::Gone(_)));
+        let gone = subjects.filter(|subject| matches!(subject.end, End::Removed(_)));
         let gone = counted(gone.map(|subject| &*subject.object.kind));
         let before = format!("and from {} to {}: ", moment(first.at), moment(last.at));
         writeln!(self.out)?;
-        self.tell_items("  ", &before, &gone)
+        self.items("  ", &before, &gone)
     }
 
-    /// Writes what happens at one instant: what has the same thing to tell stands together, where the first of it stands.
+    /// Writes the events of one instant. Events with the same actor and reason are grouped.
     fn write_instant(&mut self, events: &[Event<'_>]) -> fmt::Result {
-        let mut groups: Vec<(Telling, Vec<&Event<'_>>)> = Vec::new();
-        let mut places: BTreeMap<Telling, usize> = BTreeMap::new();
+        let mut groups: Vec<(Line, Vec<&Event<'_>>)> = Vec::new();
+        let mut places: BTreeMap<Line, usize> = BTreeMap::new();
         for event in events {
-            let telling = Telling::of(event);
-            match places.get(&telling) {
+            let line = Line::of(event);
+            match places.get(&line) {
                 Some(&place) => groups[place].1.push(event),
                 None => {
-                    places.insert(telling.clone(), groups.len());
-                    groups.push((telling, vec![event]));
+                    places.insert(line.clone(), groups.len());
+                    groups.push((line, vec![event]));
                 }
             }
         }
         groups
             .iter()
-            .try_for_each(|(telling, group)| self.write_group(telling, group))
+            .try_for_each(|(line, group)| self.write_group(line, group))
     }
 
-    fn write_group(&mut self, telling: &Telling, group: &[&Event<'_>]) -> fmt::Result {
+    fn write_group(&mut self, line: &Line, group: &[&Event<'_>]) -> fmt::Result {
         let Some(first) = group.first() else { return Ok(()) };
         let kinds: BTreeSet<&str> = group.iter().map(|event| &*event.subject.object.kind).collect();
         let lengths: BTreeSet<Option<Duration>> = group
@@ -75,21 +75,21 @@ impl Text<'_> {
             [event] => named(event.subject.object),
             _ => counted(group.iter().map(|event| &*event.subject.object.kind)).join(", "),
         };
-        let fate = telling.fate[usize::from(group.len() > 1)];
+        let fate = line.fate[usize::from(group.len() > 1)];
         if !fate.is_empty() {
             text.push(' ');
             text.push_str(fate);
         }
         text.push_str(": ");
-        text.push_str(&telling.because);
+        text.push_str(&line.because);
         let is_uniform = lengths.len() == 1;
         if let Some(length) = first.subject.end.since(first.at).filter(|_| is_uniform) {
-            text.push_str(&format!("; gone {} later", span(length)));
+            text.push_str(&format!("; removed {} later", span(length)));
         }
         // Names of controllers are long; their common ending says nothing.
-        let actor = telling.actor.trim_end_matches("-controller");
+        let actor = line.actor.trim_end_matches("-controller");
         let actor = format!("    {actor:<ACTOR_COLUMNS$}");
-        self.tell(&actor, &text)?;
+        self.line(&actor, &text)?;
         let below = " ".repeat(actor.chars().count() + 2);
         if group.len() > 1 {
             let name = |event: &&Event<'_>| {
@@ -104,7 +104,7 @@ impl Text<'_> {
                 }
             };
             let names = some_of(group.iter().map(name).collect(), self.detail.objects_max);
-            self.tell_items(&below, "", &names)?;
+            self.items(&below, "", &names)?;
         }
         self.write_followers(group, &below)
     }
@@ -113,7 +113,7 @@ impl Text<'_> {
         let Some(first) = group.first() else { return Ok(()) };
         let mut kinds: BTreeMap<(&str, bool), Vec<Subject<'_>>> = BTreeMap::new();
         for follower in group.iter().flat_map(|event| &event.followers) {
-            let goes = matches!(follower.end, End::Gone(_));
+            let goes = matches!(follower.end, End::Removed(_));
             kinds
                 .entry((&*follower.object.kind, !goes))
                 .or_default()
@@ -127,8 +127,8 @@ impl Text<'_> {
             true => follower.object.name.to_string(),
             false => place_and_name(follower.object),
         };
-        let parts = kinds.into_iter().map(|((kind, is_held), followers)| {
-            let held = if is_held { ", which something holds" } else { "" };
+        let parts = kinds.into_iter().map(|((kind, is_terminating), followers)| {
+            let terminating = if is_terminating { " (terminating)" } else { "" };
             let later = match followers
                 .iter()
                 .filter_map(|follower| follower.end.since(first.at))
@@ -139,11 +139,11 @@ impl Text<'_> {
                 None => String::new(),
             };
             match &*followers {
-                [one] => format!("{kind} {}{held}{later}", name(one)),
+                [one] => format!("{kind} {}{terminating}{later}", name(one)),
                 several => {
                     let names = some_of(several.iter().map(name).collect(), self.detail.objects_max);
                     format!(
-                        "{}{held} ({}){later}",
+                        "{}{terminating} ({}){later}",
                         number(several.len(), kind),
                         names.join(", ")
                     )
@@ -156,27 +156,27 @@ impl Text<'_> {
             "and with them "
         };
         let parts: Vec<String> = parts.collect();
-        self.tell_items(below, them, &parts)
+        self.items(below, them, &parts)
     }
 }
 
-/// What is to be told of an event beside its object.
+/// The text of an event beside its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Telling {
+struct Line {
     actor: String,
     because: String,
-    /// What becomes of the object, where it does not just go; and of several.
+    /// The end of one object, and of several. Empty for objects that are removed.
     fate: [&'static str; 2],
 }
 
-impl Telling {
+impl Line {
     fn of(event: &Event<'_>) -> Self {
         Self {
             actor: event.step.actor.to_string(),
             because: because(&event.step.why, event.subject.object),
             fate: match event.subject.end {
-                End::Gone(_) => ["", ""],
-                End::Held => ["is deleted, and held", "are deleted, and held"],
+                End::Removed(_) => ["", ""],
+                End::Terminating => ["is terminating", "are terminating"],
                 End::Changed => changes(&event.step.why),
             },
         }
@@ -184,11 +184,11 @@ impl Telling {
 }
 
 impl End {
-    /// How much later the object is gone, where it is not gone at once.
+    /// How much later the object is removed, if not at once.
     fn since(self, at: Timestamp) -> Option<Duration> {
         match self {
-            Self::Gone(gone) => Some(gone.since(at)).filter(|length| length.as_secs() > 0),
-            Self::Held | Self::Changed => None,
+            Self::Removed(gone) => Some(gone.since(at)).filter(|length| length.as_secs() > 0),
+            Self::Terminating | Self::Changed => None,
         }
     }
 }

@@ -1,0 +1,381 @@
+//! Adopts and releases the pods of ReplicaSets, and deletes their surplus pods.
+//!
+//! Pods in phase `Succeeded` or `Failed`, and pods that are being deleted, do not count: they are neither
+//! adopted nor released nor deleted.
+//!
+//! | rule | behaviour |
+//! |---|---|
+//! | CP-20 | a pod without a controller that the selector matches is adopted |
+//! | CP-20 | a pod of the ReplicaSet that the selector no longer matches is released |
+//! | | a ReplicaSet that is being deleted does neither, and deletes nothing |
+//! | | of the pods above `spec.replicas`, those are deleted that come first in the order below |
+//!
+//! The order: pods without a node; phase `Pending`, `Unknown`, then others; pods that are not ready; the
+//! lower deletion cost; those on nodes with more pods of the same Deployment; those that became ready later;
+//! those restarted more often; the younger ones. From 1.22 on, times are compared by the logarithm of the
+//! age, and by uid where that is equal. Pods that are equal in all of this are ordered by name; upstream's
+//! order of these is random.
+//!
+//! Not modelled: pods that are missing are not created, and the status is not written. Upstream deletes at
+//! most 500 pods in one sync, and restarts of sidecars count for themselves from 1.28 on.
+//!
+//! # Upstream
+//! [`syncReplicaSet`, `manageReplicas`, `getPodsToDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go)
+//! in `replica_set.go`;
+//! [`ActivePodsWithRanks`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_utils.go)
+//! in `controller_utils.go`. The same in all releases but for the order.
+
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+
+use kubegc_core::{
+    Behavior, DeleteOptions, KubernetesVersion, LabelSelector, Timestamp,
+    record::{Field, ObjectId, Pod, Record, ReplicaSet, Resource},
+};
+
+use crate::{
+    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
+    Subject,
+    controller::read,
+    owner::{
+        Claimer, UNREAD_PODS, controlled, controller_of, push_adopters, push_controller, push_orphan,
+        push_selector, require_pod_owners,
+    },
+};
+
+/// The feature gate `PodDeletionCost`: alpha in 1.21, beta and on from 1.22.
+const DELETION_COST: Behavior = Behavior::since(22, 0, "feature gate PodDeletionCost is beta");
+/// The feature gate `LogarithmicScaleDown`: alpha in 1.21, beta and on from 1.22.
+const LOGARITHMIC: Behavior = Behavior::since(22, 0, "feature gate LogarithmicScaleDown is beta");
+
+static PODS_BY_REPLICA_SET: Index = Index::new("pods by replica set", Resource::Pods, |record, keys| {
+    push_controller(record, "ReplicaSet", keys);
+});
+static ORPHANED_PODS: Index = Index::new("orphaned pods by label", Resource::Pods, push_orphan);
+static BY_SELECTOR: Index = Index::new(
+    "replica sets by selector",
+    Resource::ReplicaSets,
+    |record, keys| {
+        let unread = &Field::Unread;
+        let selector = selector_of(record).unwrap_or(unread);
+        push_selector(&record.meta.namespace, selector, keys);
+    },
+);
+/// ReplicaSets by the namespace and uid of their controller.
+static BY_CONTROLLER: Index = Index::new(
+    "replica sets by controller",
+    Resource::ReplicaSets,
+    |record, keys| {
+        if let Some(owner) = controller_of(&record.meta) {
+            keys.push(Key::new(
+                Arc::clone(&record.meta.namespace),
+                owner.uid.to_string(),
+            ));
+        }
+    },
+);
+
+fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
+    record.replica_set().map(|set| &set.selector)
+}
+
+/// The ReplicaSet controller, as far as it adopts, releases and deletes pods.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaSetPods {
+    /// Whether the deletion cost of pods counts.
+    pub heeds_deletion_cost: bool,
+    /// Whether ages are compared by their logarithm.
+    pub compares_logarithms: bool,
+}
+
+impl ReplicaSetPods {
+    /// Upstream's defaults in a release.
+    #[must_use]
+    pub const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            heeds_deletion_cost: version.has(DELETION_COST),
+            compares_logarithms: version.has(LOGARITHMIC),
+        }
+    }
+
+    fn decide(
+        &self,
+        cx: &Context<'_>,
+        key: &Key,
+        id: &ObjectId,
+        record: &Record,
+    ) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, key, &record.meta)
+            .filter(|pod| may_be_active(pod))
+            .collect();
+        let bare = Key::new(Arc::clone(&key.namespace), "");
+        if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_PODS, &bare).is_none() {
+            return keep("NoPods", "it has no active pods");
+        }
+        let set = cx.body(id, record, Record::replica_set)?;
+        let claimer = Claimer {
+            id,
+            record,
+            selector: &set.selector,
+            resource: Resource::Pods,
+            orphans: &ORPHANED_PODS,
+        };
+        let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
+        if !actions.is_empty() {
+            // How many are surplus once a pod is adopted depends on all of them.
+            require_pod_owners(cx, &key.namespace)?;
+            return Ok(decided(actions));
+        }
+        let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
+        if owned.len() <= wanted {
+            return keep("NoSurplus", "it has no more pods than spec.replicas");
+        }
+        let mut active = Vec::with_capacity(owned.len());
+        for pod in owned {
+            if is_active(cx, pod)? {
+                active.push(pod);
+            }
+        }
+        let surplus = active.len().saturating_sub(wanted);
+        if surplus > 0 {
+            require_pod_owners(cx, &key.namespace)?;
+        }
+        if 0 < surplus && surplus < active.len() {
+            active = self.in_order(cx, record, active)?;
+        }
+        active.truncate(surplus);
+        for pod in active {
+            let reason = Reason::new("Surplus", format!("{id} has more pods than spec.replicas"));
+            let action = Action::new(Resource::Pods, &pod.meta, reason)
+                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                .on_error(OnError::RetryUnlessNotFound);
+            actions.push(action);
+        }
+        if actions.is_empty() {
+            return keep("NoSurplus", "it has no more pods than spec.replicas");
+        }
+        Ok(decided(actions))
+    }
+
+    /// The pods in the order in which they are deleted.
+    fn in_order<'a>(
+        &self,
+        cx: &Context<'a>,
+        set: &Record,
+        pods: Vec<&'a Record>,
+    ) -> Result<Vec<&'a Record>, Missing> {
+        let related = related_pods_by_node(cx, set)?;
+        let mut ordered: Vec<Rank<'_>> = Vec::with_capacity(pods.len());
+        for record in pods {
+            let rank = Rank::of(cx, record, &related)?;
+            // Upstream's order is not always transitive, which sort functions may refuse.
+            let at = ordered.partition_point(|other| self.compare(cx.now, other, &rank) != Ordering::Greater);
+            ordered.insert(at, rank);
+        }
+        Ok(ordered.into_iter().map(|rank| rank.record).collect())
+    }
+
+    fn compare(&self, now: Timestamp, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
+        let by_cost = || match self.heeds_deletion_cost {
+            true => a.cost.cmp(&b.cost),
+            false => Ordering::Equal,
+        };
+        let by_readiness = || match (a.ready_at, b.ready_at) {
+            (Some(left), Some(right)) => self.youngest(now, (a, left), (b, right)),
+            _ => Ordering::Equal,
+        };
+        let by_creation = || {
+            let created = |rank: &Rank<'_>| rank.record.meta.creation_timestamp.unwrap_or(Timestamp::EPOCH);
+            self.youngest(now, (a, created(a)), (b, created(b)))
+        };
+        let has_node = |rank: &Rank<'_>| !rank.node.is_empty();
+        has_node(a)
+            .cmp(&has_node(b))
+            .then_with(|| a.phase.cmp(&b.phase))
+            .then_with(|| a.ready_at.is_some().cmp(&b.ready_at.is_some()))
+            .then_with(by_cost)
+            .then_with(|| b.related.cmp(&a.related))
+            .then_with(by_readiness)
+            .then_with(|| b.restarts.cmp(&a.restarts))
+            .then_with(by_creation)
+    }
+
+    /// The younger one first; one without a time counts as the youngest.
+    fn youngest(&self, now: Timestamp, a: (&Rank<'_>, Timestamp), b: (&Rank<'_>, Timestamp)) -> Ordering {
+        let ((a, left), (b, right)) = (a, b);
+        if left == right {
+            return Ordering::Equal;
+        }
+        if self.compares_logarithms {
+            let uid = |rank: &Rank<'_>| rank.record.meta.uid.to_string();
+            return magnitude(now, left)
+                .cmp(&magnitude(now, right))
+                .then_with(|| uid(a).cmp(&uid(b)));
+        }
+        let is_unset = |at: Timestamp| at == Timestamp::EPOCH;
+        is_unset(right)
+            .cmp(&is_unset(left))
+            .then_with(|| right.cmp(&left))
+    }
+}
+
+fn decided(actions: Vec<Action>) -> Decision {
+    Decision {
+        actions,
+        ..Decision::default()
+    }
+}
+
+/// The binary logarithm of an age in nanoseconds, rounded down; -1 for what lies in the future.
+fn magnitude(now: Timestamp, at: Timestamp) -> i64 {
+    let age = now.since(at).as_nanos();
+    age.checked_ilog2().map_or(-1, i64::from)
+}
+
+/// What decides which of several pods is deleted first.
+struct Rank<'a> {
+    record: &'a Record,
+    node: Arc<str>,
+    phase: u8,
+    ready_at: Option<Timestamp>,
+    cost: i32,
+    /// How many pods of related ReplicaSets are on its node.
+    related: usize,
+    restarts: i64,
+}
+
+impl<'a> Rank<'a> {
+    fn of(
+        cx: &Context<'a>,
+        record: &'a Record,
+        related: &BTreeMap<Arc<str>, usize>,
+    ) -> Result<Self, Missing> {
+        let (id, pod) = pod_of(cx, record)?;
+        let node = Arc::clone(read(&pod.node_name, &id, "spec.nodeName")?);
+        Ok(Self {
+            record,
+            related: related.get(&node).copied().unwrap_or(0),
+            node,
+            phase: match &**read(&pod.phase, &id, "status.phase")? {
+                "Unknown" => 1,
+                "Running" => 2,
+                _ => 0,
+            },
+            ready_at: *read(&pod.ready_at, &id, "status.conditions")?,
+            cost: *read(
+                &pod.deletion_cost,
+                &id,
+                "the annotation controller.kubernetes.io/pod-deletion-cost",
+            )?,
+            restarts: *read(&pod.restart_count_max, &id, "status.containerStatuses")?,
+        })
+    }
+}
+
+fn pod_of<'a>(cx: &Context<'a>, record: &'a Record) -> Result<(ObjectId, &'a Pod), Missing> {
+    let id = record.id(Resource::Pods);
+    let pod = cx.body(&id, record, Record::pod)?;
+    Ok((id, pod))
+}
+
+/// Whether a pod is active, unless that was not read.
+fn may_be_active(record: &Record) -> bool {
+    let has_final_phase = record.pod().and_then(Pod::has_final_phase);
+    !record.meta.is_deleting() && has_final_phase != Some(true)
+}
+
+fn is_active(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
+    if record.meta.is_deleting() {
+        return Ok(false);
+    }
+    let (id, pod) = pod_of(cx, record)?;
+    read(&pod.phase, &id, "status.phase").map(|phase| !matches!(&**phase, "Succeeded" | "Failed"))
+}
+
+/// How many active pods are on each node that match a ReplicaSet with the same controller. Without a
+/// controller there are none.
+fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<str>, usize>, Missing> {
+    let mut by_node = BTreeMap::new();
+    let Some(owner) = controller_of(&set.meta) else {
+        return Ok(by_node);
+    };
+    cx.cache.require(Resource::ReplicaSets)?;
+    let namespace = &set.meta.namespace;
+    let key = Key::new(Arc::clone(namespace), owner.uid.to_string());
+    let mut selectors: Vec<&LabelSelector> = Vec::new();
+    for related in cx.cache.indexed_records(&BY_CONTROLLER, &key) {
+        let id = related.id(Resource::ReplicaSets);
+        let ReplicaSet { selector, .. } = cx.body(&id, related, Record::replica_set)?;
+        selectors.push(read(selector, &id, "spec.selector")?);
+    }
+    for pod in cx.cache.in_namespace(Resource::Pods, namespace) {
+        let mut all = selectors.iter().filter(|selector| !selector.is_empty());
+        if all.any(|selector| selector.matches(&pod.meta)) && is_active(cx, pod)? {
+            let (id, fields) = pod_of(cx, pod)?;
+            let node = read(&fields.node_name, &id, "spec.nodeName")?;
+            *by_node.entry(Arc::clone(node)).or_insert(0) += 1;
+        }
+    }
+    Ok(by_node)
+}
+
+static INFO: Info = Info {
+    name: "replicaset-controller",
+    summary: "adopts and releases the pods of ReplicaSets, and deletes surplus pods",
+    resources: &[Resource::ReplicaSets, Resource::Pods],
+    permissions: &[(Resource::Pods, "", &["delete", "patch"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go",
+};
+
+impl Controller for ReplicaSetPods {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn indexes(&self) -> &'static [&'static Index] {
+        static INDEXES: &[&Index] = &[
+            &PODS_BY_REPLICA_SET,
+            &ORPHANED_PODS,
+            &BY_SELECTOR,
+            &BY_CONTROLLER,
+            &UNREAD_PODS,
+        ];
+        INDEXES
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::ReplicaSets => keys.push(change.key.clone()),
+            Resource::Pods => {
+                push_adopters(cache, &BY_SELECTOR, change, selector_of, keys);
+                // One pod less makes no surplus.
+                let counts = |record: &&Record| may_be_active(record);
+                let is_news = match (change.old.filter(counts), change.new.filter(counts)) {
+                    (Some(old), Some(new)) => {
+                        old.meta.owner_references != new.meta.owner_references
+                            || old.meta.labels != new.meta.labels
+                    }
+                    (None, Some(_)) => true,
+                    (_, None) => false,
+                };
+                if is_news {
+                    keys.extend(PODS_BY_REPLICA_SET.keys_of_change(change));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match cx.subject(Resource::ReplicaSets, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, key, &id, record)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which owners may adopt an object, and which orphans an owner may adopt, by label selectors.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kubegc_control_plane::Simulation;
+use kubegc_core::{
+    LabelSelector, ObjectMeta, Uid,
+    record::{Body, Field, Record, Resource},
+};
+use kubegc_snapshot::SnapshotObject;
+
+use super::Cluster;
+
+/// Owners by resource, namespace, and a label that their selector requires; an empty one where it requires
+/// none.
+pub(super) type Selectors = HashMap<(Resource, Arc<str>, String), Vec<u32>, FixedState>;
+
+/// The resources whose objects are adopted, each with those of the owners.
+const ADOPTED: [(Resource, Resource); 3] = [
+    (Resource::ControllerRevisions, Resource::DaemonSets),
+    (Resource::Pods, Resource::ReplicaSets),
+    (Resource::ReplicaSets, Resource::Deployments),
+];
+
+impl Cluster {
+    /// The owners that may adopt an object that has lost the controller of the dump in a simulation.
+    ///
+    /// # Complexity
+    /// O(l + k) for l labels and k owners whose selectors require one of them; O(n) the first time, for n
+    /// workloads.
+    pub(crate) fn adopters(&self, position: u32, simulation: &Simulation) -> Vec<u32> {
+        let resource = self.resource_at(position);
+        let adopted = ADOPTED.iter().find(|(of, _)| Some(*of) == resource);
+        let (Some((_, owners)), Some(object)) = (adopted, self.snapshot.object(position as usize)) else {
+            return Vec::new();
+        };
+        let (before, Some(now)) = (controller_of(&object.meta), state(&object, simulation)) else {
+            return Vec::new();
+        };
+        if before.is_none() || before == controller_of(&now) {
+            return Vec::new();
+        }
+        let namespace = &object.meta.namespace;
+        let labels = object.meta.labels.iter();
+        let labels = labels.map(|(key, value)| format!("{key}={value}"));
+        let places = labels.chain([String::new()]);
+        let selectors = self.indexes.selectors.get_or_init(|| self.selectors());
+        let owners = places.filter_map(|label| selectors.get(&(*owners, Arc::clone(namespace), label)));
+        let may_match = |owner: &u32| {
+            let record = self.snapshot.record_at(*owner as usize);
+            let selector = record.as_ref().and_then(selector_of).and_then(Field::known);
+            selector.is_none_or(|selector| selector.matches(&object.meta))
+        };
+        owners.flatten().copied().filter(may_match).collect()
+    }
+
+    fn selectors(&self) -> Selectors {
+        let mut selectors = Selectors::default();
+        for (_, owners) in ADOPTED {
+            for position in self.snapshot.positions_of_kind(owners.group(), owners.kind()) {
+                let Some(record) = self.snapshot.record_at(position) else {
+                    continue;
+                };
+                let selector = selector_of(&record).and_then(Field::known);
+                let label = selector.and_then(LabelSelector::required_label);
+                let label = label.map_or_else(String::new, |(key, value)| format!("{key}={value}"));
+                let place = (owners, Arc::clone(&record.meta.namespace), label);
+                selectors.entry(place).or_default().push(position as u32);
+            }
+        }
+        selectors
+    }
+
+    /// The orphans of a resource in the namespace of an owner, in the dump or at the end of a simulation,
+    /// that its selector matches or may match.
+    ///
+    /// # Complexity
+    /// O(c) for c objects in the namespace.
+    pub(crate) fn adoptable(&self, owner: u32, resource: Resource, simulation: &Simulation) -> Vec<u32> {
+        let Some(owner) = self.snapshot.record_at(owner as usize) else {
+            return Vec::new();
+        };
+        let selector = selector_of(&owner).and_then(Field::known);
+        let is_adoptable = |position: &u32| {
+            let is_it = self.resource_at(*position) == Some(resource);
+            let object = self.snapshot.object(*position as usize).filter(|_| is_it);
+            object.is_some_and(|object| {
+                let now = state(&object, simulation);
+                controller_of(now.as_ref().unwrap_or(&object.meta)).is_none()
+                    && selector.is_none_or(|selector| selector.matches(&object.meta))
+            })
+        };
+        let content = self.content(&owner.meta.namespace).iter().copied();
+        content.filter(is_adoptable).collect()
+    }
+}
+
+/// The metadata of an object at the end of a simulation; `None` where it is not there.
+fn state(object: &SnapshotObject, simulation: &Simulation) -> Option<ObjectMeta> {
+    let (kind, meta) = (object.kind_id?, &object.meta);
+    let found = simulation.server.object(kind, &meta.namespace, &meta.name)?;
+    Some(found.meta.clone())
+}
+
+/// The uid of the controller.
+fn controller_of(meta: &ObjectMeta) -> Option<Uid> {
+    let mut owners = meta.owner_references.iter();
+    let found = owners.find(|owner| owner.controller == Some(true));
+    found.map(|owner| owner.uid.clone())
+}
+
+fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
+    match &record.body {
+        Body::DaemonSet(set) => Some(&set.selector),
+        Body::Deployment(deployment) => Some(&deployment.selector),
+        Body::ReplicaSet(set) => Some(&set.selector),
+        _ => None,
+    }
+}

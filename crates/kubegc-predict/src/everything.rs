@@ -1,0 +1,268 @@
+//! Forecasts of everything that happens in a dump, with or without deletes.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kubegc_control_plane::QUIET;
+use kubegc_controllers::{
+    Controller, End, FieldChange, Input, Key, Manager, Output, Request, Response, Step as Sequenced, Task,
+    Wire, Work, Write,
+};
+use kubegc_core::{
+    StoreError, Timestamp,
+    record::{Body, ObjectId, Record, Resource},
+};
+
+use crate::{
+    Cluster, Finding, Forecast, Undetermined, forecast,
+    run::{self, ClientDelete, Run, Simulated},
+    unknown,
+};
+
+/// Predicts everything that happens until the horizon, or until nothing changes.
+///
+/// Without a horizon, an object that a controller cannot decide about is undetermined only if something else happens
+/// to it.
+///
+/// # Complexity
+/// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
+pub(crate) fn everything(
+    cluster: &Cluster,
+    controllers: Vec<Arc<dyn Controller>>,
+    deletes: Vec<ClientDelete<'_>>,
+    began: Timestamp,
+    horizon: Option<Duration>,
+) -> Forecast {
+    let findings = findings(cluster, &controllers);
+    let mut manager = Manager::new(controllers.clone(), Wire::AsUpstream, began).into_simulation();
+    run::list_all(cluster, &mut manager, began);
+    manager.reconcile_due(began);
+    let until = began.saturating_add(horizon.unwrap_or(QUIET));
+    let mut seeds: BTreeSet<u32> = pending(cluster).collect();
+    seeds.extend(planned(cluster, manager.clone(), began, until, horizon.is_some()));
+    seeds.extend(deletes.iter().filter_map(|delete| delete.position));
+    let run = Run {
+        cluster,
+        controllers,
+        manager: Some(manager),
+        deletes,
+        began: Some(began),
+        horizon,
+    };
+    loop {
+        let simulated = run.simulate(seeds.iter().copied());
+        let missing = if horizon.is_some() {
+            let (missing, out_of_scope) = unknown::of_everything(cluster, &simulated);
+            if !out_of_scope.is_empty() {
+                seeds.extend(out_of_scope);
+                continue;
+            }
+            missing
+        } else {
+            unknown::of_intents(cluster, &simulated)
+        };
+        let undetermined = undetermined(&simulated);
+        let mut forecast = forecast::conclude(&run, simulated, missing);
+        forecast.undetermined = undetermined;
+        forecast.findings.extend(findings);
+        forecast.findings.sort();
+        return forecast;
+    }
+}
+
+/// The objects at which something happens without any intent: owners that do not exist, and deletions in progress.
+fn pending(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
+    let facts = &cluster.edges.facts;
+    let is_pending = |at: &u32| facts[*at as usize] & crate::cluster::ODD != 0;
+    (0..facts.len() as u32).filter(is_pending)
+}
+
+/// The objects about which controllers cannot decide.
+fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
+    let manager = simulated.primary.plane.manager();
+    let unknown = manager.unknown();
+    let unknown = unknown.filter(|(_, object, ..)| manager.record(object).is_some());
+    let undetermined = unknown.map(|(controller, object, missing, _)| Undetermined {
+        controller: controller.info().name,
+        object: object.clone(),
+        missing: missing.clone(),
+    });
+    undetermined.collect()
+}
+
+/// The objects that controllers act on until a time if nothing else happens, and those that depend on missing data.
+fn planned(
+    cluster: &Cluster,
+    mut manager: Manager,
+    began: Timestamp,
+    until: Timestamp,
+    with_unknown: bool,
+) -> BTreeSet<u32> {
+    let mut seeds = BTreeSet::new();
+    let mut now = began;
+    loop {
+        match manager.poll_output(now) {
+            Output::Perform(task) => {
+                seeds.extend(objects(cluster, &task));
+                let id = task.id;
+                let deleted = deletions(cluster, &manager, *task, &mut seeds);
+                let end = End::Done;
+                manager.handle(now, Input::Ended { task: id, end });
+                for ObjectId {
+                    resource,
+                    namespace,
+                    name,
+                    uid,
+                } in deleted
+                {
+                    let key = Key::new(namespace, name);
+                    manager.handle(now, Input::Deleted { resource, key, uid });
+                }
+            }
+            Output::Wait { until: Some(at) } if at > now && at <= until => now = at,
+            _ => break,
+        }
+    }
+    if with_unknown {
+        let unknown = manager.unknown();
+        let unknown = unknown.filter_map(|(_, object, ..)| cluster.position_of(object));
+        seeds.extend(cluster.affected_by(unknown));
+    }
+    seeds
+}
+
+/// The objects that a task deletes, where reads find what the dump has and every write succeeds. Adds the objects that it touches to the seeds.
+fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut BTreeSet<u32>) -> Vec<ObjectId> {
+    let mut deleted = Vec::new();
+    let mut sequence = task.work.into_steps(false).begin();
+    let mut response = None;
+    while let Sequenced::Perform { request, .. } = sequence.next(response.take()) {
+        seeds.extend(touched(cluster, &request));
+        response = Some(match request {
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            } => match manager.cache().get(resource, &Key::new(namespace, name)) {
+                Some(record) => Response::Object(Box::new(record.clone())),
+                None => Response::Failed(StoreError::NotFound),
+            },
+            Request::Delete { object, .. } => {
+                deleted.push(object);
+                Response::Done
+            }
+            Request::Write(_) | Request::Event(_) => Response::Written(None),
+            _ => Response::Failed(StoreError::Unlisted),
+        });
+    }
+    deleted
+}
+
+/// The time of the newest event that the dump shows.
+pub(crate) fn newest_time(cluster: &Cluster) -> Timestamp {
+    let snapshot = &cluster.snapshot;
+    let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
+    let times = records.map(|record| run::latest_of(&record.meta).max(newest(&record)));
+    times.flatten().max().unwrap_or(Timestamp::EPOCH)
+}
+
+/// The data that the question needs and the dump does not have: nodes about which the cloud was asked, and StatefulSets
+/// that claims may belong to.
+fn findings(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
+    let nodes = nodes_not_in_dump(cluster);
+    nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
+}
+
+/// The nodes about which the cloud was asked and of which nothing was dumped.
+fn nodes_not_in_dump<'a>(cluster: &'a Cluster) -> impl Iterator<Item = Finding> + 'a {
+    let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
+    let unknown = cluster
+        .assumptions
+        .cloud
+        .keys()
+        .filter(move |node| !is_dumped(node));
+    unknown.map(|node| Finding::NodeNotDumped {
+        node: Arc::clone(node),
+    })
+}
+
+/// Whether claims may belong to stateful sets that were not dumped.
+fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
+    let snapshot = &cluster.snapshot;
+    let of = |resource: Resource| snapshot.completeness.of(resource.group(), resource.kind());
+    let mut names = controllers.iter().map(|controller| controller.info().name);
+    if !names.any(|name| name == "statefulset-controller") || of(Resource::StatefulSets).is_complete() {
+        return None;
+    }
+    let claims = Resource::PersistentVolumeClaims;
+    let claims = snapshot.positions_of_kind(claims.group(), claims.kind());
+    let is_like_theirs = |position: &usize| {
+        let Some(claim) = snapshot.view(*position) else {
+            return false;
+        };
+        let (templates_and_set, ordinal) = claim.name().rsplit_once('-').unwrap_or_default();
+        let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
+        // Any part behind a hyphen may be the name of the set.
+        let mut sets = templates_and_set
+            .match_indices('-')
+            .map(|(at, _)| &templates_and_set[at + 1..])
+            .peekable();
+        is_number
+            && sets.peek().is_some()
+            && !sets.any(|set| {
+                cluster
+                    .by_name(Resource::StatefulSets, claim.namespace(), set)
+                    .is_some()
+            })
+    };
+    let claims = claims.filter(is_like_theirs).count();
+    (claims > 0).then_some(Finding::UnseenSets { claims })
+}
+
+/// The objects of the dump that a task is known to touch before it begins.
+fn objects(cluster: &Cluster, task: &Task) -> Vec<u32> {
+    let mut found: Vec<u32> = cluster.position_of(&task.object).into_iter().collect();
+    if let Work::Action(action) = &task.work {
+        for request in &action.requests {
+            found.extend(touched(cluster, request));
+        }
+    }
+    found
+}
+
+/// The objects of the dump that a request touches: its object, those that it reads, and the owners that it sets, which must exist.
+fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
+    let mut found = Vec::new();
+    match request {
+        Request::Get {
+            resource,
+            namespace,
+            name,
+        } => found.extend(cluster.by_name(*resource, namespace, name)),
+        Request::Write(Write { changes, .. }) => {
+            for change in changes {
+                if let FieldChange::OwnerReferences(references) = change {
+                    let owners = references.iter();
+                    found.extend(owners.flat_map(|owner| cluster.edges.positions_of(&owner.uid)));
+                }
+            }
+        }
+        _ => {}
+    }
+    if !matches!(request, Request::Event(_)) {
+        found.extend(request.object().and_then(|object| cluster.position_of(object)));
+    }
+    found
+}
+
+/// The newest time of which the record of an object tells.
+fn newest(record: &Record) -> Option<Timestamp> {
+    let conditions = match &record.body {
+        Body::Job(job) => job.conditions.known(),
+        Body::CertificateSigningRequest(request) => request.conditions.known(),
+        Body::Node(node) => node.conditions.known(),
+        _ => None,
+    };
+    let changed = conditions.into_iter().flatten();
+    let changed = changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
+    changed.flatten().max()
+}

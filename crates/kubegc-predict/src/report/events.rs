@@ -1,0 +1,214 @@
+//! The writes of a forecast as events: the first deletion or change, and the deletions that it caused.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::{ObjectRef, Timestamp};
+
+use crate::{Act, Forecast, Outcome, Step, Why, forecast::key};
+
+/// A deletion or change that no other deletion caused.
+#[derive(Clone, Debug)]
+pub(super) struct Event<'a> {
+    /// When it begins.
+    pub(super) at: Timestamp,
+    /// The write that begins it.
+    pub(super) step: &'a Step,
+    /// The object.
+    pub(super) subject: Subject<'a>,
+    /// Whether the fates of all of these objects are determined; of none of them otherwise.
+    pub(super) is_certain: bool,
+    /// The objects whose deletion it caused.
+    pub(super) followers: Vec<Subject<'a>>,
+}
+
+impl<'a> Event<'a> {
+    /// Its objects.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'a>> + '_ {
+        std::iter::once(self.subject).chain(self.followers.iter().copied())
+    }
+}
+
+/// An object and its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) object: &'a ObjectRef,
+    pub(super) end: End,
+}
+
+/// The end of an object in an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was removed at this time.
+    Removed(Timestamp),
+    /// It is terminating.
+    Terminating,
+    /// It is kept and changed.
+    Changed,
+}
+
+/// The events of a forecast, in order of time. Every deleted object is in exactly one of them, once. Objects with
+/// determined fates and others are never in one event.
+///
+/// # Complexity
+/// O(n log n) for n changes of objects in the timeline.
+pub(super) fn events(forecast: &Forecast) -> Vec<Event<'_>> {
+    let timeline = &forecast.timeline;
+    let histories = histories(forecast);
+    let roots = roots(&histories, timeline);
+    let at = |step: usize| forecast.began.saturating_add(timeline[step].at);
+    let mut events: BTreeMap<usize, (usize, Event<'_>)> = BTreeMap::new();
+    for (root, history) in histories.iter().enumerate().filter(|(at, _)| roots[*at] == *at) {
+        let Some(first) = history.first() else { continue };
+        let event = Event {
+            at: at(first),
+            step: &timeline[first],
+            subject: history.subject(at),
+            is_certain: history.is_certain,
+            followers: Vec::new(),
+        };
+        events.insert(root, (first, event));
+    }
+    for (follower, history) in histories.iter().enumerate() {
+        let (Some(own), Some((first, event))) = (history.first(), events.get_mut(&roots[follower])) else {
+            continue;
+        };
+        if roots[follower] != follower {
+            // A namespace is removed after its content.
+            *first = own.min(*first);
+            event.at = event.at.min(at(own));
+            event.followers.push(history.subject(at));
+        }
+    }
+    let mut events: Vec<(usize, Event<'_>)> = events.into_values().collect();
+    events.sort_by_key(|(first, event)| (event.at, *first));
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// The steps that affected one object, by position.
+struct History<'a> {
+    object: &'a ObjectRef,
+    /// Its fate is determined.
+    is_certain: bool,
+    /// The request that began its deletion.
+    deleted: Option<usize>,
+    /// It was removed.
+    removed: Option<usize>,
+    /// It was changed for a reason other than a deletion.
+    changed: Option<usize>,
+}
+
+impl<'a> History<'a> {
+    /// The step that explains the others.
+    fn first(&self) -> Option<usize> {
+        self.deleted.or(self.removed).or(self.changed)
+    }
+
+    fn subject(&self, at: impl Fn(usize) -> Timestamp) -> Subject<'a> {
+        let end = match (self.removed, self.deleted) {
+            (Some(removed), _) => End::Removed(at(removed)),
+            (None, Some(_)) => End::Terminating,
+            (None, None) => End::Changed,
+        };
+        Subject {
+            object: self.object,
+            end,
+        }
+    }
+
+    fn ends(&self) -> bool {
+        self.deleted.or(self.removed).is_some()
+    }
+}
+
+fn histories(forecast: &Forecast) -> Vec<History<'_>> {
+    let mut histories: Vec<History<'_>> = Vec::new();
+    let mut positions = BTreeMap::new();
+    for (at, step) in forecast.timeline.iter().enumerate() {
+        for change in &step.changes {
+            let object = &change.object;
+            let position = *positions
+                .entry((key(object), &object.uid))
+                .or_insert(histories.len());
+            if position == histories.len() {
+                histories.push(History {
+                    object,
+                    is_certain: !forecast.is_undetermined(object),
+                    deleted: None,
+                    removed: None,
+                    changed: None,
+                });
+            }
+            let history = &mut histories[position];
+            if change.outcome == Outcome::Gone {
+                history.removed.get_or_insert(at);
+            }
+            if step.is_delete() && matches!(change.outcome, Outcome::Gone | Outcome::Terminating) {
+                history.deleted.get_or_insert(at);
+            }
+            if is_reported(step) {
+                history.changed.get_or_insert(at);
+            }
+        }
+    }
+    histories
+}
+
+/// The first object in each object's chain of deletions; itself if no deletion caused its own.
+fn roots(histories: &[History<'_>], timeline: &[Step]) -> Vec<usize> {
+    // The objects whose deletion each step began or ended.
+    let mut ended_by: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, history) in histories.iter().enumerate() {
+        for step in [history.deleted, history.removed].into_iter().flatten() {
+            ended_by.entry(step).or_default().push(at);
+        }
+    }
+    // For each step, the deletion that it belongs to or that led to it, if determined and if not. A step is later than
+    // its causes.
+    let mut deletions: Vec<[Option<usize>; 2]> = Vec::with_capacity(timeline.len());
+    let cause = |causes: &[usize], deletions: &[[Option<usize>; 2]], is_certain: bool| {
+        let mut found = causes
+            .iter()
+            .filter_map(|cause| deletions[*cause][usize::from(is_certain)]);
+        found.next()
+    };
+    for (at, step) in timeline.iter().enumerate() {
+        let deletion = |is_certain: bool| {
+            let mut own = ended_by.get(&at).into_iter().flatten();
+            own.find(|found| histories[**found].is_certain == is_certain)
+                .copied()
+                .or_else(|| cause(&step.causes, &deletions, is_certain))
+        };
+        let both = [deletion(false), deletion(true)];
+        deletions.push(both);
+    }
+    let mut roots: Vec<Option<usize>> = vec![None; histories.len()];
+    for from in 0..histories.len() {
+        let mut path = vec![from];
+        let mut last = from;
+        let root = loop {
+            if let Some(root) = roots[last] {
+                break root;
+            }
+            let history = &histories[last];
+            let first = history.first().filter(|_| history.ends());
+            let next = first.and_then(|first| cause(&timeline[first].causes, &deletions, history.is_certain));
+            let Some(next) = next else { break last };
+            path.push(next);
+            last = next;
+        };
+        for at in path {
+            roots[at] = Some(root);
+        }
+    }
+    let roots = roots.into_iter().enumerate();
+    roots.map(|(at, root)| root.unwrap_or(at)).collect()
+}
+
+/// Whether a change of an object is an event: not a step of its deletion, and not a change of its status.
+fn is_reported(step: &Step) -> bool {
+    match &step.why {
+        Why::Collector(_) => matches!(step.act, Act::Patch { .. }),
+        Why::Controller(reason) => !matches!(reason.code(), "StatusUpdate" | "ConditionsChanged"),
+        _ => false,
+    }
+}

@@ -1,0 +1,206 @@
+//! The fates in a report, by fate.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::{self, Write as _},
+};
+
+use kubegc_core::record::Resource;
+
+use super::{
+    events::Event,
+    text::Text,
+    words::{moment, span},
+};
+use crate::{Fate, Forecast, ObjectFate, fate::Missing, forecast::key};
+
+impl Text<'_> {
+    /// Writes the terminating objects, with what each waits for.
+    pub(super) fn write_terminating(&mut self) -> fmt::Result {
+        let fates = fates(self.forecast, |fate| matches!(fate, Fate::Terminating { .. }));
+        if fates.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\nTerminating: {}", fates.len())?;
+        let until = self.forecast.until();
+        let texts = fates.iter().map(|fate| {
+            let mut text = sentence(&fate.fate);
+            // Only what was terminating before has waited.
+            let since = fate.before.deletion_timestamp.map(|deletion| {
+                let grace = fate.before.deletion_grace_period_seconds.unwrap_or(0).max(0);
+                deletion.saturating_sub(std::time::Duration::from_secs(grace.unsigned_abs()))
+            });
+            if let Some(since) = since.filter(|since| *since < until) {
+                let length = span(until.since(since));
+                text.push_str(&format!("; terminating since {} ({length})", moment(since)));
+            }
+            (text, &fate.object)
+        });
+        self.write_grouped(texts)
+    }
+
+    /// Writes the objects whose fates are undetermined, with the missing facts.
+    pub(super) fn write_undetermined(&mut self) -> fmt::Result {
+        let count = undetermined(self.forecast);
+        if count == 0 {
+            return Ok(());
+        }
+        writeln!(self.out, "\nUndetermined: {count}")?;
+        let unknown = fates(self.forecast, |fate| matches!(fate, Fate::Undetermined { .. }));
+        // What a controller does not know of the object itself comes after these.
+        let texts = unknown.iter().map(|fate| (missing_text(fate), &fate.object));
+        self.write_grouped(texts.filter(|(text, _)| !text.is_empty()))?;
+        let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
+        let mut positions: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        for one in &self.forecast.undetermined {
+            let text = format!("{}: {}", one.controller, one.missing.message_about(&one.object));
+            let kind = one.object.resource.kind();
+            let position = *positions.entry((kind, text.clone())).or_insert(groups.len());
+            if position == groups.len() {
+                groups.push((kind, text, Vec::new()));
+            }
+            groups[position].2.push(match &*one.object.namespace {
+                "" => one.object.name.to_string(),
+                namespace => format!("{namespace}/{}", one.object.name),
+            });
+        }
+        for (kind, text, names) in groups {
+            self.write_named(kind, names, &text)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
+    pub(super) fn write_possible(&mut self, events: &[Event<'_>]) -> fmt::Result {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let shown: BTreeSet<[&str; 4]> = events
+            .iter()
+            .flat_map(Event::subjects)
+            .map(|subject| key(subject.object))
+            .collect();
+        let unknown = self.forecast.fates.iter();
+        let condition = condition(unknown.filter(|fate| shown.contains(&key(&fate.object))));
+        writeln!(self.out, "\nEvents if {condition}:")?;
+        self.write_timeline(events)
+    }
+
+    /// Writes the names of the objects with one fate, with what else there is to say.
+    pub(super) fn write_fates(&mut self, title: &str, is_meant: fn(&Fate) -> bool) -> fmt::Result {
+        let fates = fates(self.forecast, is_meant);
+        if fates.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\n{title}: {}", fates.len())?;
+        let texts = fates.iter().map(|fate| match &fate.fate {
+            Fate::Released { .. } => (sentence(&fate.fate), &fate.object),
+            _ => (String::new(), &fate.object),
+        });
+        self.write_grouped(texts)
+    }
+}
+
+fn fates(forecast: &Forecast, is_meant: fn(&Fate) -> bool) -> Vec<&ObjectFate> {
+    let fates = forecast.fates.iter();
+    fates.filter(|fate| is_meant(&fate.fate)).collect()
+}
+
+/// The number of objects with an undetermined fate or about which a controller cannot decide.
+pub(super) fn undetermined(forecast: &Forecast) -> usize {
+    let unknown = forecast.fates.iter();
+    let unknown = unknown.filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }));
+    let of_controllers = forecast.undetermined.iter().map(|one| {
+        let object = &one.object;
+        let resource = object.resource;
+        [
+            resource.group(),
+            resource.kind(),
+            &*object.namespace,
+            &*object.name,
+        ]
+    });
+    let all: BTreeSet<[&str; 4]> = unknown
+        .map(|fate| key(&fate.object))
+        .chain(of_controllers)
+        .collect();
+    all.len()
+}
+
+/// What is to be said of a fate beside its name.
+pub(crate) fn sentence(fate: &Fate) -> String {
+    match fate {
+        Fate::Terminating { waits_for } => {
+            let waits: Vec<String> = waits_for.iter().map(ToString::to_string).collect();
+            format!("waiting for {}", waits.join(", and for "))
+        }
+        Fate::Released { owners } => {
+            let names: Vec<String> = owners
+                .iter()
+                .map(|owner| format!("{} {}", owner.kind, owner.name))
+                .collect();
+            format!("released from {}", names.join(" and "))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The missing facts about the owners of an object and about others that it depends on.
+fn missing_text(fate: &ObjectFate) -> String {
+    let Fate::Undetermined { missing } = &fate.fate else {
+        return String::new();
+    };
+    let own_end = missing.iter().find_map(|missing| match missing {
+        Missing::Ending { pod, reason } if *pod == fate.object => Some(reason),
+        _ => None,
+    });
+    let unknown: BTreeSet<String> = missing
+        .iter()
+        .filter_map(|missing| match missing {
+            Missing::Owner { resource, .. } => Some(format!(
+                "whether an owner exists: dump all {resource} and declare them complete"
+            )),
+            Missing::Controller { object, .. } if *object == fate.object => None,
+            Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
+                let is_claim = *fate.object.kind == *Resource::PersistentVolumeClaims.kind();
+                let what = if is_claim {
+                    "it"
+                } else {
+                    "the claim that it belongs to"
+                };
+                Some(format!(
+                    "whether {what} is deleted with a {}: {reason}",
+                    object.kind
+                ))
+            }
+            Missing::Controller { object, reason } => Some(format!(
+                "whether the {} that it depends on is deleted: {reason}",
+                object.kind
+            )),
+            Missing::Ending { pod, reason } if *pod == fate.object => Some(format!("when it ends: {reason}")),
+            // Other dependents of an owner that waits for all of them.
+            Missing::Ending { reason, .. } if own_end == Some(reason) => None,
+            Missing::Ending { pod, reason } => {
+                Some(format!("when the {} that it waits for ends: {reason}", pod.kind))
+            }
+            other => Some(other.to_string()),
+        })
+        .collect();
+    let unknown: Vec<String> = unknown.into_iter().collect();
+    unknown.join("; ")
+}
+
+/// The condition under which the run of the timeline is the real one.
+fn condition<'a>(undecided: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
+    let missing = undecided.flat_map(|fate| match &fate.fate {
+        Fate::Undetermined { missing } => missing.as_slice(),
+        _ => &[],
+    });
+    let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });
+    let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
+    match (owners.is_empty(), rest.is_empty()) {
+        (false, true) => "all owners that are missing from the dump exist",
+        (true, _) => "no other missing data matters",
+        (false, false) => "all owners that are missing from the dump exist and no other missing data matters",
+    }
+}

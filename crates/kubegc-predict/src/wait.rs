@@ -1,0 +1,279 @@
+//! What terminating objects wait for.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kubegc_control_plane::{
+    Simulation,
+    finalizers::{self, Finalizer, Owner},
+    kubelet_runs,
+};
+use kubegc_controllers::Key;
+use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, metadata, record::Resource};
+use kubegc_sim::StoredObject;
+use kubegc_snapshot::SnapshotObject;
+use serde::Serialize;
+
+use crate::Cluster;
+
+/// What a terminating object waits for.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// For its dependents: it is deleted in the foreground.
+    Dependents {
+        /// The dependents that block its deletion. Empty if none of them is in the dump.
+        blocking: Vec<ObjectRef>,
+    },
+    /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
+    Content {
+        /// The finalizer, such as `kubernetes`.
+        finalizer: Arc<str>,
+        /// The objects that remain, by resource.
+        remaining: Vec<Remaining>,
+    },
+    /// For the removal of a finalizer.
+    Finalizer {
+        /// The finalizer.
+        name: Arc<str>,
+        /// The component that removes it; `None` for a finalizer of an operator.
+        known: Option<&'static Finalizer>,
+        /// Why that component has not removed it, as far as it can be told.
+        reason: Option<String>,
+    },
+    /// For the end of its grace period.
+    Grace {
+        /// When it ends; `None` where the object has none.
+        ends_at: Option<Timestamp>,
+    },
+    /// For a kubelet.
+    Kubelet {
+        /// The node, which is lost or does not exist; `None` where pods are assumed never to end.
+        node: Option<Arc<str>>,
+    },
+}
+
+/// The objects of one resource that remain.
+#[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Remaining {
+    /// The resource, as kubectl takes it: `deployments.apps`.
+    pub resource: String,
+    /// How many objects.
+    pub count: usize,
+    /// How many of them have each finalizer.
+    pub finalizers: BTreeMap<Arc<str>, usize>,
+}
+
+impl Wait {
+    /// The finalizer behind it, where there is one.
+    #[must_use]
+    pub fn finalizer(&self) -> Option<&str> {
+        match self {
+            Self::Dependents { .. } => Some(metadata::FINALIZER_FOREGROUND),
+            Self::Content { finalizer, .. } => Some(finalizer),
+            Self::Finalizer { name, .. } => Some(name),
+            Self::Grace { .. } | Self::Kubelet { .. } => None,
+        }
+    }
+}
+
+/// How many dependents a sentence names.
+const NAMED_MAX: usize = 5;
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dependents { blocking } if blocking.is_empty() => {
+                f.write_str("its dependents, none of which is in the dump")
+            }
+            Self::Dependents { blocking } => {
+                let names: Vec<String> = blocking.iter().take(NAMED_MAX).map(ObjectRef::short).collect();
+                write!(f, "its dependents {}", names.join(", "))?;
+                match blocking.len().saturating_sub(NAMED_MAX) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
+            Self::Content { remaining, .. } if remaining.is_empty() => {
+                f.write_str("its content, none of which is in the dump")
+            }
+            Self::Content { remaining, .. } => {
+                let counts: Vec<String> = remaining
+                    .iter()
+                    .map(|of| format!("{} ({})", of.resource, of.count))
+                    .collect();
+                write!(f, "its content, of which these remain: {}", counts.join(", "))?;
+                let mut finalizers = BTreeMap::<&str, usize>::new();
+                for (name, count) in remaining.iter().flat_map(|of| &of.finalizers) {
+                    *finalizers.entry(name).or_default() += count;
+                }
+                for (at, (name, count)) in finalizers.into_iter().enumerate() {
+                    let before = if at == 0 { "; finalizers remaining: " } else { ", " };
+                    let s = if count == 1 { "" } else { "s" };
+                    write!(f, "{before}{name} in {count} object{s}")?;
+                }
+                Ok(())
+            }
+            Self::Finalizer { name, known, reason } => {
+                write!(f, "finalizer {name}")?;
+                match known {
+                    Some(known) => write!(f, ", which {} removes {}", known.owner, known.removed)?,
+                    None => f.write_str(", which no controller of Kubernetes removes")?,
+                }
+                match reason {
+                    Some(reason) => write!(f, ": {reason}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Kubelet { node: Some(node) } => {
+                write!(f, "the kubelet of node {node}, which does not run")
+            }
+            Self::Kubelet { node: None } => f.write_str("its kubelet: pods are assumed never to end"),
+            Self::Grace { ends_at: Some(at) } => write!(f, "the end of its grace period at {at}"),
+            Self::Grace { ends_at: None } => f.write_str("nothing that the dump shows"),
+        }
+    }
+}
+
+/// What an object of the dump waits for at the end of a simulation.
+///
+/// # Complexity
+/// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
+pub(crate) fn waits_for(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    object: &SnapshotObject,
+    end: &ObjectMeta,
+) -> Vec<Wait> {
+    let server = &simulation.server;
+    let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
+    let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
+    let mut waits = Vec::new();
+    for name in &end.finalizers {
+        waits.push(match &**name {
+            metadata::FINALIZER_FOREGROUND => Wait::Dependents {
+                blocking: simulation.plane.collector().explain(&end.uid).blocking,
+            },
+            CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
+                finalizer: Arc::clone(name),
+                remaining: remaining(simulation, None, |kind| {
+                    format!("{}.{}", kind.resource, kind.group) == *end.name
+                }),
+            },
+            _ => removal(cluster, simulation, object, name),
+        });
+    }
+    if is("", "Namespace") {
+        let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+        let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
+        let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
+        waits.extend(names.map(|name| match name {
+            "kubernetes" => Wait::Content {
+                finalizer: name.into(),
+                remaining: remaining(simulation, Some(&end.name), |_| true),
+            },
+            _ => removal(cluster, simulation, object, &name.into()),
+        }));
+    }
+    if waits.is_empty() {
+        let grace = end.deletion_grace_period_seconds;
+        let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
+        waits.push(match lost_node(cluster, object) {
+            Some(node) => Wait::Kubelet { node: Some(node) },
+            None if is("", "Pod") && !cluster.assumptions.pods_end => Wait::Kubelet { node: None },
+            None => Wait::Grace { ends_at },
+        });
+    }
+    waits
+}
+
+const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Who removes a finalizer, and why it has not been removed.
+fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
+    let known = finalizers::find(name);
+    let reason = match known.map(|known| known.owner) {
+        Some(Owner::Controller(controller)) => kept(simulation, object, controller),
+        Some(Owner::External(_)) if !cluster.assumptions.external_controllers_run => {
+            Some("it is assumed not to run".to_owned())
+        }
+        _ => None,
+    };
+    Wait::Finalizer {
+        name: Arc::clone(name),
+        known,
+        reason,
+    }
+}
+
+/// The reason for which a controller keeps an object now.
+fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> Option<String> {
+    let manager = simulation.plane.manager();
+    let runs = manager
+        .controllers()
+        .any(|running| running.info().name == controller);
+    if !runs {
+        return Some("it does not run".to_owned());
+    }
+    let meta = &object.meta;
+    // Pods are counted by the controller of their Job.
+    let owner = meta
+        .owner_references
+        .iter()
+        .find(|owner| owner.controller == Some(true));
+    let name = match owner.filter(|_| *object.kind == *"Pod") {
+        Some(job) => &job.name,
+        None => &meta.name,
+    };
+    let key = Key::new(Arc::clone(&meta.namespace), Arc::clone(name));
+    let decision = manager.decide(controller, &key)?;
+    let is_meant =
+        |id: &kubegc_core::record::ObjectId| id.name == meta.name && id.namespace == meta.namespace;
+    let kept = decision.kept.iter().find(|kept| is_meant(&kept.object));
+    let unknown = decision.unknown.iter().find(|unknown| is_meant(&unknown.object));
+    kept.map(|kept| kept.reason.to_string())
+        .or_else(|| unknown.map(|unknown| unknown.reason.to_string()))
+}
+
+/// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in one version.
+fn remaining(
+    simulation: &Simulation,
+    namespace: Option<&str>,
+    is_meant: impl Fn(&ApiResource) -> bool,
+) -> Vec<Remaining> {
+    let server = &simulation.server;
+    let mut found = BTreeMap::<String, Remaining>::new();
+    for (id, kind) in server.catalog().iter() {
+        let is_countable = kind.preferred && (namespace.is_none() || kind.is_namespaced());
+        if !is_countable || server.len(id) == 0 || !is_meant(kind) {
+            continue;
+        }
+        let objects: Vec<Arc<StoredObject>> = server.objects(id, namespace);
+        if objects.is_empty() {
+            continue;
+        }
+        let resource = kind.qualified_resource();
+        let mut finalizers = BTreeMap::new();
+        for name in objects.iter().flat_map(|object| &object.meta.finalizers) {
+            *finalizers.entry(Arc::clone(name)).or_default() += 1;
+        }
+        let of_kind = Remaining {
+            resource: resource.clone(),
+            count: objects.len(),
+            finalizers,
+        };
+        found.insert(resource, of_kind);
+    }
+    found.into_values().collect()
+}
+
+/// The node of a pod, if its kubelet does not end the pod.
+fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
+    let record = object.record();
+    let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
+    let runs = match cluster.by_name(Resource::Nodes, "", node) {
+        Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),
+        None => Some(false),
+    };
+    (runs == Some(false)).then(|| Arc::clone(node))
+}

@@ -1,0 +1,449 @@
+//! Verdicts that were wrong on dumps of real clusters, each with the right fate and the right reason.
+
+use kubegc_core::{DeleteOptions, PropagationPolicy};
+use kubegc_predict::{
+    Assumptions, Cluster, Detail, Fate, Finding, Forecast, Intent, Missing, Question, Wait,
+};
+use serde_json::{Value, json};
+
+use crate::common;
+
+const FOREGROUND: PropagationPolicy = PropagationPolicy::Foreground;
+const BACKGROUND: PropagationPolicy = PropagationPolicy::Background;
+
+fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": { "name": name, "uid": format!("{kind}-{name}"), "resourceVersion": "1" },
+    });
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    merge(&mut object, rest);
+    object
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn owned(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({ "metadata": { "ownerReferences": [{
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name,
+        "uid": format!("{kind}-{name}"),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }] } })
+}
+
+fn node(name: &str, ready: &str) -> Value {
+    let status = json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
+    object("v1", "Node", "", name, status)
+}
+
+fn pod(name: &str, rest: Value) -> Value {
+    let mut pod = object(
+        "v1",
+        "Pod",
+        "shop",
+        name,
+        json!({ "spec": { "nodeName": "a" }, "status": { "phase": "Running" } }),
+    );
+    merge(&mut pod, rest);
+    pod
+}
+
+fn terminating(item: Value) -> Value {
+    let mut item = item;
+    let (at, grace) = match item["kind"] == "Pod" {
+        true => ("2026-01-01T00:00:30Z", 30),
+        false => ("2026-01-01T00:00:00Z", 0),
+    };
+    merge(
+        &mut item,
+        json!({ "metadata": { "deletionTimestamp": at, "deletionGracePeriodSeconds": grace } }),
+    );
+    item
+}
+
+fn delete(cluster: &Cluster, name: &str, policy: PropagationPolicy) -> Forecast {
+    let intent = Intent::delete(name.parse().expect("a name"), DeleteOptions::policy(policy));
+    cluster.predict(&[intent]).expect("the object is in the dump")
+}
+
+fn complete(items: &[Value]) -> Cluster {
+    common::complete(items)
+}
+
+fn fate<'a>(forecast: &'a Forecast, kind: &str, name: &str) -> &'a Fate {
+    let mut fates = forecast.fates.iter();
+    let found = fates.find(|fate| *fate.object.kind == *kind && *fate.object.name == *name);
+    &found
+        .unwrap_or_else(|| panic!("{kind} {name} is not affected: {forecast:#?}"))
+        .fate
+}
+
+fn word(forecast: &Forecast, kind: &str, name: &str) -> &'static str {
+    fate(forecast, kind, name).word()
+}
+
+fn waits<'a>(forecast: &'a Forecast, kind: &str, name: &str) -> &'a [Wait] {
+    match fate(forecast, kind, name) {
+        Fate::Terminating { waits_for } => waits_for,
+        other => panic!("{kind} {name} is {}", other.word()),
+    }
+}
+
+fn explanation(forecast: &Forecast, kind: &str, name: &str) -> String {
+    let mut fates = forecast.fates.iter();
+    let found = fates.find(|fate| *fate.object.kind == *kind && *fate.object.name == *name);
+    forecast
+        .explain(&found.expect("it is affected").object)
+        .to_string()
+}
+
+/// Point 1: the API server adds the finalizer on the first DELETE.
+#[test]
+fn a_definition_without_its_finalizer_is_deleted_with_its_objects() {
+    let widget = object("example.com/v1", "Widget", "shop", "a", json!({}));
+    let cluster = complete(&[common::widget_definition(), widget]);
+    let forecast = delete(
+        &cluster,
+        "CustomResourceDefinition/widgets.example.com",
+        BACKGROUND,
+    );
+    assert_eq!(word(&forecast, "Widget", "a"), "deleted");
+    assert_eq!(
+        word(&forecast, "CustomResourceDefinition", "widgets.example.com"),
+        "deleted"
+    );
+    let text = explanation(&forecast, "Widget", "a");
+    let expected = "Widget a is deleted\n  because the API server deletes the custom resources of \
+                    CustomResourceDefinition/widgets.example.com\n    because you delete \
+                    CustomResourceDefinition/widgets.example.com (Background)\n";
+    assert_eq!(text.replace("shop/Widget/a", "Widget a"), expected);
+}
+
+/// Point 2: kinds that were not dumped may have content with finalizers.
+#[test]
+fn a_namespace_with_unread_kinds_is_never_all_deleted() {
+    let shop = object(
+        "v1",
+        "Namespace",
+        "",
+        "shop",
+        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
+    );
+    let settings = object("v1", "ConfigMap", "shop", "settings", json!({}));
+    let items = [common::list(&[shop, settings])];
+    let cluster = common::read(&items, &["namespaces", "configmaps"], Assumptions::default());
+    let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
+    assert_eq!(word(&forecast, "ConfigMap", "settings"), "deleted");
+    let Fate::Undetermined { missing } = fate(&forecast, "Namespace", "shop") else {
+        panic!("{:?}", fate(&forecast, "Namespace", "shop"));
+    };
+    let text = missing[0].to_string();
+    assert!(matches!(missing[0], Missing::Content { .. }), "{text}");
+    assert!(
+        text.contains("kubectl get ") && text.contains("-n shop -o json"),
+        "{text}"
+    );
+    // All is known with every kind.
+    let cluster = common::read(&items, &["all"], Assumptions::default());
+    assert_eq!(
+        word(
+            &delete(&cluster, "Namespace/shop", BACKGROUND),
+            "Namespace",
+            "shop"
+        ),
+        "deleted"
+    );
+}
+
+/// Point 3: nobody ends the pods of a lost node.
+#[test]
+fn pods_of_a_lost_node_stay_terminating() {
+    let cluster = complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);
+    for forecast in [
+        cluster.pending().clone(),
+        delete(&cluster, "shop/Pod/web", BACKGROUND),
+    ] {
+        let waits = waits(&forecast, "Pod", "web");
+        assert_eq!(
+            waits,
+            [Wait::Kubelet {
+                node: Some("a".into())
+            }]
+        );
+        assert_eq!(waits[0].to_string(), "the kubelet of node a, which does not run");
+    }
+}
+
+/// Point 4: built-in finalizers are removed by their controllers.
+#[test]
+fn the_controllers_of_kubernetes_remove_their_finalizers() {
+    let claim = |name: &str| {
+        let rest = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {} });
+        object("v1", "PersistentVolumeClaim", "shop", name, rest)
+    };
+    let job = object(
+        "batch/v1",
+        "Job",
+        "shop",
+        "report",
+        json!({ "spec": {}, "status": { "active": 1 } }),
+    );
+    let mut of_job = owned("batch/v1", "Job", "report");
+    merge(
+        &mut of_job,
+        json!({ "metadata": { "finalizers": ["batch.kubernetes.io/job-tracking"] } }),
+    );
+    let balancer = json!({ "metadata": { "finalizers": ["service.kubernetes.io/load-balancer-cleanup"] } });
+    let uses = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "used" } }] } });
+    let shop = object(
+        "v1",
+        "Namespace",
+        "",
+        "shop",
+        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
+    );
+    let cluster = complete(&[
+        shop,
+        node("a", "True"),
+        claim("free"),
+        claim("used"),
+        pod("web", uses),
+        job,
+        pod("report-1", of_job),
+        object("v1", "Service", "shop", "lb", balancer),
+    ]);
+    let forecast = delete(&cluster, "shop/PersistentVolumeClaim/free", BACKGROUND);
+    assert_eq!(word(&forecast, "PersistentVolumeClaim", "free"), "deleted");
+    let forecast = delete(&cluster, "shop/Service/lb", BACKGROUND);
+    assert_eq!(word(&forecast, "Service", "lb"), "deleted");
+    let forecast = delete(&cluster, "shop/Job/report", BACKGROUND);
+    assert_eq!(word(&forecast, "Job", "report"), "deleted");
+    assert_eq!(word(&forecast, "Pod", "report-1"), "deleted");
+    // What keeps a claim is said by its controller.
+    let forecast = delete(&cluster, "shop/PersistentVolumeClaim/used", BACKGROUND);
+    let wait = waits(&forecast, "PersistentVolumeClaim", "used")[0].to_string();
+    let expected = "finalizer kubernetes.io/pvc-protection, which persistentvolumeclaim-protection-controller removes \
+                    when no pod uses the claim: pod/web uses it";
+    assert_eq!(wait, expected);
+    // One running Job does not keep its namespace.
+    let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
+    assert!(
+        forecast.fates.iter().all(|fate| fate.fate.word() == "deleted"),
+        "{}",
+        forecast.to_text(Detail::default())
+    );
+}
+
+/// Point 4: what is pending and what a day brings are one forecast with two periods.
+#[test]
+fn pending_work_and_a_forecast_with_a_horizon_agree() {
+    let rest = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {} });
+    let claim = terminating(object("v1", "PersistentVolumeClaim", "shop", "free", rest));
+    let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+    let held = terminating(object("v1", "ConfigMap", "shop", "held", held));
+    let orphan = object("v1", "Secret", "shop", "orphan", owned("v1", "ConfigMap", "gone"));
+    let cluster = complete(&[claim, held, orphan]);
+    let day = Question::new(cluster.version()).up_to(std::time::Duration::from_secs(86_400));
+    let day = cluster.forecast(&day).expect("nothing is to be resolved");
+    let words = |forecast: &Forecast| -> Vec<(String, &'static str)> {
+        let fates = forecast.fates.iter();
+        fates
+            .map(|fate| (fate.object.short(), fate.fate.word()))
+            .collect()
+    };
+    assert_eq!(words(cluster.pending()), words(&day));
+    assert_eq!(word(&day, "PersistentVolumeClaim", "free"), "deleted");
+    assert_eq!(word(&day, "Secret", "orphan"), "deleted");
+    assert_eq!(
+        waits(&day, "ConfigMap", "held")[0].finalizer(),
+        Some("example.com/hold")
+    );
+}
+
+/// Point 5: implicit dependents follow.
+#[test]
+fn endpoints_tokens_and_pods_of_a_node_follow() {
+    let token = json!({
+        "type": "kubernetes.io/service-account-token",
+        "metadata": { "annotations": {
+            "kubernetes.io/service-account.name": "robot",
+            "kubernetes.io/service-account.uid": "ServiceAccount-robot",
+        } },
+    });
+    let cluster = complete(&[
+        object(
+            "v1",
+            "Service",
+            "shop",
+            "web",
+            json!({ "spec": { "selector": { "app": "web" } } }),
+        ),
+        object("v1", "Endpoints", "shop", "web", json!({})),
+        object("v1", "ServiceAccount", "shop", "robot", json!({})),
+        object("v1", "Secret", "shop", "robot-token", token),
+        node("a", "True"),
+        pod("web-1", json!({})),
+    ]);
+    let forecast = delete(&cluster, "shop/Service/web", BACKGROUND);
+    assert_eq!(word(&forecast, "Endpoints", "web"), "deleted");
+    let forecast = delete(&cluster, "shop/ServiceAccount/robot", BACKGROUND);
+    assert_eq!(word(&forecast, "Secret", "robot-token"), "deleted");
+    let text = explanation(&forecast, "Secret", "robot-token");
+    assert!(
+        text.ends_with("because you delete shop/ServiceAccount/robot (Background)\n"),
+        "{text}"
+    );
+    let forecast = delete(&cluster, "Node/a", BACKGROUND);
+    assert_eq!(word(&forecast, "Pod", "web-1"), "deleted");
+    let text = explanation(&forecast, "Pod", "web-1");
+    assert!(
+        text.ends_with("because you delete Node/a (Background)\n"),
+        "{text}"
+    );
+}
+
+/// Point 7: a dump that contradicts what is declared of it.
+#[test]
+fn kinds_that_are_declared_complete_and_missing_are_found() {
+    let of_job = |name: &str| pod(name, owned("batch/v1", "Job", "report"));
+    let pods: Vec<Value> = ["a", "b", "c"].into_iter().map(of_job).collect();
+    let cluster = complete(&pods);
+    let forecast = cluster.pending();
+    assert_eq!(forecast.counts(), [("deleted", 3)].into());
+    let missing = |finding: &Finding| match finding {
+        Finding::KindMissing { .. } => Some(finding.to_string()),
+        _ => None,
+    };
+    let found: Vec<String> = forecast.findings.iter().filter_map(missing).collect();
+    assert_eq!(
+        found,
+        [
+            "3 objects name a Job as their owner, and the dump has no Job although jobs.batch are declared complete: \
+             check with `kubectl get jobs.batch -A`",
+            "3 pods run on nodes, and the dump has no Node although nodes are declared complete: check with \
+             `kubectl get nodes`",
+        ]
+    );
+    let mut all = pods;
+    all.push(node("a", "True"));
+    all.push(object("batch/v1", "Job", "shop", "other", json!({})));
+    assert_eq!(
+        complete(&all)
+            .pending()
+            .findings
+            .iter()
+            .filter_map(missing)
+            .count(),
+        0
+    );
+}
+
+/// Point 8: reasons name the right object.
+#[test]
+fn two_kinds_of_one_name_are_told_apart() {
+    let definition = json!({
+        "spec": {
+            "group": "serving.knative.dev",
+            "scope": "Namespaced",
+            "names": { "plural": "services", "kind": "Service" },
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+        },
+        "status": { "conditions": [{ "type": "Established", "status": "True" }] },
+    });
+    let name = "services.serving.knative.dev";
+    let mut owner = owned("serving.knative.dev/v1", "Service", "web");
+    owner["metadata"]["ownerReferences"][0]["uid"] = "knative-web".into();
+    let knative = json!({ "metadata": { "uid": "knative-web" } });
+    let cluster = complete(&[
+        object(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "",
+            name,
+            definition,
+        ),
+        object("serving.knative.dev/v1", "Service", "shop", "web", knative),
+        object("v1", "Service", "shop", "web", owner),
+    ]);
+    let forecast = delete(&cluster, "shop/Service.serving.knative.dev/web", BACKGROUND);
+    let of = |group: &str| {
+        let mut fates = forecast.fates.iter();
+        fates
+            .find(|fate| fate.object.group() == group)
+            .expect("it is affected")
+    };
+    let by = |fate: &Fate| match fate {
+        Fate::Deleted { by } => by.to_string(),
+        other => other.word().to_owned(),
+    };
+    assert_eq!(by(&of("serving.knative.dev").fate), "you");
+    assert_eq!(by(&of("").fate), "garbage collector");
+    assert_eq!(
+        forecast
+            .explain(&of("serving.knative.dev").object)
+            .statements
+            .len(),
+        2
+    );
+}
+
+/// Point 8: the explanation of a namespace reads like its conditions.
+#[test]
+fn a_terminating_namespace_names_what_remains() {
+    let shop = json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Terminating" } });
+    let held = |name: &str| {
+        let finalizers = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+        object("v1", "ConfigMap", "shop", name, finalizers)
+    };
+    let cluster = complete(&[
+        terminating(object("v1", "Namespace", "", "shop", shop)),
+        held("a"),
+        held("b"),
+        node("a", "Unknown"),
+        pod("lost", json!({})),
+    ]);
+    let wait = waits(cluster.pending(), "Namespace", "shop")[0].to_string();
+    let expected = "its content, of which these remain: configmaps (2), pods (1); finalizers remaining: \
+                    example.com/hold in 2 objects";
+    assert_eq!(wait, expected);
+    let json = cluster.pending().to_json();
+    let mut fates = json["fates"].as_array().expect("a list").iter();
+    let shop = fates
+        .find(|fate| fate["object"]["kind"] == "Namespace")
+        .expect("it is affected");
+    let remaining = &shop["waitsFor"][0]["remaining"];
+    assert_eq!(
+        remaining[0],
+        json!({ "resource": "configmaps", "count": 2, "finalizers": { "example.com/hold": 2 } })
+    );
+    let text = cluster.pending().to_text(Detail::default());
+    assert!(text.contains("terminating since 2026-01-01 00:00:00"), "{text}");
+}
+
+/// Point 8: a controller's write has the controller's reason.
+#[test]
+fn the_reasons_of_controllers_are_named() {
+    let cluster = complete(&[node("a", "True"), pod("web", json!({}))]);
+    let forecast = delete(&cluster, "Node/a", FOREGROUND);
+    let json = forecast.to_json();
+    let steps = json["timeline"].as_array().expect("a list");
+    let of_podgc = steps
+        .iter()
+        .find(|step| step["actor"] == "pod-garbage-collector-controller");
+    assert_eq!(of_podgc.expect("it deletes the pod")["reason"], "Orphaned");
+}

@@ -1,0 +1,48 @@
+//! Label selectors.
+
+use kubegc_core::{LabelRequirement, LabelSelector};
+
+use super::reading::{Path, Reading, Unreadable};
+use crate::{body, soft::Soft};
+
+/// A selector; one that is absent is empty.
+pub(super) fn selector(
+    reading: &mut Reading<'_>,
+    selector: &Soft<body::LabelSelector<'_>>,
+    path: Path<'_>,
+) -> Result<LabelSelector, Unreadable> {
+    let Some(selector) = reading.value(selector, path)? else {
+        return Ok(LabelSelector::default());
+    };
+    Ok(LabelSelector {
+        match_labels: reading.labels(&selector.match_labels, path.field("matchLabels"))?,
+        match_expressions: reading.list(
+            &selector.match_expressions,
+            path.field("matchExpressions"),
+            requirement,
+        )?,
+    })
+}
+
+fn requirement(
+    reading: &mut Reading<'_>,
+    requirement: &body::LabelRequirement<'_>,
+    path: Path<'_>,
+) -> Result<LabelRequirement, Unreadable> {
+    let key = reading.text_or_empty(&requirement.key, path.field("key"))?;
+    let values = reading.all_texts(&requirement.values, path.field("values"))?;
+    let operator_path = path.field("operator");
+    let operator = reading.text_or_empty(&requirement.operator, operator_path)?;
+    let (is_wanted, values) = match &*operator {
+        "In" => (true, Some(values)),
+        "NotIn" => (false, Some(values)),
+        "Exists" => (true, None),
+        "DoesNotExist" => (false, None),
+        _ => return Err(reading.bad(operator_path, "not an operator of label selectors")),
+    };
+    Ok(LabelRequirement {
+        key,
+        is_wanted,
+        values,
+    })
+}
