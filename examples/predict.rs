@@ -1,23 +1,23 @@
 //! What happens if I delete this?
 //!
-//! Reads a dump of a cluster and predicts what deleting some objects does: what goes, what stays, what gets stuck, what cannot be said, and why.
+//! Reads a dump of a cluster and predicts the effects of `kubectl delete`: which objects are deleted, kept or stay terminating, and why.
 //!
 //! ```sh
-//! cargo run --release -p kubegc-examples --example predict -- shop/Deployment/storefront --cascade foreground
+//! cargo run --release -p kubegc-examples --example predict -- deployment/storefront -n shop --cascade foreground
+//! kubectl get deployments,replicasets,pods -A -o json | cargo run --release -p kubegc-examples --example predict -- - deploy/web -n shop
 //! ```
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
-use kubegc::{
-    core::{DeleteOptions, Preconditions, PropagationPolicy, deletion::Propagation},
-    predict::{Detail, Fate, Forecast, Intent, KindName, ObjectName, Target},
-};
+use kubegc::predict::{Detail, Fate, Forecast};
 use kubegc_examples::{
     dump::{Bundled, DumpArguments},
-    exit_code, shop_complete, shop_dump,
+    exit_code,
+    selection::SelectionArguments,
+    shop_complete, shop_dump,
 };
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
@@ -30,28 +30,12 @@ use kubegc_examples::{
 struct Arguments {
     #[command(flatten)]
     dump: DumpArguments,
-    /// Objects to delete, one after another: namespace/Kind/name, or Kind/name for cluster-scoped objects.
-    #[arg(value_name = "OBJECT", required_unless_present_any = ["selector", "pending"])]
-    objects: Vec<ObjectName>,
-    /// What happens to dependents; without it, what the kind's default says.
-    #[arg(long, value_enum)]
-    cascade: Option<Cascade>,
-    /// Delete all objects of this kind that have the labels given with --selector.
-    #[arg(long, value_name = "KIND", requires = "selector")]
-    kind: Option<String>,
-    /// Labels, such as app=web,tier!=cache.
-    #[arg(long, short = 'l', requires = "kind")]
-    selector: Option<String>,
-    /// The namespace that --selector looks in; without it, all.
-    #[arg(long, short)]
-    namespace: Option<String>,
-    /// The uid that the object must have.
-    #[arg(long, value_name = "UID")]
-    uid: Option<String>,
-    /// Say why this object has its fate.
+    #[command(flatten)]
+    selection: SelectionArguments,
+    /// Explain the fate of this object, such as `pod/web-0`.
     #[arg(long, value_name = "OBJECT")]
-    explain: Vec<ObjectName>,
-    /// Only say what the collector does anyway.
+    explain: Vec<String>,
+    /// Predict what happens without any delete.
     #[arg(long)]
     pending: bool,
     /// Show every write.
@@ -65,13 +49,6 @@ struct Arguments {
     check: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Cascade {
-    Background,
-    Foreground,
-    Orphan,
-}
-
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Output {
     Text,
@@ -80,20 +57,23 @@ enum Output {
 }
 
 fn main() -> ExitCode {
-    exit_code(run(&Arguments::parse()))
+    exit_code(run(Arguments::parse()))
 }
 
-fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    if arguments.selection.take_standard_input() {
+        arguments.dump.dump.push("-".into());
+    }
     let bundled = Bundled {
         paths: vec![shop_dump()],
         complete: shop_complete(),
     };
     let cluster = arguments.dump.cluster(bundled)?;
-    let intents = intents(arguments)?;
     let predicted;
     let forecast: &Forecast = if arguments.pending {
         cluster.pending()
     } else {
+        let intents = arguments.selection.intents(&cluster, arguments.dump.kubernetes)?;
         predicted = cluster.predict(&intents)?;
         &predicted
     };
@@ -114,54 +94,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
             println!("{}", text.lines().next().unwrap_or_default());
         }
     }
-    for name in &arguments.explain {
-        let position = cluster.position(name)? as usize;
-        // A position that was found is in the dump.
-        if let Some(object) = cluster.snapshot().object(position) {
-            print!("\n{}", forecast.explain(&object.object_ref()));
-        }
+    for object in arguments.selection.objects_named(&cluster, &arguments.explain)? {
+        print!("\n{}", forecast.explain(&object));
     }
-    let open = forecast
+    let is_open = forecast
         .fates
         .iter()
         .any(|fate| matches!(fate.fate, Fate::Terminating { .. } | Fate::Undetermined { .. }));
-    Ok(if arguments.check && open {
+    Ok(if arguments.check && is_open {
         ExitCode::from(3)
     } else {
         ExitCode::SUCCESS
     })
-}
-
-fn intents(arguments: &Arguments) -> Result<Vec<Intent>, Box<dyn std::error::Error>> {
-    let policy = arguments.cascade.map(|cascade| match cascade {
-        Cascade::Background => PropagationPolicy::Background,
-        Cascade::Foreground => PropagationPolicy::Foreground,
-        Cascade::Orphan => PropagationPolicy::Orphan,
-    });
-    let options = DeleteOptions {
-        propagation: policy.map(Propagation::Policy),
-        preconditions: Preconditions {
-            uid: arguments.uid.as_deref().map(Into::into),
-            resource_version: None,
-        },
-        ..DeleteOptions::default()
-    };
-    let mut intents: Vec<Intent> = arguments
-        .objects
-        .iter()
-        .map(|name| Intent::delete(name.clone(), options.clone()))
-        .collect();
-    if let (Some(kind), Some(selector)) = (&arguments.kind, &arguments.selector) {
-        let target = Target::Labelled {
-            kind: KindName::new(kind),
-            namespace: arguments.namespace.as_deref().map(Into::into),
-            selector: selector.parse()?,
-        };
-        intents.push(Intent {
-            target,
-            options,
-            after: Duration::ZERO,
-        });
-    }
-    Ok(intents)
 }

@@ -15,8 +15,8 @@ pub struct DumpArguments {
     /// Files and folders to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump.
     #[arg(long, short, value_name = "PATH")]
     pub dump: Vec<PathBuf>,
-    /// Kinds that the dump holds completely, such as `pods`, `deployments.apps`, `pods@shop` or `all`. What is not declared is unknown, never absent.
-    #[arg(long, value_name = "KIND")]
+    /// Kinds that the dump holds completely, such as `pods,services`, `deployments.apps`, `pods@shop` or `all`. What is not declared is unknown, never absent.
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub complete: Vec<String>,
     /// Output of `kubectl api-resources`, for kinds that the dump does not define.
     #[arg(long, value_name = "FILE")]

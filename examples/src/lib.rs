@@ -1,11 +1,12 @@
-//! What the examples share: bundled dumps of a cluster (an online shop) and of a node, command line arguments,
-//! exit codes, and for simulated nodes the passing of time, a fortnight of work and a plot.
+//! Shared parts of the examples: bundled dumps of a cluster (an online shop) and of a node, command line arguments, exit
+//! codes, and for simulated nodes the passing of time, a fortnight of work and a plot.
 
 #[cfg(feature = "cri")]
 pub mod cri;
 pub mod dump;
 pub mod fortnight;
 pub mod plot;
+pub mod selection;
 pub mod simulated;
 
 use std::{

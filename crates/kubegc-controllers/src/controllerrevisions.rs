@@ -63,7 +63,7 @@ static PODS_BY_DAEMON_SET: Index = Index::new("pods by daemon set", Resource::Po
     push_controller(record, "DaemonSet", keys);
 });
 
-/// Also under the empty namespace, which stands for all.
+/// The key with an empty namespace holds the revisions of all namespaces.
 static ORPHANED_REVISIONS: Index = Index::new(
     "orphaned controller revisions by label",
     Resource::ControllerRevisions,

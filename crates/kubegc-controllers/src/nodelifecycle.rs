@@ -13,7 +13,7 @@
 //! The pods of a Node with such a taint are then deleted by the taint eviction controller.
 //!
 //! Not modelled: the condition itself, which upstream sets to `Unknown` when neither the status nor the Lease
-//! of a Node was renewed for `--node-monitor-grace-period` (40 s; 50 s from 1.32 on), because nobody renews
+//! of a Node was renewed for `--node-monitor-grace-period` (40 s; 50 s from 1.32 on), because no kubelet renews
 //! Leases in a simulation; the taints with effect `NoSchedule`; that Nodes are tainted one after the other,
 //! 10 s apart by default, and more slowly or not at all in a zone in which most Nodes are not ready.
 //!

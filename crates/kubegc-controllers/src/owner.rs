@@ -17,15 +17,9 @@ use crate::{
     controller::read,
 };
 
-/// The first owner reference that names a managing controller.
-pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    let mut references = meta.owner_references.iter();
-    references.find(|reference| reference.controller == Some(true))
-}
-
 /// Adds the key of the object of this kind that controls a record.
 pub(crate) fn push_controller(record: &Record, kind: &str, keys: &mut Vec<Key>) {
-    if let Some(owner) = controller_of(&record.meta).filter(|owner| &*owner.kind == kind) {
+    if let Some(owner) = record.meta.controller().filter(|owner| &*owner.kind == kind) {
         keys.push(Key::new(
             Arc::clone(&record.meta.namespace),
             Arc::clone(&owner.name),
@@ -42,7 +36,7 @@ pub(crate) fn controlled<'a>(
 ) -> impl Iterator<Item = &'a Record> + use<'a> {
     let uid = owner.uid.clone();
     let records = cx.cache.indexed_records(index, key).into_iter();
-    records.filter(move |record| controller_of(&record.meta).is_some_and(|owner| owner.uid == uid))
+    records.filter(move |record| record.meta.controller().is_some_and(|owner| owner.uid == uid))
 }
 
 /// Pods whose owners may not be known, by namespace.
@@ -90,7 +84,7 @@ pub(crate) fn push_labels(namespace: &Arc<str>, meta: &ObjectMeta, keys: &mut Ve
 
 /// Adds the keys of an orphan: an object without a controller.
 pub(crate) fn push_orphan(record: &Record, keys: &mut Vec<Key>) {
-    if record.has_whole_meta && controller_of(&record.meta).is_none() {
+    if record.has_whole_meta && record.meta.controller().is_none() {
         push_labels(&record.meta.namespace, &record.meta, keys);
     }
 }
@@ -116,10 +110,10 @@ pub(crate) fn push_adopters(
     selector: fn(&Record) -> Option<&Field<LabelSelector>>,
     keys: &mut Vec<Key>,
 ) {
-    let Some(new) = change.new.filter(|new| controller_of(&new.meta).is_none()) else {
+    let Some(new) = change.new.filter(|new| new.meta.controller().is_none()) else {
         return;
     };
-    let is_news = |old: &Record| controller_of(&old.meta).is_some() || old.meta.labels != new.meta.labels;
+    let is_news = |old: &Record| old.meta.controller().is_some() || old.meta.labels != new.meta.labels;
     if new.meta.is_deleting() || !change.old.is_none_or(is_news) {
         return;
     }

@@ -37,8 +37,8 @@ use crate::{
     Subject,
     controller::read,
     owner::{
-        Claimer, UNREAD_PODS, controlled, controller_of, push_adopters, push_controller, push_orphan,
-        push_selector, require_pod_owners,
+        Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_orphan, push_selector,
+        require_pod_owners,
     },
 };
 
@@ -65,7 +65,7 @@ static BY_CONTROLLER: Index = Index::new(
     "replica sets by controller",
     Resource::ReplicaSets,
     |record, keys| {
-        if let Some(owner) = controller_of(&record.meta) {
+        if let Some(owner) = record.meta.controller() {
             keys.push(Key::new(
                 Arc::clone(&record.meta.namespace),
                 owner.uid.to_string(),
@@ -300,7 +300,7 @@ fn is_active(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
 /// controller there are none.
 fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<str>, usize>, Missing> {
     let mut by_node = BTreeMap::new();
-    let Some(owner) = controller_of(&set.meta) else {
+    let Some(owner) = set.meta.controller() else {
         return Ok(by_node);
     };
     cx.cache.require(Resource::ReplicaSets)?;

@@ -36,7 +36,7 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Port,
-    Reason, Sent, Steps, Subject, Wire, Write, controller::read, owner::controller_of,
+    Reason, Sent, Steps, Subject, Wire, Write, controller::read,
 };
 
 /// The finalizer of allocated claims.
@@ -61,7 +61,7 @@ static CLAIMS_BY_POD: Index = Index::new(
         for consumer in reserved.into_iter().flatten().filter(|consumer| is_pod(consumer)) {
             keys.push(Key::new(Arc::clone(namespace), Arc::clone(&consumer.name)));
         }
-        let owner = controller_of(&record.meta).filter(|owner| &*owner.kind == "Pod");
+        let owner = record.meta.controller().filter(|owner| &*owner.kind == "Pod");
         keys.extend(owner.map(|owner| Key::new(Arc::clone(namespace), Arc::clone(&owner.name))));
     },
 );
@@ -193,8 +193,10 @@ impl ResourceClaims {
 
     /// Why a claim without reservations is deleted: the pod that it was generated for will not use it.
     fn unused(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Reason>, Missing> {
-        let owner =
-            controller_of(&record.meta).filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
+        let owner = record
+            .meta
+            .controller()
+            .filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
         let Some(owner) = owner.filter(|_| self.frees_finished_pods) else {
             return Ok(None);
         };

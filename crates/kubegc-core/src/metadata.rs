@@ -170,13 +170,13 @@ impl ObjectMeta {
         }
     }
 
-    /// Whether a deletion was asked for.
+    /// Whether its deletion was requested.
     #[must_use]
     pub const fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// The reference to the controller of the object: the first one that says it is one.
+    /// The controller reference: the first owner reference with `controller: true`.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         let mut references = self.owner_references.iter();

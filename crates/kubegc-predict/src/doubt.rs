@@ -1,8 +1,8 @@
-//! What would decide the fates that are in doubt: unknown owners, and objects of which a part could not be read.
+//! Which fates are undetermined, and the missing data that would determine them.
 //!
-//! An owner that is not in the dump puts its dependent in doubt where the worlds differ, and an object that could not be read is in doubt itself.
-//! So is one about which a cleaner cannot decide, unless it goes anyway, and a pod of which nobody knows when it ends.
-//! Doubt spreads: down to the dependents of what is in doubt, and up to an owner that waits for a dependent in doubt.
+//! A fate is undetermined where an owner is missing from the dump and the runs with and without it end differently, where
+//! the object could not be read, where a controller cannot decide about it and it is not removed anyway, and where the
+//! end of a pod is unknown. From there it spreads down to dependents, and up to owners that wait for a dependent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,23 +22,24 @@ use crate::{
 /// How many missing facts are listed for one object.
 pub(crate) const MISSING_LISTED_MAX: usize = 100;
 
-/// How an object takes doubt on.
+/// How an object reacts to an undetermined fate of an object it is related to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stance {
-    /// Whether the worlds end differently for it.
+    /// Whether the runs end differently for it.
     pub(crate) differs: bool,
-    /// Whether it was ever being deleted, so that it may wait for its dependents.
+    /// Whether it was terminating at any time, so that it may wait for its dependents.
     pub(crate) waits: bool,
     /// Whether it is deleted by the intent, whatever its owners do.
     pub(crate) is_target: bool,
-    /// Whether it goes in every world.
-    pub(crate) goes: bool,
+    /// Whether it is removed in every run.
+    pub(crate) is_removed: bool,
 }
 
-/// What is missing, and the objects that it puts in doubt first.
+/// The missing data, and the objects whose fates it makes undetermined directly.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
-/// Finds what each object in doubt hangs on, the first [`MISSING_LISTED_MAX`] in order. What goes anyway is not put in doubt by what is `undecided`.
+/// Finds the missing data that each undetermined fate depends on, the first [`MISSING_LISTED_MAX`] in order. A
+/// controller that cannot decide does not affect objects that are removed in every run.
 ///
 /// # Complexity
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted once a fact.
@@ -72,10 +73,10 @@ pub(crate) fn spread(
     let mut reached: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let contested = contested(sources.keys());
     for (number, (missing, starts)) in sources.iter().enumerate() {
-        // What could not be read is the same in all worlds, of several owners that claim one name only one is in any, and
-        // what no lookup follows is in neither.
+        // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners that share one
+        // name each run has only one, and no run has owners out of reach.
         let unless_gone = matches!(missing, Missing::Controller { .. });
-        // What keeps a namespace or definition does not keep its known content.
+        // Unknown content keeps a namespace or definition, and not its known content.
         let of_content = matches!(missing, Missing::Content { .. });
         let of_cleanup = unless_gone || of_content || matches!(missing, Missing::Ending { .. });
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
@@ -83,7 +84,8 @@ pub(crate) fn spread(
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
         let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
         while let Some((position, via)) = pending.pop() {
-            let in_doubt = |stance: &Stance| (everywhere && !(unless_gone && stance.goes)) || stance.differs;
+            let in_doubt =
+                |stance: &Stance| (everywhere && !(unless_gone && stance.is_removed)) || stance.differs;
             if !stances.get(&position).is_some_and(in_doubt) || seen.get(&position) >= Some(&via) {
                 continue;
             }
@@ -96,15 +98,15 @@ pub(crate) fn spread(
                 facts.push(number);
             }
             if of_cleanup {
-                let may_go = |position: &u32| {
+                let may_be_removed = |position: &u32| {
                     let stance = stances.get(position);
-                    stance.is_some_and(|stance| stance.waits || stance.goes || stance.differs)
+                    stance.is_some_and(|stance| stance.waits || stance.is_removed || stance.differs)
                 };
                 let has_content = |position: u32| cluster.edges.facts[position as usize] & HAS_CONTENT != 0;
                 let is_affected = |tied: &Tied| match tied.tie {
-                    // What is in a namespace or definition is deleted as soon as that is terminating.
+                    // The content of a namespace or definition is deleted once that is terminating.
                     Tie::Follows => via == Via::Other || !has_content(position),
-                    Tie::Waits => may_go(&tied.position),
+                    Tie::Waits => may_be_removed(&tied.position),
                     Tie::Read => false,
                 };
                 let tied = cluster.tied(position).into_iter().filter(is_affected);

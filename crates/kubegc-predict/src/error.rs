@@ -1,17 +1,28 @@
-//! Why a question cannot be asked.
+//! Errors of questions.
 
-/// An intent that cannot be understood.
+/// Why a question has no answer.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PredictError {
+    /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
+    #[error("{problem}")]
+    Selection {
+        /// What to change.
+        problem: String,
+    },
     /// No kind of the cluster has this name.
-    #[error("no kind {name:?}: neither built in nor defined in the dump")]
+    #[error(
+        "no resource type {name:?}: it is neither built in nor defined in the dump{}",
+        question(similar)
+    )]
     UnknownKind {
         /// The name.
         name: String,
+        /// Similar resources, `resource.group`.
+        similar: Vec<String>,
     },
     /// Kinds of several groups have this name.
-    #[error("kind {name:?} is ambiguous: {}", candidates.join(" or "))]
+    #[error("resource type {name:?} is ambiguous: use {}", candidates.join(" or "))]
     AmbiguousKind {
         /// The name.
         name: String,
@@ -19,9 +30,41 @@ pub enum PredictError {
         candidates: Vec<String>,
     },
     /// The dump has no such object.
-    #[error("no object {name} in the dump")]
+    #[error(
+        "{resource} {name:?} not found in {}{}{}",
+        namespace.as_deref().map_or_else(|| "the dump".to_owned(), |namespace| format!("namespace {namespace}")),
+        content_note(*content),
+        question(similar)
+    )]
     UnknownObject {
+        /// `resource.group`.
+        resource: String,
+        /// The namespace that was searched; `None` for all.
+        namespace: Option<String>,
         /// The object's name.
         name: String,
+        /// Similar names, with `-n` and their namespace if that is another one.
+        similar: Vec<String>,
+        /// If it is a Namespace: how many objects of the dump are in it.
+        content: usize,
     },
+}
+
+fn question(similar: &[String]) -> String {
+    match similar {
+        [] => String::new(),
+        names => format!("; did you mean {}?", names.join(" or ")),
+    }
+}
+
+fn content_note(objects: usize) -> String {
+    match objects {
+        0 => String::new(),
+        1 => ", although one object is in it: add the output of `kubectl get namespaces -o yaml`".to_owned(),
+        _ => {
+            format!(
+                ", although {objects} objects are in it: add the output of `kubectl get namespaces -o yaml`"
+            )
+        }
+    }
 }

@@ -254,7 +254,7 @@ fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     found
 }
 
-/// The newest time of which the record of an object tells.
+/// The newest time in the record of an object.
 fn newest(record: &Record) -> Option<Timestamp> {
     let conditions = match &record.body {
         Body::Job(job) => job.conditions.known(),

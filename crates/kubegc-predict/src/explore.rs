@@ -175,7 +175,7 @@ struct Race<'a> {
     client: &'a [ClientDelete<'a>],
     done: usize,
     /// The objects as they were when another controller acted last; `None` where they must be determined
-    /// anew.
+    /// again.
     objects: Option<Arc<Option<Objects>>>,
 }
 

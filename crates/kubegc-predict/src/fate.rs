@@ -147,14 +147,15 @@ impl fmt::Display for Missing {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Finding {
-    /// An object goes whose controller stays: the controller will most likely create another one.
+    /// An object is deleted and its controller is kept: the controller will most likely create another one.
     OwnerMayRecreate {
-        /// The object that goes.
+        /// The deleted object.
         object: ObjectRef,
-        /// The controller that stays.
+        /// The controller.
         controller: ObjectRef,
     },
-    /// Dependents of kinds that were not dumped completely may hold up what waits for its dependents, and may go or stay themselves.
+    /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be deleted
+    /// or kept themselves.
     UnseenDependents {
         /// The kinds, as `resource.group`.
         kinds: Vec<String>,
@@ -222,14 +223,16 @@ impl fmt::Display for Finding {
             Self::OwnerMayRecreate { object, controller } => {
                 write!(
                     f,
-                    "{} goes, but its controller {} stays and may create it anew",
+                    "{} is deleted, and its controller {}, which is kept, may create it again",
                     object.short(),
                     controller.short()
                 )
             }
             Self::UnseenDependents { kinds } => {
                 let shown = kinds.len().min(KINDS_SHOWN);
-                f.write_str("objects of kinds that were not dumped completely may depend on what goes: ")?;
+                f.write_str(
+                    "objects of kinds that were not dumped completely may depend on deleted objects: ",
+                )?;
                 f.write_str(&kinds[..shown].join(", "))?;
                 match kinds.len() - shown {
                     0 => Ok(()),

@@ -102,10 +102,16 @@ impl Forecast {
     /// O(log f) for f fates.
     #[must_use]
     pub fn fate(&self, object: &ObjectRef) -> Option<&ObjectFate> {
+        self.fate_by_key(object)
+            .filter(|fate| fate.object.uid == object.uid)
+    }
+
+    /// The fate of the object of this key, whatever its uid.
+    fn fate_by_key(&self, object: &ObjectRef) -> Option<&ObjectFate> {
         let found = self
             .fates
             .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
-        Some(&self.fates[found.ok()?]).filter(|fate| fate.object.uid == object.uid)
+        Some(&self.fates[found.ok()?])
     }
 
     /// How many objects have each fate.
@@ -144,10 +150,8 @@ impl Forecast {
 
     /// Whether the fate of the object of this key is undetermined.
     pub(crate) fn is_undetermined(&self, object: &ObjectRef) -> bool {
-        let found = self
-            .fates
-            .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
-        found.is_ok_and(|at| matches!(self.fates[at].fate, Fate::Undetermined { .. }))
+        self.fate_by_key(object)
+            .is_some_and(|fate| matches!(fate.fate, Fate::Undetermined { .. }))
     }
 }
 
@@ -207,7 +211,7 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
                 || waited(end.as_deref())
                 || others.iter().any(|other| waited(other.as_deref())),
             is_target: targets.contains(&position),
-            goes: end.is_none() && others.iter().all(Option::is_none),
+            is_removed: end.is_none() && others.iter().all(Option::is_none),
         };
         stances.insert(position, stance);
         fates.push(ObjectFate {
@@ -280,7 +284,7 @@ fn end(world: &Simulation, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
     (stored.meta.uid == object.meta.uid).then(|| Arc::new(stored.meta.clone()))
 }
 
-/// Whether two ends are the same, whatever the versions and times.
+/// Whether two ends are the same apart from resource versions and times.
 fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {
@@ -293,7 +297,7 @@ fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
     }
 }
 
-/// What was being deleted at some time and was there still.
+/// The objects that were terminating at some time.
 fn terminating(steps: &[Step]) -> HashSet<&Uid, FixedState> {
     let changes = steps.iter().flat_map(|step| &step.changes);
     changes
@@ -302,9 +306,11 @@ fn terminating(steps: &[Step]) -> HashSet<&Uid, FixedState> {
         .collect()
 }
 
-/// What goes because there are too many like it, while it and others like it hang on unknown owners or on what a cleaner cannot decide about.
+/// Objects that a controller deletes because there are too many of their kind, although missing data may delete
+/// others of that kind first.
 ///
-/// That all unknown owners exist, or none, says nothing of it: where some do not, their dependents go and are counted no more, and it may stay.
+/// The runs in which all unknown owners exist, and none, do not settle these: if some do not exist, their dependents
+/// are deleted and no longer counted, and the object may be kept.
 fn chosen_by_count<'a>(
     cluster: &Cluster,
     scope: &Scope,
@@ -440,12 +446,12 @@ fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
 /// The findings about references and controllers of objects in scope.
 fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut anything_goes = false;
+    let mut any_deleted = false;
     let positions: Vec<u32> = scope.affected().collect();
     for (position, fate) in scope.affected().zip(fates) {
         let object = &fate.object;
-        let goes = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
-        anything_goes |= goes;
+        let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
+        any_deleted |= is_deleted;
         let references = &fate.before.owner_references;
         for (reference, owner) in references.iter().zip(cluster.edges.owners(position)) {
             let served = cluster.kind_id(&reference.api_version, &reference.kind);
@@ -459,13 +465,13 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
                     object: object.clone(),
                     kind: format!("{}/{}", reference.api_version, reference.kind),
                 }),
-                (Owner::At(owner), _) if goes && reference.controller == Some(true) => {
+                (Owner::At(owner), _) if is_deleted && reference.controller == Some(true) => {
                     let controller = cluster.object_ref(owner);
-                    let stays = match positions.binary_search(&owner) {
+                    let is_kept = match positions.binary_search(&owner) {
                         Ok(at) => matches!(fates[at].fate, Fate::Kept | Fate::Released { .. }),
                         Err(_) => cluster.edges.facts[owner as usize] & DELETING == 0,
                     };
-                    if stays {
+                    if is_kept {
                         findings.push(Finding::OwnerMayRecreate {
                             object: object.clone(),
                             controller,
@@ -477,7 +483,7 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
         }
     }
     findings.extend(missing_kinds(cluster, scope));
-    if anything_goes {
+    if any_deleted {
         let settings = kubegc_objects::Settings::new(cluster.version());
         let kinds: Vec<String> = cluster
             .catalog()

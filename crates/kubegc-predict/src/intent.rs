@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kubegc_core::{DeleteOptions, FieldError, identity::split_api_version};
+use kubegc_core::{DeleteOptions, FieldError};
 use kubegc_sim::Selector;
 
 /// One thing to be deleted.
@@ -46,9 +46,10 @@ impl Intent {
     }
 }
 
-/// A kind as people write it: `Deployment`, `deployments`, `deployments.apps`, or `apps/v1/Deployment`.
+/// A kind by name, as [`Catalog::named`](kubegc_core::Catalog::named) takes it: `Deployment`, `deploy`,
+/// `deployments.apps`, `apps/v1/Deployment`.
 ///
-/// Resolved against the kinds of a cluster; a name that fits more than one group is ambiguous and refused.
+/// A name that fits several groups means the core group, and is ambiguous where the core group does not have it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindName(Arc<str>);
 
@@ -63,20 +64,6 @@ impl KindName {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Whether this names the kind.
-    pub(crate) fn names(&self, resource: &kubegc_core::ApiResource) -> bool {
-        let text = &*self.0;
-        if let Some((api_version, kind)) = text.rsplit_once('/') {
-            let (group, version) = split_api_version(api_version);
-            return *resource.kind == *kind && *resource.group == *group && *resource.version == *version;
-        }
-        let (name, group) = text
-            .split_once('.')
-            .map_or((text, None), |(name, group)| (name, Some(group)));
-        let fits = name.eq_ignore_ascii_case(&resource.kind) || name.eq_ignore_ascii_case(&resource.resource);
-        fits && group.is_none_or(|group| *resource.group == *group)
     }
 }
 

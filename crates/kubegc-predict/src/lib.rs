@@ -21,6 +21,7 @@ pub mod node;
 mod question;
 mod report;
 mod run;
+mod selection;
 mod unknown;
 mod wait;
 
@@ -36,4 +37,5 @@ pub use kubegc_control_plane::{Act, Actor, Assumptions, Change, Instance, Outcom
 pub use node::{NodeForecast, NodeFrame, node_forecast, what_if};
 pub use question::Question;
 pub use report::Detail;
+pub use selection::Selection;
 pub use wait::{Remaining, Wait};

@@ -488,16 +488,20 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
     }
 }
 
-/// The simulation begins when the newest thing in the dump happened: dumps do not say when they were taken.
+/// The newest time in the dump, at which the simulation begins: dumps do not say when they were taken.
 fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
     let newest = objects.filter_map(|object| latest_of(&object.meta)).max();
     newest.unwrap_or(Timestamp::EPOCH)
 }
 
-/// When the newest thing happened that an object's metadata tells of.
+/// The newest time that an object's metadata shows.
 pub(crate) fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
+    deletion_requested_at(meta).max(meta.creation_timestamp)
+}
+
+/// When the deletion of a terminating object was requested: its deletion time without the grace period.
+pub(crate) fn deletion_requested_at(meta: &ObjectMeta) -> Option<Timestamp> {
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
-    let deletion = meta.deletion_timestamp;
-    let deletion = deletion.map(|at| at.saturating_sub(Duration::from_secs(grace.unsigned_abs())));
-    deletion.max(meta.creation_timestamp)
+    let deletion = meta.deletion_timestamp?;
+    Some(deletion.saturating_sub(Duration::from_secs(grace.unsigned_abs())))
 }

@@ -1,4 +1,4 @@
-//! Objects about which controllers cannot decide because facts are missing, and pods of which nobody knows when they end.
+//! Objects about which controllers cannot decide because facts are missing, and pods whose end is unknown.
 
 use std::collections::BTreeSet;
 
@@ -250,7 +250,7 @@ fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
 }
 
 /// Whether the kubelet of the node of this name runs; `None` where that is not known.
-fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
+pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
         Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),
         None => {

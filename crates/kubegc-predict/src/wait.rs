@@ -5,15 +5,14 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use kubegc_control_plane::{
     Simulation,
     finalizers::{self, Finalizer, Owner},
-    kubelet_runs,
 };
 use kubegc_controllers::Key;
-use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, metadata, record::Resource};
+use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, metadata};
 use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 use serde::Serialize;
 
-use crate::Cluster;
+use crate::{Cluster, unknown::kubelet_of};
 
 /// What a terminating object waits for.
 #[non_exhaustive]
@@ -37,7 +36,7 @@ pub enum Wait {
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
         known: Option<&'static Finalizer>,
-        /// Why that component has not removed it, as far as it can be told.
+        /// Why that component has not removed it, where that is known.
         reason: Option<String>,
     },
     /// For the end of its grace period.
@@ -217,11 +216,7 @@ fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> O
     }
     let meta = &object.meta;
     // Pods are counted by the controller of their Job.
-    let owner = meta
-        .owner_references
-        .iter()
-        .find(|owner| owner.controller == Some(true));
-    let name = match owner.filter(|_| *object.kind == *"Pod") {
+    let name = match meta.controller().filter(|_| *object.kind == *"Pod") {
         Some(job) => &job.name,
         None => &meta.name,
     };
@@ -267,13 +262,9 @@ fn remaining(
     found.into_values().collect()
 }
 
-/// The node of a pod, if its kubelet does not end the pod.
+/// The node of a pod, if its kubelet does not run for certain.
 fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
     let record = object.record();
     let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
-    let runs = match cluster.by_name(Resource::Nodes, "", node) {
-        Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),
-        None => Some(false),
-    };
-    (runs == Some(false)).then(|| Arc::clone(node))
+    (kubelet_of(cluster, node) == Some(false)).then(|| Arc::clone(node))
 }

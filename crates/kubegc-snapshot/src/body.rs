@@ -575,6 +575,7 @@ part! {
         plural: Text<'a> = "plural",
         kind: Text<'a> = "kind",
         short_names: List<Text<'a>> = "shortNames",
+        categories: List<Text<'a>> = "categories",
     }
 }
 

@@ -4,38 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{ApiResource, Catalog};
 
-use crate::{GroupKind, SnapshotError, completeness::Entry, discovery::Discovery};
-
-/// kubectl's short names of built-in resources.
-const SHORT_NAMES: [(&str, &str, &str); 27] = [
-    ("cm", "", "ConfigMap"),
-    ("cs", "", "ComponentStatus"),
-    ("ep", "", "Endpoints"),
-    ("ev", "", "Event"),
-    ("limits", "", "LimitRange"),
-    ("no", "", "Node"),
-    ("ns", "", "Namespace"),
-    ("po", "", "Pod"),
-    ("pv", "", "PersistentVolume"),
-    ("pvc", "", "PersistentVolumeClaim"),
-    ("quota", "", "ResourceQuota"),
-    ("rc", "", "ReplicationController"),
-    ("sa", "", "ServiceAccount"),
-    ("svc", "", "Service"),
-    ("crd", "apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("crds", "apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("deploy", "apps", "Deployment"),
-    ("ds", "apps", "DaemonSet"),
-    ("rs", "apps", "ReplicaSet"),
-    ("sts", "apps", "StatefulSet"),
-    ("cj", "batch", "CronJob"),
-    ("hpa", "autoscaling", "HorizontalPodAutoscaler"),
-    ("csr", "certificates.k8s.io", "CertificateSigningRequest"),
-    ("ing", "networking.k8s.io", "Ingress"),
-    ("netpol", "networking.k8s.io", "NetworkPolicy"),
-    ("pdb", "policy", "PodDisruptionBudget"),
-    ("pc", "scheduling.k8s.io", "PriorityClass"),
-];
+use crate::{GroupKind, SnapshotError, completeness::Entry};
 
 /// Every kind of the catalog with what was declared of it.
 ///
@@ -44,7 +13,6 @@ const SHORT_NAMES: [(&str, &str, &str); 27] = [
 pub(crate) fn resolve(
     declarations: &[String],
     catalog: &Catalog,
-    discovery: &Discovery,
 ) -> Result<BTreeMap<GroupKind, Entry>, SnapshotError> {
     let mut kinds: BTreeMap<GroupKind, Entry> = BTreeMap::new();
     for (_, resource) in catalog.iter() {
@@ -69,7 +37,7 @@ pub(crate) fn resolve(
             }
             continue;
         }
-        let found = named(name, catalog, discovery);
+        let found = named(name, catalog);
         let key = match found.as_slice() {
             [] => {
                 return Err(bad(
@@ -108,41 +76,12 @@ fn declare(kinds: &mut BTreeMap<GroupKind, Entry>, key: GroupKind, namespace: Op
 }
 
 /// The kinds that a name may mean, sorted.
-fn named(name: &str, catalog: &Catalog, discovery: &Discovery) -> Vec<GroupKind> {
-    let (plain, group) = match name.split_once('.') {
-        Some((plain, group)) => (plain, Some(group)),
-        None => (name, None),
-    };
-    let plain = plain.to_lowercase();
-    let fits_group = |resource: &ApiResource| {
-        let full = format!("{}.{}", resource.version, resource.group);
-        group.is_none_or(|group| {
-            *group == *resource.group
-                || group == full
-                || (resource.group.is_empty() && *group == *resource.version)
-        })
-    };
-    let fits_name =
-        |resource: &ApiResource| plain == *resource.resource || plain == resource.kind.to_lowercase();
+fn named(name: &str, catalog: &Catalog) -> Vec<GroupKind> {
     let mut found: Vec<GroupKind> = catalog
-        .iter()
-        .map(|(_, resource)| resource)
-        .filter(|resource| fits_name(resource) && fits_group(resource))
-        .map(key_of)
+        .named(name)
+        .into_iter()
+        .map(|kind| key_of(&catalog[kind]))
         .collect();
-    if found.is_empty() {
-        let short = SHORT_NAMES
-            .iter()
-            .filter(|(short, ..)| *short == plain)
-            .map(|(_, group, kind)| GroupKind::new(group, kind))
-            .chain(discovery.names.get(&plain).cloned());
-        let is_known = |key: &GroupKind| {
-            catalog
-                .iter()
-                .any(|(_, resource)| key_of(resource) == *key && fits_group(resource))
-        };
-        found = short.filter(is_known).collect();
-    }
     found.sort();
     found.dedup();
     found

@@ -1,11 +1,11 @@
 //! Reads which resources a cluster serves: the table of `kubectl api-resources`, or the JSON of discovery.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{ApiResource, Scope, catalog::Verbs, identity::split_api_version};
 use serde_json::Value;
 
-use crate::{GroupKind, SnapshotError};
+use crate::SnapshotError;
 
 /// What listings of resources said.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,6 @@ pub(crate) struct Discovery {
     pub(crate) resources: Vec<ApiResource>,
     /// Resources of which only the group is known: tables of kubectl before 1.20. Their version is empty.
     pub(crate) unversioned: Vec<ApiResource>,
-    /// Short and singular names, in lower case.
-    pub(crate) names: BTreeMap<String, GroupKind>,
 }
 
 impl Discovery {
@@ -78,7 +76,7 @@ impl Discovery {
                 verbs_of(verbs),
                 true,
             )?;
-            self.name(entry, &group, text(entry, "kind"), "singularName");
+            self.add_names(entry, "singularName");
         }
         Ok(())
     }
@@ -109,7 +107,7 @@ impl Discovery {
                         verbs,
                         preferred,
                     )?;
-                    self.name(entry, group_name, kind, "singularResource");
+                    self.add_names(entry, "singularResource");
                 }
             }
         }
@@ -139,16 +137,20 @@ impl Discovery {
         Ok(())
     }
 
-    fn name(&mut self, entry: &Value, group: &str, kind: &str, singular: &str) {
-        let short = list(entry, "shortNames").iter().filter_map(Value::as_str);
-        for name in short
-            .chain([text(entry, singular)])
-            .filter(|name| !name.is_empty())
-        {
-            self.names
-                .entry(name.to_lowercase())
-                .or_insert_with(|| GroupKind::new(group, kind));
-        }
+    /// Adds short names, a singular name that is not the kind's, and categories to the last resource.
+    fn add_names(&mut self, entry: &Value, singular: &str) {
+        let Some(resource) = self.resources.last_mut() else {
+            return;
+        };
+        let singular = text(entry, singular);
+        let is_news = !singular.is_empty() && !singular.eq_ignore_ascii_case(&resource.kind);
+        let texts = |key: &str| -> Vec<Arc<str>> {
+            let texts = list(entry, key).iter().filter_map(Value::as_str);
+            texts.map(Into::into).collect()
+        };
+        resource.short_names = texts("shortNames");
+        resource.short_names.extend(is_news.then(|| singular.into()));
+        resource.categories = texts("categories");
     }
 
     fn table(&mut self, text: &str) -> Result<(), SnapshotError> {
@@ -216,15 +218,8 @@ impl Discovery {
         if columns.api_is_group {
             (resource.group, resource.version) = (api.into(), "".into());
         }
-        let group_kind = GroupKind {
-            group: Arc::clone(&resource.group),
-            kind: Arc::clone(&resource.kind),
-        };
-        for name in short.split(',').filter(|name| !name.is_empty()) {
-            self.names
-                .entry(name.to_lowercase())
-                .or_insert_with(|| group_kind.clone());
-        }
+        let short = short.split(',').filter(|name| !name.is_empty());
+        resource.short_names = short.map(Into::into).collect();
         if columns.api_is_group {
             self.unversioned.push(resource);
         } else if api.is_empty() {

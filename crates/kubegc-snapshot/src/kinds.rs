@@ -125,6 +125,8 @@ impl Kinds<'_> {
                 definition.scope,
             )
             .custom();
+            resource.short_names.clone_from(&definition.short_names);
+            resource.categories.clone_from(&definition.categories);
             resource.verbs = Verbs::ALL;
             resource.preferred = index == 0;
             self.add(resource, name);

@@ -37,7 +37,7 @@ pub(crate) fn settle(
     settling.scopes(&catalog, &kind_ids);
     settling.unresolvable(&kind_ids);
     settling.shared_uids();
-    let kinds = declaration::resolve(declarations, &catalog, discovery)?;
+    let kinds = declaration::resolve(declarations, &catalog)?;
     let Ingest {
         mut store,
         findings,
@@ -62,7 +62,7 @@ pub(crate) fn settle(
     })
 }
 
-/// The positions of the objects of each kind. Versions of a kind stand together.
+/// The positions of the objects of each kind. Versions of a kind are adjacent.
 fn ranges_of_kinds(store: &Store) -> Vec<Range<usize>> {
     let kind_of = |record: &Record| {
         let (api_version, kind) = store.type_texts(record.type_id);

@@ -60,7 +60,7 @@ use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
     OnError, Reason, Sent, Subject,
     controller::read,
-    owner::{UNREAD_PODS, controller_of, push_controller},
+    owner::{UNREAD_PODS, push_controller},
 };
 
 /// The finalizer that keeps pods until they are counted.
@@ -158,7 +158,7 @@ impl JobTracking {
         if !self.removes_finalizers {
             return keep("FinalizerUnknown", "this release does not know the finalizer");
         }
-        let reason = match controller_of(&record.meta) {
+        let reason = match record.meta.controller() {
             None => Reason::new("NoJob", "no Job controls it"),
             Some(owner) if &*owner.kind != "Job" || &*owner.api_version != "batch/v1" => {
                 if self.keeps_pods_of_others {

@@ -53,6 +53,8 @@ pub(super) fn resources(version: KubernetesVersion) -> Vec<ApiResource> {
                 version: Arc::clone(&version),
                 kind: kind.kind.into(),
                 resource: kind.resource.into(),
+                short_names: texts(short_names(kind.resource)),
+                categories: texts(categories(kind.resource)),
                 scope: kind.scope,
                 verbs: verbs(kind, minor),
                 preferred,
@@ -63,6 +65,78 @@ pub(super) fn resources(version: KubernetesVersion) -> Vec<ApiResource> {
         }
     }
     all
+}
+
+fn texts(texts: &[&str]) -> Vec<Arc<str>> {
+    texts.iter().map(|&text| text.into()).collect()
+}
+
+/// The short names of a resource.
+///
+/// # Upstream
+/// `ShortNames` of the storages in `pkg/registry`, 1.20.2, and of those that came later.
+fn short_names(resource: &str) -> &'static [&'static str] {
+    match resource {
+        "certificatesigningrequests" => &["csr"],
+        "componentstatuses" => &["cs"],
+        "configmaps" => &["cm"],
+        "cronjobs" => &["cj"],
+        "customresourcedefinitions" => &["crd", "crds"],
+        "daemonsets" => &["ds"],
+        "deployments" => &["deploy"],
+        "endpoints" => &["ep"],
+        "events" => &["ev"],
+        "horizontalpodautoscalers" => &["hpa"],
+        "ingresses" => &["ing"],
+        "ipaddresses" => &["ip"],
+        "limitranges" => &["limits"],
+        "namespaces" => &["ns"],
+        "networkpolicies" => &["netpol"],
+        "nodes" => &["no"],
+        "persistentvolumeclaims" => &["pvc"],
+        "persistentvolumes" => &["pv"],
+        "poddisruptionbudgets" => &["pdb"],
+        "pods" => &["po"],
+        "podsecuritypolicies" => &["psp"],
+        "priorityclasses" => &["pc"],
+        "replicasets" => &["rs"],
+        "replicationcontrollers" => &["rc"],
+        "resourcequotas" => &["quota"],
+        "serviceaccounts" => &["sa"],
+        "services" => &["svc"],
+        "statefulsets" => &["sts"],
+        "storageclasses" => &["sc"],
+        "volumeattributesclasses" => &["vac"],
+        _ => &[],
+    }
+}
+
+/// The categories of a resource.
+///
+/// # Upstream
+/// `Categories` of the storages in `pkg/registry`, 1.20.2; `api-extensions` came in 1.14.
+fn categories(resource: &str) -> &'static [&'static str] {
+    match resource {
+        "cronjobs"
+        | "daemonsets"
+        | "deployments"
+        | "horizontalpodautoscalers"
+        | "jobs"
+        | "pods"
+        | "replicasets"
+        | "replicationcontrollers"
+        | "services"
+        | "statefulsets" => &["all"],
+        "apiservices"
+        | "customresourcedefinitions"
+        | "mutatingadmissionpolicies"
+        | "mutatingadmissionpolicybindings"
+        | "mutatingwebhookconfigurations"
+        | "validatingadmissionpolicies"
+        | "validatingadmissionpolicybindings"
+        | "validatingwebhookconfigurations" => &["api-extensions"],
+        _ => &[],
+    }
 }
 
 /// What becomes of the dependents when a DELETE through this version does not say.

@@ -98,6 +98,10 @@ pub struct ApiResource {
     pub kind: Arc<str>,
     /// Plural name in URLs.
     pub resource: Arc<str>,
+    /// Short names, such as `deploy`.
+    pub short_names: Vec<Arc<str>>,
+    /// Categories, such as `all`: names of groups of resources.
+    pub categories: Vec<Arc<str>>,
     /// Whether the objects live in namespaces.
     pub scope: Scope,
     /// What the resource answers.
@@ -122,6 +126,8 @@ impl ApiResource {
             version: version.into(),
             kind: kind.into(),
             resource: resource.into(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
             scope,
             verbs: Verbs::ALL,
             preferred: true,
@@ -271,6 +277,82 @@ impl Catalog {
         let (group, version) = crate::identity::split_api_version(api_version);
         self.find_kind(group, version, kind)
             .or_else(|| self.find_lower_case_kind(group, version, kind))
+    }
+
+    /// The kinds that a name as kubectl takes it may mean: one for each group, in the order of the catalog. Of the
+    /// versions of a group, the preferred one, unless the name has a version.
+    ///
+    /// The name is a kind, a plural or singular resource or a short name, in upper or lower case, alone or followed by
+    /// `.group` or `.version.group`; or `group/version/Kind`. Short names count where nothing else has the name.
+    ///
+    /// # Complexity
+    /// O(n) for n kinds.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::{Catalog, KubernetesVersion};
+    /// let catalog = Catalog::builtin(KubernetesVersion::LATEST);
+    /// let named = |name: &str| -> Vec<String> {
+    ///     catalog.named(name).iter().map(|&kind| catalog[kind].qualified_resource()).collect()
+    /// };
+    /// assert_eq!(named("deploy"), ["deployments.apps"]);
+    /// assert_eq!(named("Deployment.v1.apps"), ["deployments.apps"]);
+    /// assert_eq!(named("events"), ["events", "events.events.k8s.io"]);
+    /// assert_eq!(named("pod.v1"), ["pods"]);
+    /// assert!(named("deployments.example.com").is_empty());
+    /// ```
+    ///
+    /// # Upstream
+    /// [`ResourceTypeOrNameArgs`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cli-runtime/pkg/resource/builder.go),
+    /// [`shortcutExpander`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/restmapper/shortcut.go).
+    #[must_use]
+    pub fn named(&self, name: &str) -> Vec<KindId> {
+        let kinds = |fits: &dyn Fn(&ApiResource) -> bool| {
+            let mut found: Vec<KindId> = Vec::new();
+            for (id, resource) in self.iter().filter(|(_, resource)| fits(resource)) {
+                match found
+                    .iter_mut()
+                    .find(|known| self[**known].group == resource.group)
+                {
+                    Some(known) if resource.preferred => *known = id,
+                    Some(_) => {}
+                    None => found.push(id),
+                }
+            }
+            found
+        };
+        if let Some((api_version, kind)) = name.rsplit_once('/') {
+            let (group, version) = crate::identity::split_api_version(api_version);
+            return kinds(&|resource| {
+                *resource.kind == *kind && *resource.group == *group && *resource.version == *version
+            });
+        }
+        let (name, group) = match name.split_once('.') {
+            Some((name, group)) => (name, Some(group)),
+            None => (name, None),
+        };
+        let fits_group = |resource: &ApiResource| {
+            group.is_none_or(|group| {
+                let after_version = match group.strip_prefix(&*resource.version) {
+                    Some("") => Some(""),
+                    Some(rest) => rest.strip_prefix('.'),
+                    None => None,
+                };
+                *resource.group == *group || after_version == Some(&*resource.group)
+            })
+        };
+        let found = kinds(&|resource| {
+            let fits =
+                name.eq_ignore_ascii_case(&resource.kind) || name.eq_ignore_ascii_case(&resource.resource);
+            fits && fits_group(resource)
+        });
+        if !found.is_empty() {
+            return found;
+        }
+        kinds(&|resource| {
+            let mut short_names = resource.short_names.iter();
+            short_names.any(|short| name.eq_ignore_ascii_case(short)) && fits_group(resource)
+        })
     }
 
     /// The kind that URLs with this group, version and resource address.

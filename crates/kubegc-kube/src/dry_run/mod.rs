@@ -40,7 +40,7 @@ fn rest(wait: Wait, now: Timestamp) -> Rest {
     }
 }
 
-/// Runs a collector over a store whose writes change nothing. `told` receives every report.
+/// Runs a collector over a store whose writes change nothing. `on_report` receives every report.
 ///
 /// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead; when it has not
 /// begun after `patience` because lists are missing, or has come to no new write for as long because so many things are tried again and again; or when
@@ -51,7 +51,7 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     mut settings: Settings,
     patience: Duration,
     stop: impl Future<Output = ()>,
-    mut told: impl FnMut(&Report),
+    mut on_report: impl FnMut(&Report),
 ) -> Result<DryRunReport, Misuse> {
     // Kinds are discovered once: a dry run covers the cluster as it is now.
     settings.discovery_period = None;
@@ -59,9 +59,9 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     let mut report = DryRunReport::default();
     let mut failed = BTreeMap::new();
     let (rests, watched) = watch::channel((Rest::Busy, 0));
-    let note = |told_now: Report| {
-        told(&told_now);
-        match told_now {
+    let note = |news: Report| {
+        on_report(&news);
+        match news {
             Report::Waiting(wait) => {
                 let next = rest(wait, clock.now());
                 rests.send_if_modified(|(rest, _)| std::mem::replace(rest, next) != next);

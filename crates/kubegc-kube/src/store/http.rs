@@ -184,7 +184,7 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
     Err(class(status.as_u16(), message, retry_after))
 }
 
-/// Whether the server has not reached the version that was asked for. It answers with a timeout.
+/// Whether the server has not reached the requested resourceVersion. Its response is a timeout.
 ///
 /// # Upstream
 /// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](

@@ -22,12 +22,12 @@ use crate::NodeId;
 /// Digests what was seen of an object of a resource.
 pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
-/// What an explorer that knows the server need not tell apart.
+/// The differences between states that do not matter to an explorer that knows the server.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy)]
 pub struct Lens<'a> {
-    /// Digests what the monitors and attempts last saw of an object: a version that is current need only be
-    /// told from one that is not.
+    /// Digests what the monitors and attempts last saw of an object: only whether
+    /// a version is current matters.
     pub seen: Seen<'a>,
     /// Whether an owner that is remembered as absent may exist. Where not, a request would find the same.
     pub may_exist: &'a dyn Fn(&ObjectRef) -> bool,

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_control_plane::Simulation;
 use kubegc_core::{
-    LabelSelector, ObjectMeta, Uid,
+    LabelSelector, ObjectMeta,
     record::{Body, Field, Record, Resource},
 };
 use kubegc_snapshot::SnapshotObject;
@@ -36,10 +36,10 @@ impl Cluster {
         let (Some((_, owners)), Some(object)) = (adopted, self.snapshot.object(position as usize)) else {
             return Vec::new();
         };
-        let (before, Some(now)) = (controller_of(&object.meta), state(&object, simulation)) else {
+        let (Some(before), Some(now)) = (object.meta.controller(), state(&object, simulation)) else {
             return Vec::new();
         };
-        if before.is_none() || before == controller_of(&now) {
+        if now.controller().is_some_and(|owner| owner.uid == before.uid) {
             return Vec::new();
         }
         let namespace = &object.meta.namespace;
@@ -88,7 +88,7 @@ impl Cluster {
             let object = self.snapshot.object(*position as usize).filter(|_| is_it);
             object.is_some_and(|object| {
                 let now = state(&object, simulation);
-                controller_of(now.as_ref().unwrap_or(&object.meta)).is_none()
+                now.as_ref().unwrap_or(&object.meta).controller().is_none()
                     && selector.is_none_or(|selector| selector.matches(&object.meta))
             })
         };
@@ -102,13 +102,6 @@ fn state(object: &SnapshotObject, simulation: &Simulation) -> Option<ObjectMeta>
     let (kind, meta) = (object.kind_id?, &object.meta);
     let found = simulation.server.object(kind, &meta.namespace, &meta.name)?;
     Some(found.meta.clone())
-}
-
-/// The uid of the controller.
-fn controller_of(meta: &ObjectMeta) -> Option<Uid> {
-    let mut owners = meta.owner_references.iter();
-    let found = owners.find(|owner| owner.controller == Some(true));
-    found.map(|owner| owner.uid.clone())
 }
 
 fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {

@@ -24,6 +24,7 @@ use crate::{
     Assumptions, Forecast, Intent, KindName, ObjectName, PredictError, Question, Target,
     everything::{everything, newest_time},
     run::{self, ClientDelete, Run},
+    selection::{unknown_kind, unknown_object},
 };
 
 /// What makes an object a beginning of something that happens anyway.
@@ -258,42 +259,40 @@ impl Cluster {
         let found = self
             .snapshot
             .position(&resource.group, &resource.kind, &name.namespace, &name.name);
-        found
-            .map(|at| at as u32)
-            .ok_or_else(|| PredictError::UnknownObject {
-                name: name.to_string(),
-            })
+        found.map(|at| at as u32).ok_or_else(|| {
+            let namespace = Some(&*name.namespace).filter(|_| resource.is_namespaced());
+            unknown_object(self, namespace, resource, &name.name)
+        })
     }
 
-    fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
-        let mut found: Option<(KindId, &ApiResource)> = None;
-        for (id, resource) in self
-            .snapshot
-            .catalog
-            .iter()
-            .filter(|(_, resource)| name.names(resource))
-        {
-            match found {
-                Some((_, known)) if known.group != resource.group => {
-                    // A short name may mean the core group's kind where there is one, as kubectl takes it.
-                    if known.group.is_empty() {
-                        continue;
-                    }
-                    if !resource.group.is_empty() {
-                        return Err(PredictError::AmbiguousKind {
-                            name: name.as_str().to_owned(),
-                            candidates: [known.qualified_resource(), resource.qualified_resource()].into(),
-                        });
-                    }
-                    found = Some((id, resource));
-                }
-                Some((_, known)) if known.preferred => {}
-                _ => found = Some((id, resource)),
-            }
+    pub(crate) fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
+        let catalog = self.catalog();
+        let mut found = catalog.named(name.as_str());
+        // The core group wins, as kubectl has it; then the group that the dump has objects of.
+        if let Some(core) = found.iter().position(|kind| catalog[*kind].group.is_empty()) {
+            found = vec![found.swap_remove(core)];
         }
-        found.ok_or_else(|| PredictError::UnknownKind {
-            name: name.as_str().to_owned(),
-        })
+        let has_objects = |kind: &KindId| {
+            let resource = &catalog[*kind];
+            let positions = self.snapshot.positions_of_kind(&resource.group, &resource.kind);
+            !positions.is_empty()
+        };
+        let with_objects: Vec<KindId> = found.iter().copied().filter(has_objects).collect();
+        match (found.as_slice(), with_objects.as_slice()) {
+            ([], _) => Err(unknown_kind(self, name.as_str())),
+            ([kind], _) | (_, [kind]) => Ok((*kind, &catalog[*kind])),
+            (several, _) => Err(self.ambiguous_kind(name.as_str(), several)),
+        }
+    }
+
+    pub(crate) fn ambiguous_kind(&self, name: &str, kinds: &[KindId]) -> PredictError {
+        let kinds = kinds.iter();
+        PredictError::AmbiguousKind {
+            name: name.to_owned(),
+            candidates: kinds
+                .map(|kind| self.catalog()[*kind].qualified_resource())
+                .collect(),
+        }
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {

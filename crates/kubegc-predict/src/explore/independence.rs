@@ -893,7 +893,7 @@ impl<'a> View<'a> {
                 }
             }
         }
-        // An owner does not stop waiting for a dependent that nobody else can remove from the graph.
+        // An owner does not stop waiting for a dependent that no other actor can remove from the graph.
         let mut all = Future::default();
         for other in (0..choices.len()).filter(|at| !is_in(*at)) {
             all.add(&self.seed(choices[other], &blocked));

@@ -1,7 +1,7 @@
 //! The fates in a report, by fate.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt::{self, Write as _},
 };
 
@@ -9,10 +9,10 @@ use kubegc_core::record::Resource;
 
 use super::{
     events::Event,
-    text::Text,
+    text::{Text, place_and_name},
     words::{moment, span},
 };
-use crate::{Fate, Forecast, ObjectFate, fate::Missing, forecast::key};
+use crate::{Fate, Forecast, ObjectFate, fate::Missing, forecast::key, run::deletion_requested_at};
 
 impl Text<'_> {
     /// Writes the terminating objects, with what each waits for.
@@ -22,17 +22,15 @@ impl Text<'_> {
             return Ok(());
         }
         writeln!(self.out, "\nTerminating: {}", fates.len())?;
-        let until = self.forecast.until();
+        let began = self.forecast.began;
         let texts = fates.iter().map(|fate| {
             let mut text = sentence(&fate.fate);
-            // Only what was terminating before has waited.
-            let since = fate.before.deletion_timestamp.map(|deletion| {
-                let grace = fate.before.deletion_grace_period_seconds.unwrap_or(0).max(0);
-                deletion.saturating_sub(std::time::Duration::from_secs(grace.unsigned_abs()))
-            });
-            if let Some(since) = since.filter(|since| *since < until) {
-                let length = span(until.since(since));
-                text.push_str(&format!("; terminating since {} ({length})", moment(since)));
+            // Only objects that were terminating in the dump.
+            if let Some(since) = deletion_requested_at(&fate.before) {
+                text.push_str(&format!("; terminating since {}", moment(since)));
+                if since < began {
+                    text.push_str(&format!(" ({})", span(began.since(since))));
+                }
             }
             (text, &fate.object)
         });
@@ -50,24 +48,16 @@ impl Text<'_> {
         // What a controller does not know of the object itself comes after these.
         let texts = unknown.iter().map(|fate| (missing_text(fate), &fate.object));
         self.write_grouped(texts.filter(|(text, _)| !text.is_empty()))?;
-        let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
-        let mut positions: BTreeMap<(&str, String), usize> = BTreeMap::new();
-        for one in &self.forecast.undetermined {
-            let text = format!("{}: {}", one.controller, one.missing.message_about(&one.object));
-            let kind = one.object.resource.kind();
-            let position = *positions.entry((kind, text.clone())).or_insert(groups.len());
-            if position == groups.len() {
-                groups.push((kind, text, Vec::new()));
-            }
-            groups[position].2.push(match &*one.object.namespace {
-                "" => one.object.name.to_string(),
-                namespace => format!("{namespace}/{}", one.object.name),
-            });
-        }
-        for (kind, text, names) in groups {
-            self.write_named(kind, names, &text)?;
-        }
-        Ok(())
+        let of_controllers = self.forecast.undetermined.iter().map(|one| {
+            let object = &one.object;
+            let text = format!("{}: {}", one.controller, one.missing.message_about(object));
+            (
+                text,
+                object.resource.kind(),
+                place_and_name(&object.namespace, &object.name),
+            )
+        });
+        self.write_named_groups(of_controllers)
     }
 
     /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
@@ -200,7 +190,7 @@ fn condition<'a>(undecided: impl Iterator<Item = &'a ObjectFate>) -> &'static st
     let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
     match (owners.is_empty(), rest.is_empty()) {
         (false, true) => "all owners that are missing from the dump exist",
-        (true, _) => "no other missing data matters",
+        (true, _) => "no missing data matters",
         (false, false) => "all owners that are missing from the dump exist and no other missing data matters",
     }
 }

@@ -95,7 +95,7 @@ impl Recreated<'_> {
         let names = self
             .controllers
             .iter()
-            .map(|controller| place_and_name(controller));
+            .map(|controller| place_and_name(&controller.namespace, &controller.name));
         let names = some_of(names.collect(), names_max).join(", ");
         let gone = counted(self.kinds.iter().copied()).join(", ");
         match self.controllers.len() {

@@ -101,11 +101,7 @@ impl Text<'_> {
         self.write_undetermined()?;
         if has_events {
             if !certain.is_empty() {
-                writeln!(
-                    self.out,
-                    "
-Events:"
-                )?;
+                writeln!(self.out, "\nEvents:")?;
                 self.write_timeline(&certain)?;
             }
             self.write_possible(&possible)?;
@@ -187,16 +183,26 @@ Events:"
         &mut self,
         objects: impl Iterator<Item = (String, &'o ObjectRef)>,
     ) -> fmt::Result {
+        let objects = objects.map(|(text, object)| {
+            let name = place_and_name(&object.namespace, &object.name);
+            (text, &*object.kind, name)
+        });
+        self.write_named_groups(objects)
+    }
+
+    /// Writes texts, kinds and names of objects as [`write_grouped`](Self::write_grouped) does.
+    pub(super) fn write_named_groups<'o>(
+        &mut self,
+        objects: impl Iterator<Item = (String, &'o str, String)>,
+    ) -> fmt::Result {
         let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
         let mut positions: BTreeMap<(&str, String), usize> = BTreeMap::new();
-        for (text, object) in objects {
-            let position = *positions
-                .entry((&*object.kind, text.clone()))
-                .or_insert(groups.len());
+        for (text, kind, name) in objects {
+            let position = *positions.entry((kind, text.clone())).or_insert(groups.len());
             if position == groups.len() {
-                groups.push((&*object.kind, text, Vec::new()));
+                groups.push((kind, text, Vec::new()));
             }
-            groups[position].2.push(place_and_name(object));
+            groups[position].2.push(name);
         }
         for (kind, text, names) in groups {
             self.write_named(kind, names, &text)?;
@@ -204,7 +210,7 @@ Events:"
         Ok(())
     }
 
-    pub(super) fn write_named(&mut self, kind: &str, names: Vec<String>, text: &str) -> fmt::Result {
+    fn write_named(&mut self, kind: &str, names: Vec<String>, text: &str) -> fmt::Result {
         let mut line = match &*names {
             [name] => format!("{kind} {name}"),
             _ => {
@@ -231,14 +237,15 @@ fn response(step: &Step) -> String {
 
 /// `Pod shop/web`.
 pub(super) fn named(object: &ObjectRef) -> String {
-    format!("{} {}", object.kind, place_and_name(object))
+    let name = place_and_name(&object.namespace, &object.name);
+    format!("{} {name}", object.kind)
 }
 
 /// `shop/web`.
-pub(super) fn place_and_name(object: &ObjectRef) -> String {
-    match &*object.namespace {
-        "" => object.name.to_string(),
-        namespace => format!("{namespace}/{}", object.name),
+pub(super) fn place_and_name(namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => name.to_owned(),
+        _ => format!("{namespace}/{name}"),
     }
 }
 

@@ -95,7 +95,7 @@ impl Text<'_> {
             let name = |event: &&Event<'_>| {
                 let object = event.subject.object;
                 let name = match kinds.len() {
-                    1 => place_and_name(object),
+                    1 => place_and_name(&object.namespace, &object.name),
                     _ => named(object),
                 };
                 match event.subject.end.since(event.at).filter(|_| !is_uniform) {
@@ -113,9 +113,9 @@ impl Text<'_> {
         let Some(first) = group.first() else { return Ok(()) };
         let mut kinds: BTreeMap<(&str, bool), Vec<Subject<'_>>> = BTreeMap::new();
         for follower in group.iter().flat_map(|event| &event.followers) {
-            let goes = matches!(follower.end, End::Removed(_));
+            let is_removed = matches!(follower.end, End::Removed(_));
             kinds
-                .entry((&*follower.object.kind, !goes))
+                .entry((&*follower.object.kind, !is_removed))
                 .or_default()
                 .push(*follower);
         }
@@ -125,7 +125,7 @@ impl Text<'_> {
         let namespace = &first.subject.object.namespace;
         let name = |follower: &Subject<'_>| match follower.object.namespace == *namespace {
             true => follower.object.name.to_string(),
-            false => place_and_name(follower.object),
+            false => place_and_name(&follower.object.namespace, &follower.object.name),
         };
         let parts = kinds.into_iter().map(|((kind, is_terminating), followers)| {
             let terminating = if is_terminating { " (terminating)" } else { "" };

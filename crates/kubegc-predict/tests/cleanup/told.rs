@@ -122,7 +122,7 @@ fn what_waits_for_pods_of_which_nobody_knows_when_they_end_is_told_together() {
         "Undetermined: 3\n",
         "  - Job shop/report: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
         "  - 2 Pods (shop/report-1, shop/report-2): when it ends: whether the kubelet of node a runs is not known\n",
-        "Events if no other missing data matters:\n",
+        "Events if no missing data matters:\n",
     ];
     let text = text(&forecast).replace("\n    ", " ");
     assert_told(&text, &told, &[]);

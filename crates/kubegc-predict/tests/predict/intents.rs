@@ -613,7 +613,9 @@ fn a_pod_that_goes_below_a_controller_that_stays_may_come_again() {
     let findings: Vec<String> = forecast.findings.iter().map(ToString::to_string).collect();
     assert_eq!(
         findings,
-        ["shop/Pod/web-1-a goes, but its controller shop/ReplicaSet/web-1 stays and may create it anew"]
+        [
+            "shop/Pod/web-1-a is deleted, and its controller shop/ReplicaSet/web-1, which is kept, may create it again"
+        ]
     );
 }
 
@@ -628,22 +630,23 @@ fn what_is_not_there_cannot_be_deleted() {
     };
     assert_eq!(
         ask("shop/Deployment/api"),
-        Err("no object shop/Deployment/api in the dump".to_owned())
+        Err("deployments.apps \"api\" not found in namespace shop".to_owned())
     );
     assert_eq!(
         ask("shop/Gadget/api"),
-        Err("no kind \"Gadget\": neither built in nor defined in the dump".to_owned())
+        Err("no resource type \"Gadget\": it is neither built in nor defined in the dump".to_owned())
     );
     assert_eq!(ask("shop/deployments.apps/web"), Ok(()));
     assert_eq!(
         ask("other/Deployment/web"),
-        Err("no object other/Deployment/web in the dump".to_owned())
+        Err("deployments.apps \"web\" not found in namespace other; did you mean web -n shop?".to_owned())
     );
     let unknown = cluster.predict(&[labelled("gadgets", None, "a=b")]).map(|_| ());
     assert_eq!(
         unknown,
         Err(PredictError::UnknownKind {
-            name: "gadgets".to_owned()
+            name: "gadgets".to_owned(),
+            similar: Vec::new(),
         })
     );
 }

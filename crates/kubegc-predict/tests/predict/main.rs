@@ -6,5 +6,6 @@ mod laws_closure;
 mod laws_doubt;
 mod laws_frame;
 mod laws_reasons;
+mod selection;
 mod trial;
 mod worlds;

@@ -170,7 +170,7 @@ fn a_namespace_with_unread_kinds_is_never_all_deleted() {
     );
 }
 
-/// Point 3: nobody ends the pods of a lost node.
+/// Point 3: no kubelet ends the pods of a lost node.
 #[test]
 fn pods_of_a_lost_node_stay_terminating() {
     let cluster = complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);

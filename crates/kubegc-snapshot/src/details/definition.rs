@@ -26,6 +26,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDeta
     let plural = needed(reading, &names.plural, names_path.field("plural"));
     let kind = needed(reading, &names.kind, names_path.field("kind"));
     let short_names = reading.texts_of(&names.short_names, names_path.field("shortNames"));
+    let categories = reading.texts_of(&names.categories, names_path.field("categories"));
     let scope_path = SPEC.field("scope");
     let scope = match needed(reading, &spec.scope, scope_path).as_deref() {
         Some("Namespaced") => Some(Scope::Namespaced),
@@ -44,6 +45,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDeta
         plural: plural?,
         kind: kind?,
         short_names,
+        categories,
         scope: scope?,
         versions,
         stored_versions,

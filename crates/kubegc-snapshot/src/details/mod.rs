@@ -87,6 +87,8 @@ pub struct CrdDetails {
     pub kind: Arc<str>,
     /// `spec.names.shortNames`.
     pub short_names: Vec<Arc<str>>,
+    /// `spec.names.categories`.
+    pub categories: Vec<Arc<str>>,
     /// `spec.scope`.
     pub scope: Scope,
     /// The versions, in the order of the definition.

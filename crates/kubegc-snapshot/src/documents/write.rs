@@ -87,7 +87,7 @@ fn plain<T: Clone + Into<Value>>(field: &Field<T>) -> Value {
     known(field, |value| value.clone().into())
 }
 
-/// A flag, of which `false` is not written. An unread one is a number: it must not look like `false`.
+/// A boolean; `false` is omitted. An unread one is written as a number, so that it is not read as `false`.
 fn flag(field: &Field<bool>) -> Value {
     let write = |&flag: &bool| if flag { true.into() } else { Value::Null };
     field.known().map_or(Value::from(0), write)

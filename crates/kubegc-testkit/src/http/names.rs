@@ -1,4 +1,6 @@
-//! Decides what else a resource is called: singular, short names, categories, the kind of its lists.
+//! Singular names, short names, categories and list kinds of resources.
+
+use std::sync::Arc;
 
 use kubegc_core::{ApiResource, Behavior};
 use kubegc_sim::{ApiServer, StoredObject};
@@ -33,32 +35,21 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
         };
     }
     let told = resource.custom || server.version().has(SINGULAR_NAMES_ARE_TOLD);
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
     Names {
         singular: if told {
             resource.kind.to_lowercase()
         } else {
             String::new()
         },
-        short: owned(if resource.custom {
-            &[]
-        } else {
-            short_names(resource)
-        }),
-        categories: owned(if resource.custom {
-            &[]
-        } else {
-            categories(resource)
-        }),
+        short: owned(&resource.short_names),
+        categories: owned(&resource.categories),
         list_kind: format!("{}List", resource.kind),
     }
 }
 
 /// The stored CustomResourceDefinition of a resource.
-pub(super) fn definition_of(
-    server: &ApiServer,
-    resource: &ApiResource,
-) -> Option<std::sync::Arc<StoredObject>> {
+pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Option<Arc<StoredObject>> {
     const GROUP: &str = "apiextensions.k8s.io";
     let definitions = ["v1", "v1beta1"]
         .into_iter()
@@ -70,70 +61,6 @@ pub(super) fn definition_of(
 fn texts_at(object: &StoredObject, path: &[&str]) -> Vec<String> {
     let texts = items_at(object, path).iter().filter_map(Value::as_str);
     texts.map(str::to_owned).collect()
-}
-
-/// # Upstream
-/// `ShortNames` of the storages in `pkg/registry`, 1.20.2, and of those that came later.
-fn short_names(resource: &ApiResource) -> &'static [&'static str] {
-    match &*resource.resource {
-        "certificatesigningrequests" => &["csr"],
-        "componentstatuses" => &["cs"],
-        "configmaps" => &["cm"],
-        "cronjobs" => &["cj"],
-        "customresourcedefinitions" => &["crd", "crds"],
-        "daemonsets" => &["ds"],
-        "deployments" => &["deploy"],
-        "endpoints" => &["ep"],
-        "events" => &["ev"],
-        "horizontalpodautoscalers" => &["hpa"],
-        "ingresses" => &["ing"],
-        "ipaddresses" => &["ip"],
-        "limitranges" => &["limits"],
-        "namespaces" => &["ns"],
-        "networkpolicies" => &["netpol"],
-        "nodes" => &["no"],
-        "persistentvolumeclaims" => &["pvc"],
-        "persistentvolumes" => &["pv"],
-        "poddisruptionbudgets" => &["pdb"],
-        "pods" => &["po"],
-        "podsecuritypolicies" => &["psp"],
-        "priorityclasses" => &["pc"],
-        "replicasets" => &["rs"],
-        "replicationcontrollers" => &["rc"],
-        "resourcequotas" => &["quota"],
-        "serviceaccounts" => &["sa"],
-        "services" => &["svc"],
-        "statefulsets" => &["sts"],
-        "storageclasses" => &["sc"],
-        "volumeattributesclasses" => &["vac"],
-        _ => &[],
-    }
-}
-
-/// # Upstream
-/// `Categories` of the storages in `pkg/registry`, 1.20.2; `api-extensions` came in 1.14.
-fn categories(resource: &ApiResource) -> &'static [&'static str] {
-    match &*resource.resource {
-        "cronjobs"
-        | "daemonsets"
-        | "deployments"
-        | "horizontalpodautoscalers"
-        | "jobs"
-        | "pods"
-        | "replicasets"
-        | "replicationcontrollers"
-        | "services"
-        | "statefulsets" => &["all"],
-        "apiservices"
-        | "customresourcedefinitions"
-        | "mutatingadmissionpolicies"
-        | "mutatingadmissionpolicybindings"
-        | "mutatingwebhookconfigurations"
-        | "validatingadmissionpolicies"
-        | "validatingadmissionpolicybindings"
-        | "validatingwebhookconfigurations" => &["api-extensions"],
-        _ => &[],
-    }
 }
 
 fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {

@@ -1,0 +1,350 @@
+//! The objects that the arguments of `kubectl delete` select.
+
+use std::sync::Arc;
+
+use kubegc_core::{ApiResource, KindId, identity::split_api_version};
+use kubegc_sim::Selector;
+use kubegc_snapshot::Snapshot;
+
+use crate::{Cluster, KindName, ObjectName, PredictError, Target};
+
+/// The objects that the arguments of `kubectl delete` select.
+///
+/// | command line | selects |
+/// |---|---|
+/// | `TYPE NAME...`, `TYPE/NAME...` | objects by name |
+/// | `TYPE[,TYPE...] -l SELECTOR` | all objects of these types with these labels |
+/// | `TYPE[,TYPE...] --all` | all objects of these types |
+/// | `-f FILE` | the objects that manifests name |
+/// | `NAMESPACE/TYPE/NAME` | an object as forecasts name it |
+///
+/// A type is what [`Catalog::named`](kubegc_core::Catalog::named) takes, or a category such as `all`.
+///
+/// An object of a namespaced kind is looked up in `namespace`. Without one, it is looked up in the namespace `default`,
+/// and if it is not there, in all namespaces.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::KubernetesVersion;
+/// use kubegc_predict::{Assumptions, Cluster, Selection};
+/// use kubegc_snapshot::Reader;
+///
+/// let mut reader = Reader::new(KubernetesVersion::LATEST);
+/// reader.read("dump.yaml", &b"
+/// apiVersion: apps/v1
+/// kind: Deployment
+/// metadata: {namespace: shop, name: checkout, uid: u1}
+/// "[..])?;
+/// let cluster = Cluster::new(KubernetesVersion::LATEST, reader.finish()?, Assumptions::default());
+/// let mut selection = Selection::default();
+/// selection.arguments = vec!["deploy/checkout".into()];
+/// assert_eq!(selection.targets(&cluster)?.len(), 1);
+///
+/// selection.arguments = vec!["deploy".into(), "chekout".into()];
+/// let error = selection.targets(&cluster).unwrap_err();
+/// assert_eq!(error.to_string(), "deployments.apps \"chekout\" not found in the dump; did you mean checkout -n shop?");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Upstream
+/// [`Builder`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cli-runtime/pkg/resource/builder.go)
+/// of the resources that commands work on.
+#[non_exhaustive]
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// The arguments that are no flags.
+    pub arguments: Vec<String>,
+    /// `--namespace`.
+    pub namespace: Option<Arc<str>>,
+    /// `--all-namespaces`.
+    pub all_namespaces: bool,
+    /// `--selector`.
+    pub selector: Option<Selector>,
+    /// `--all`.
+    pub all: bool,
+    /// The manifests of `--filename`. Their objects are matched by kind, namespace and name.
+    pub manifests: Vec<Snapshot>,
+}
+
+impl Selection {
+    /// The selected objects, in the order of the arguments.
+    ///
+    /// # Errors
+    /// The arguments contradict each other, or name a kind that is not known or ambiguous, or an object that is not in
+    /// the dump. The message has names that are similar.
+    ///
+    /// # Complexity
+    /// O(n) for n objects of the kinds that are selected without a namespace; otherwise O(log n) for each.
+    pub fn targets(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
+        let selects_many = self.selector.is_some() || self.all;
+        if !self.manifests.is_empty() {
+            if !self.arguments.is_empty() || selects_many {
+                return Err(usage(
+                    "manifests select objects alone: give no names, --selector or --all",
+                ));
+            }
+            return self.of_manifests(cluster);
+        }
+        let Some(first) = self.arguments.first() else {
+            return Err(usage(
+                "name the objects, such as deployment/web, deploy web, or pods -l app=web",
+            ));
+        };
+        if first.contains('/') {
+            if selects_many {
+                return Err(usage(
+                    "objects are selected by name or by --selector or --all, not by both",
+                ));
+            }
+            let objects = self
+                .arguments
+                .iter()
+                .map(|argument| self.slash_name(cluster, argument));
+            return objects.map(|object| Ok(Target::Object(object?))).collect();
+        }
+        let names = &self.arguments[1..];
+        if let Some(name) = names.iter().find(|name| name.contains('/')) {
+            return Err(usage(&format!(
+                "{name}: either all arguments are TYPE/NAME, or the first is a type and the others are names"
+            )));
+        }
+        match (names.is_empty(), selects_many) {
+            (true, true) => {
+                let targets = kinds(cluster, first)?.into_iter().map(|kind| Target::Labelled {
+                    kind: exact(&cluster.catalog()[kind]),
+                    namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
+                    selector: self.selector.clone().unwrap_or_default(),
+                });
+                Ok(targets.collect())
+            }
+            (true, false) => {
+                kinds(cluster, first)?;
+                Err(usage(&format!(
+                    "{first} is a type: name objects of it, or select them with --selector or --all"
+                )))
+            }
+            (false, true) => Err(usage(
+                "objects are selected by name or by --selector or --all, not by both",
+            )),
+            (false, false) => {
+                let mut targets = Vec::new();
+                for kind in first.split(',') {
+                    for name in names {
+                        targets.push(Target::Object(self.object(cluster, kind, name)?));
+                    }
+                }
+                Ok(targets)
+            }
+        }
+    }
+
+    /// Reads `TYPE/NAME` or `NAMESPACE/TYPE/NAME`.
+    fn slash_name(&self, cluster: &Cluster, argument: &str) -> Result<ObjectName, PredictError> {
+        let parts: Vec<&str> = argument.split('/').collect();
+        let (namespace, kind, name) = match parts.as_slice() {
+            [kind, name] => (None, *kind, *name),
+            [namespace, kind, name] => (Some(*namespace), *kind, *name),
+            _ => {
+                return Err(usage(&format!(
+                    "{argument}: expected TYPE/NAME or NAMESPACE/TYPE/NAME"
+                )));
+            }
+        };
+        if kind.is_empty() || name.is_empty() {
+            return Err(usage(&format!("{argument}: type and name must not be empty")));
+        }
+        let of_namespace = Self {
+            namespace: namespace.map(Into::into).or_else(|| self.namespace.clone()),
+            all_namespaces: self.all_namespaces && namespace.is_none(),
+            ..Self::default()
+        };
+        of_namespace.object(cluster, kind, name)
+    }
+
+    /// The object of this name, of the kind that the dump has it of.
+    fn object(&self, cluster: &Cluster, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
+        if self.all_namespaces {
+            return Err(usage(
+                "an object is not selected by name in all namespaces: use --namespace",
+            ));
+        }
+        let catalog = cluster.catalog();
+        let kinds = catalog.named(kind);
+        let Some(&first) = kinds.first() else {
+            return Err(unknown_kind(cluster, kind));
+        };
+        let mut found: Vec<(KindId, Vec<Arc<str>>)> = kinds
+            .iter()
+            .map(|&kind| (kind, self.namespaces_of(cluster, &catalog[kind], name)))
+            .filter(|(_, namespaces)| !namespaces.is_empty())
+            .collect();
+        // The core group wins, as kubectl has it.
+        if let Some(core) = found.iter().position(|(kind, _)| catalog[*kind].group.is_empty()) {
+            found = vec![found.swap_remove(core)];
+        }
+        match found.as_slice() {
+            [] => Err(unknown_object(
+                cluster,
+                self.namespace.as_deref(),
+                &catalog[first],
+                name,
+            )),
+            [(kind, namespaces)] => match namespaces.as_slice() {
+                [namespace] => Ok(ObjectName {
+                    namespace: Arc::clone(namespace),
+                    kind: exact(&catalog[*kind]),
+                    name: name.into(),
+                }),
+                several => Err(usage(&format!(
+                    "{} {name:?} is in the namespaces {}: choose one with --namespace",
+                    catalog[*kind].qualified_resource(),
+                    several.join(", ")
+                ))),
+            },
+            several => {
+                let kinds: Vec<KindId> = several.iter().map(|(kind, _)| *kind).collect();
+                Err(cluster.ambiguous_kind(kind, &kinds))
+            }
+        }
+    }
+
+    /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
+    fn namespaces_of(&self, cluster: &Cluster, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
+        let snapshot = &cluster.snapshot;
+        let is_in = |namespace: &str| {
+            let found = snapshot.position(&kind.group, &kind.kind, namespace, name);
+            found.is_some().then(|| vec![namespace.into()])
+        };
+        if !kind.is_namespaced() {
+            return is_in("").unwrap_or_default();
+        }
+        if let Some(namespace) = &self.namespace {
+            return is_in(namespace).unwrap_or_default();
+        }
+        is_in("default").unwrap_or_else(|| {
+            let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
+            let views = positions.filter_map(|position| snapshot.view(position));
+            let same_name = views.filter(|view| **view.name() == *name);
+            same_name.map(|view| Arc::clone(view.namespace())).collect()
+        })
+    }
+
+    /// The objects of the manifests.
+    fn of_manifests(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
+        let mut targets = Vec::new();
+        for manifest in self.manifests.iter().flat_map(Snapshot::views) {
+            // Of the core group, a kind alone may fit others; the version of a manifest may be another one.
+            let kind = match split_api_version(manifest.api_version()).0 {
+                "" => format!("{}.v1", manifest.kind()),
+                group => format!("{}.{group}", manifest.kind()),
+            };
+            let of_manifest = Self {
+                namespace: Some(Arc::clone(manifest.namespace()))
+                    .filter(|namespace| !namespace.is_empty())
+                    .or_else(|| self.namespace.clone()),
+                ..Self::default()
+            };
+            let object = of_manifest.object(cluster, &kind, manifest.name())?;
+            targets.push(Target::Object(object));
+        }
+        Ok(targets)
+    }
+}
+
+fn usage(problem: &str) -> PredictError {
+    PredictError::Selection {
+        problem: problem.to_owned(),
+    }
+}
+
+/// A name that means exactly this resource: a bare kind means that of the core group, if there is one.
+fn exact(resource: &ApiResource) -> KindName {
+    KindName::new(&resource.qualified_kind())
+}
+
+/// The kinds of `TYPE[,TYPE...]`.
+fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
+    let catalog = cluster.catalog();
+    let mut kinds = Vec::new();
+    for name in types.split(',') {
+        let of_category = catalog.iter().filter(|(_, resource)| {
+            resource.preferred && resource.categories.iter().any(|category| **category == *name)
+        });
+        let of_category: Vec<KindId> = of_category.map(|(kind, _)| kind).collect();
+        if of_category.is_empty() {
+            kinds.push(cluster.kind(&KindName::new(name))?.0);
+        }
+        kinds.extend(of_category);
+    }
+    Ok(kinds)
+}
+
+/// How many similar names an error has.
+const SIMILAR_MAX: usize = 3;
+/// From which similarity on a name is offered, up to 1 for equal names.
+const SIMILARITY_MIN: f64 = 0.8;
+
+/// The names that are most similar to one that was not found.
+fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)>) -> Vec<String> {
+    let name = name.to_lowercase();
+    let similarity = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
+    let mut found: Vec<(f64, String)> = known
+        .map(|(known, shown)| (similarity(&known), shown))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    found.dedup_by(|a, b| a.1 == b.1);
+    found.truncate(SIMILAR_MAX);
+    found.into_iter().map(|(_, shown)| shown).collect()
+}
+
+/// The error for a name of no kind, with the similar kinds; or with the objects of this name.
+pub(crate) fn unknown_kind(cluster: &Cluster, name: &str) -> PredictError {
+    let plain = name.split(['.', '/']).next_back().filter(|_| name.contains('/'));
+    let plain = plain.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
+    let kinds = cluster.catalog().iter().map(|(_, resource)| resource);
+    let names = kinds.filter(|resource| resource.preferred).flat_map(|resource| {
+        let all = [&resource.kind, &resource.resource].into_iter();
+        let all = all.chain(&resource.short_names);
+        all.map(|name| (Arc::clone(name), resource.qualified_resource()))
+    });
+    PredictError::UnknownKind {
+        name: name.to_owned(),
+        similar: similar(plain, names),
+    }
+}
+
+/// The error for an object that the dump does not have, with the names of similar objects.
+pub(crate) fn unknown_object(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    kind: &ApiResource,
+    name: &str,
+) -> PredictError {
+    let snapshot = &cluster.snapshot;
+    let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
+    let views = positions.filter_map(|position| snapshot.view(position));
+    let names = views.map(|view| {
+        let shown = match &**view.namespace() {
+            in_same if in_same.is_empty() || Some(in_same) == namespace => view.name().to_string(),
+            other => format!("{} -n {other}", view.name()),
+        };
+        (Arc::clone(view.name()), shown)
+    });
+    let similar = similar(name, names);
+    let is_namespace = kind.group.is_empty() && *kind.kind == *"Namespace";
+    let content = match is_namespace {
+        true => snapshot
+            .views()
+            .filter(|view| **view.namespace() == *name)
+            .count(),
+        false => 0,
+    };
+    PredictError::UnknownObject {
+        resource: kind.qualified_resource(),
+        namespace: namespace.filter(|_| kind.is_namespaced()).map(Into::into),
+        name: name.to_owned(),
+        similar,
+        content,
+    }
+}
