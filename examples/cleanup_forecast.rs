@@ -5,7 +5,6 @@
 //! ```
 //!
 //! Reads what `kubectl` prints of a cluster, by default the bundled one. Prints `expected/cleanup_forecast.txt` with these arguments.
-#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
@@ -19,7 +18,7 @@ use kubegc::{
 use kubegc_examples::{
     SHOP_DUMP_TAKEN_AT,
     dump::{Bundled, DumpArguments},
-    exit_code, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
+    exit_code, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump, time, write_out,
 };
 
 /// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by instant.
@@ -32,7 +31,7 @@ use kubegc_examples::{
 struct Arguments {
     #[command(flatten)]
     dump: DumpArguments,
-    /// When the dump was taken. Without it, when the newest thing in it happened.
+    /// When the dump was taken, in RFC 3339, or `now`. Default: the newest time in the dump.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
     /// How far to look, such as 90m, 36h or 1d12h. Default: 24h.
@@ -82,10 +81,6 @@ fn controller(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => Err(format!("expected one of {}", names.join(", "))),
     }
-}
-
-fn time(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(text).map_err(|error| error.to_string())
 }
 
 /// A length of time: numbers, each with a unit of d, h, m or s.
@@ -140,9 +135,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let forecast = cluster.forecast(&question(arguments)?)?;
     refuse_unknown_nodes(&cluster, &forecast);
     match arguments.output {
-        Output::Json => println!("{:#}", forecast.to_json()),
-        Output::Text if arguments.all => print!("{}", forecast.to_text(Detail::everything())),
-        Output::Text => print!("{}", forecast.to_text(Detail::default())),
+        Output::Json => write_out(&format!("{:#}\n", forecast.to_json()))?,
+        Output::Text if arguments.all => write_out(&forecast.to_text(Detail::everything()))?,
+        Output::Text => write_out(&forecast.to_text(Detail::default()))?,
     }
     Ok(if arguments.check && is_open(&forecast) {
         ExitCode::from(3)

@@ -5,18 +5,18 @@
 //! ```
 //!
 //! Reads what `crictl`, the kubelet and `kubectl` print of one node, by default the bundled one. Prints `expected/node_forecast.txt` with these arguments.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+#![expect(clippy::print_stderr, reason = "a command line tool")]
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use kubegc::{
-    core::{KubernetesVersion, Timestamp},
+    core::{KubernetesVersion, Timestamp, printable},
     node::{Policy, PolicySpec},
     predict::node::{Change, Growth, NodeFrame, node_forecast, what_if},
     snapshot::{NodeReader, NodeSnapshot},
 };
-use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump};
+use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump, time, write_out};
 
 /// Says what a node's collector removes next, from what its tools print of it.
 ///
@@ -33,7 +33,7 @@ struct Arguments {
     /// The Kubernetes version of the node.
     #[arg(long, visible_alias = "version", default_value = "1.36")]
     kubernetes: KubernetesVersion,
-    /// The present. Without it, when the kubelet measured the disk.
+    /// The present, in RFC 3339, or `now`. Default: when the kubelet measured the disk.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
     /// How fast the disk fills, such as 2GB/h or 500MB/d.
@@ -59,10 +59,6 @@ struct Arguments {
     json: bool,
 }
 
-fn time(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(text).map_err(|error| error.to_string())
-}
-
 fn main() -> ExitCode {
     exit_code(run(&Arguments::parse()))
 }
@@ -71,7 +67,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let (node, now) = read(arguments)?;
     // The bundled node explains itself in a file of its own.
     for finding in node.findings.iter().filter(|_| !arguments.paths.is_empty()) {
-        eprintln!("note: {finding}");
+        eprintln!("note: {}", printable(&finding.to_string()));
     }
     let spec = node.policy.clone().unwrap_or_else(|| {
         eprintln!(
@@ -87,8 +83,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.change.is_empty() {
         let forecast = node_forecast(&node.inventory, &policy, frame);
         match arguments.json {
-            true => println!("{:#}", forecast.to_json()),
-            false => print!("{forecast}"),
+            true => write_out(&format!("{:#}\n", forecast.to_json()))?,
+            false => write_out(&forecast.to_string())?,
         }
         return Ok(());
     }
@@ -100,11 +96,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Policy::new(&changed, arguments.kubernetes).map_err(|error| format!("with the changes, {error}"))?;
     let compared = what_if(&node.inventory, &policy, &changed, frame);
     if arguments.json {
-        println!("{:#}", compared.to_json());
+        write_out(&format!("{:#}\n", compared.to_json()))?;
         return Ok(());
     }
     let changes: Vec<String> = arguments.change.iter().map(ToString::to_string).collect();
-    print!("{}\nWith {}\n\n{compared}", compared.present, changes.join(", "));
+    let (present, changes) = (&compared.present, changes.join(", "));
+    write_out(&format!("{present}\nWith {changes}\n\n{compared}"))?;
     Ok(())
 }
 

@@ -6,7 +6,6 @@
 //! cargo run --release -p kubegc-examples --example predict -- deployment/storefront -n shop --cascade foreground
 //! kubectl get deployments,replicasets,pods -A -o json | cargo run --release -p kubegc-examples --example predict -- - deploy/web -n shop
 //! ```
-#![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::process::ExitCode;
 
@@ -17,7 +16,7 @@ use kubegc_examples::{
     dump::{Bundled, DumpArguments},
     exit_code,
     selection::SelectionArguments,
-    shop_complete, shop_dump,
+    shop_complete, shop_dump, write_out,
 };
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
@@ -38,6 +37,9 @@ struct Arguments {
     /// Predict what happens without any delete.
     #[arg(long)]
     pending: bool,
+    /// Name every object.
+    #[arg(long)]
+    all_objects: bool,
     /// Show every write.
     #[arg(long)]
     timeline: bool,
@@ -77,26 +79,27 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>>
         predicted = cluster.predict(&intents)?;
         &predicted
     };
-    match arguments.output {
-        Output::Json => println!("{:#}", forecast.to_json()),
-        Output::Dot => print!("{}", forecast.to_dot()),
-        Output::Text if arguments.explain.is_empty() => {
-            print!(
-                "{}",
-                forecast.to_text(Detail {
-                    steps: arguments.timeline,
-                    ..Detail::default()
-                })
-            );
+    let detail = Detail {
+        steps: arguments.timeline,
+        ..if arguments.all_objects {
+            Detail::everything()
+        } else {
+            Detail::default()
         }
+    };
+    let mut text = match arguments.output {
+        Output::Json => format!("{:#}\n", forecast.to_json()),
+        Output::Dot => forecast.to_dot(),
+        Output::Text if arguments.explain.is_empty() => forecast.to_text(detail),
         Output::Text => {
             let text = forecast.to_text(Detail::default());
-            println!("{}", text.lines().next().unwrap_or_default());
+            format!("{}\n", text.lines().next().unwrap_or_default())
         }
-    }
+    };
     for object in arguments.selection.objects_named(&cluster, &arguments.explain)? {
-        print!("\n{}", forecast.explain(&object));
+        text.push_str(&format!("\n{}", forecast.explain(&object)));
     }
+    write_out(&text)?;
     let is_open = forecast
         .fates
         .iter()

@@ -3,7 +3,7 @@
 use std::{error::Error, path::PathBuf};
 
 use kubegc::{
-    core::KubernetesVersion,
+    core::{KubernetesVersion, printable},
     predict::{Assumptions, Cluster},
     snapshot::Reader,
 };
@@ -110,7 +110,7 @@ impl DumpArguments {
         let snapshot = reader.finish()?;
         // The bundled dump explains itself in files of its own.
         for finding in snapshot.findings.iter().filter(|_| !self.is_bundled()) {
-            eprintln!("note: {finding}");
+            eprintln!("note: {}", printable(&finding.to_string()));
         }
         let mut assumptions = Assumptions::from(&self.assumptions);
         change(&mut assumptions);

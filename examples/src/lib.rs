@@ -11,9 +11,13 @@ pub mod simulated;
 
 use std::{
     error::Error,
+    io::{self, Write as _},
     path::PathBuf,
     process::{ExitCode, Termination},
+    time::SystemTime,
 };
+
+use kubegc::core::{Timestamp, printable};
 
 /// Writes logs to stderr, those of level info and above unless `RUST_LOG` says otherwise.
 #[cfg(feature = "kube")]
@@ -31,13 +35,41 @@ pub fn exit_code(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
         Ok(success) => return success.report(),
         Err(error) => error,
     };
-    eprintln!("error: {error}");
+    eprintln!("error: {}", printable(&error.to_string()));
     let mut cause = error.source();
     while let Some(error) = cause {
-        eprintln!("  because: {error}");
+        eprintln!("  because: {}", printable(&error.to_string()));
         cause = error.source();
     }
     ExitCode::FAILURE
+}
+
+/// Reads a time in RFC 3339, or `now`.
+///
+/// # Errors
+/// It is neither.
+#[expect(clippy::disallowed_methods, reason = "the present of a command line")]
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    match text {
+        "now" => {
+            let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let since_epoch = since_epoch.map_err(|error| error.to_string())?;
+            Ok(Timestamp::EPOCH.saturating_add(since_epoch))
+        }
+        _ => Timestamp::parse(text).map_err(|error| error.to_string()),
+    }
+}
+
+/// Writes to stdout. A reader that closes the pipe, such as `head`, is no error.
+///
+/// # Errors
+/// The text cannot be written.
+pub fn write_out(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 /// Waits for Ctrl-C; for ever where the signal cannot be waited for.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kubegc_controllers::Operation;
-use kubegc_core::{ObjectRef, Uid};
+use kubegc_core::{ObjectRef, Uid, printable};
 use kubegc_objects::classify::Resolved;
 
 use crate::{Act, Fate, Forecast, ObjectFate, Outcome, Step, Why, report::sentence};
@@ -224,12 +224,13 @@ impl Forecast {
     }
 }
 
+/// Control characters in names are written as escapes.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Statement { depth, fact } in &self.statements {
             let indent = "  ".repeat((*depth).min(40));
             let because = if *depth == 0 { "" } else { "because " };
-            writeln!(f, "{indent}{because}{fact}")?;
+            writeln!(f, "{indent}{because}{}", printable(&fact.to_string()))?;
         }
         Ok(())
     }

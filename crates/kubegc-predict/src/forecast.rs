@@ -35,6 +35,8 @@ pub struct Forecast {
     pub began: Timestamp,
     /// The length of the period, its end included; `None`: until nothing changes any longer.
     pub horizon: Option<Duration>,
+    /// The objects of the intents, in order.
+    pub targets: Vec<ObjectRef>,
     /// The fates of all objects that could be affected, in the order of the dump. Any other object is kept.
     pub fates: Vec<ObjectFate>,
     /// The writes, in order. Where missing data allows several runs, those of the run in which all owners that are
@@ -244,6 +246,7 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
     Forecast {
         began,
         horizon: run.horizon,
+        targets: run.deletes.iter().map(|delete| delete.object.clone()).collect(),
         fates,
         timeline,
         warnings,

@@ -9,6 +9,7 @@
 
 mod closure;
 mod cluster;
+mod doctor;
 mod doubt;
 mod error;
 mod everything;
@@ -27,6 +28,7 @@ mod wait;
 
 pub use closure::Closure;
 pub use cluster::Cluster;
+pub use doctor::{Diagnosis, Fix, ForeignFinalizer, ReferenceProblem, Terminating, WrongReference};
 pub use error::PredictError;
 pub use explain::{Explanation, Fact, Statement};
 pub use explore::{Bounds, Exploration, PossibleFates, Way};

@@ -193,6 +193,10 @@ impl Edges {
 /// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions,
 /// unless all APIServices were dumped: there is one for each group and version that is served.
 pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) -> bool {
+    // No request can be addressed with it.
+    if api_version.matches('/').count() > 1 {
+        return true;
+    }
     let (group, version) = split_api_version(api_version);
     let mut in_group = snapshot
         .catalog

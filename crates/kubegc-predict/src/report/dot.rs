@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use kubegc_core::Uid;
+use kubegc_core::{Uid, printable};
 
 use crate::{Fate, Forecast};
 
@@ -58,5 +58,5 @@ const fn colour(fate: &Fate) -> &'static str {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ")
+    printable(text).replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use kubegc_core::record::Resource;
+use kubegc_core::{ObjectRef, record::Resource};
 
 use super::{
     events::Event,
@@ -46,7 +46,10 @@ impl Text<'_> {
         writeln!(self.out, "\nUndetermined: {count}")?;
         let unknown = fates(self.forecast, |fate| matches!(fate, Fate::Undetermined { .. }));
         // What a controller does not know of the object itself comes after these.
-        let texts = unknown.iter().map(|fate| (missing_text(fate), &fate.object));
+        let texts = unknown.iter().map(|fate| match &fate.fate {
+            Fate::Undetermined { missing } => (missing_text(missing, &fate.object), &fate.object),
+            _ => (String::new(), &fate.object),
+        });
         self.write_grouped(texts.filter(|(text, _)| !text.is_empty()))?;
         let of_controllers = self.forecast.undetermined.iter().map(|one| {
             let object = &one.object;
@@ -91,9 +94,13 @@ impl Text<'_> {
     }
 }
 
+/// The objects with one fate, those of the intents first.
 fn fates(forecast: &Forecast, is_meant: fn(&Fate) -> bool) -> Vec<&ObjectFate> {
+    let targets: BTreeSet<[&str; 4]> = forecast.targets.iter().map(key).collect();
     let fates = forecast.fates.iter();
-    fates.filter(|fate| is_meant(&fate.fate)).collect()
+    let mut fates: Vec<&ObjectFate> = fates.filter(|fate| is_meant(&fate.fate)).collect();
+    fates.sort_by_key(|fate| !targets.contains(&key(&fate.object)));
+    fates
 }
 
 /// The number of objects with an undetermined fate or about which a controller cannot decide.
@@ -136,12 +143,9 @@ pub(crate) fn sentence(fate: &Fate) -> String {
 }
 
 /// The missing facts about the owners of an object and about others that it depends on.
-fn missing_text(fate: &ObjectFate) -> String {
-    let Fate::Undetermined { missing } = &fate.fate else {
-        return String::new();
-    };
+pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let own_end = missing.iter().find_map(|missing| match missing {
-        Missing::Ending { pod, reason } if *pod == fate.object => Some(reason),
+        Missing::Ending { pod, reason } if *pod == *of => Some(reason),
         _ => None,
     });
     let unknown: BTreeSet<String> = missing
@@ -150,9 +154,9 @@ fn missing_text(fate: &ObjectFate) -> String {
             Missing::Owner { resource, .. } => Some(format!(
                 "whether an owner exists: dump all {resource} and declare them complete"
             )),
-            Missing::Controller { object, .. } if *object == fate.object => None,
+            Missing::Controller { object, .. } if *object == *of => None,
             Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
-                let is_claim = *fate.object.kind == *Resource::PersistentVolumeClaims.kind();
+                let is_claim = *of.kind == *Resource::PersistentVolumeClaims.kind();
                 let what = if is_claim {
                     "it"
                 } else {
@@ -167,7 +171,7 @@ fn missing_text(fate: &ObjectFate) -> String {
                 "whether the {} that it depends on is deleted: {reason}",
                 object.kind
             )),
-            Missing::Ending { pod, reason } if *pod == fate.object => Some(format!("when it ends: {reason}")),
+            Missing::Ending { pod, reason } if *pod == *of => Some(format!("when it ends: {reason}")),
             // Other dependents of an owner that waits for all of them.
             Missing::Ending { reason, .. } if own_end == Some(reason) => None,
             Missing::Ending { pod, reason } => {

@@ -93,7 +93,7 @@ impl Forecast {
     }
 }
 
-fn object_json(object: &ObjectRef) -> Value {
+pub(super) fn object_json(object: &ObjectRef) -> Value {
     json!({
         "apiVersion": object.api_version,
         "kind": object.kind,
@@ -103,7 +103,7 @@ fn object_json(object: &ObjectRef) -> Value {
     })
 }
 
-fn fate_json(fate: &Fate) -> Value {
+pub(super) fn fate_json(fate: &Fate) -> Value {
     match fate {
         Fate::Deleted { by } => json!({ "fate": "deleted", "by": by.to_string() }),
         Fate::Released { owners } => json!({ "fate": "released", "owners": owners }),

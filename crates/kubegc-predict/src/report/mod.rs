@@ -1,5 +1,6 @@
-//! Forecasts for people and programs: text, JSON and DOT.
+//! Forecasts and diagnoses for people and programs: text, JSON and DOT.
 
+mod diagnosis;
 mod dot;
 mod events;
 mod fates;

@@ -11,7 +11,7 @@ use kubegc_core::ObjectRef;
 use super::{
     events::{End, Event, events},
     fates::undetermined,
-    words::{moment, number, printable, some_of, span},
+    words::{line_text, moment, number, some_of, span},
 };
 use crate::{Fate, Forecast, Step, explain::StepText, node::units::wrapped};
 
@@ -161,7 +161,7 @@ impl Text<'_> {
 
     /// Writes a line, or several where it is long. All text of a dump is written by this or [`items`](Self::items).
     pub(super) fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
-        writeln!(self.out, "{}", wrapped(mark, &printable(text)))
+        writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
     }
 
     /// Writes things in a row, in lines that end between them unless a thing is long.
@@ -174,7 +174,7 @@ impl Text<'_> {
             })
             .collect();
         let text = format!("{before}{}", items.join(", "));
-        let lines = wrapped(mark, &printable(&text)).replace('\u{a0}', " ");
+        let lines = wrapped(mark, &line_text(&text)).replace('\u{a0}', " ");
         writeln!(self.out, "{lines}")
     }
 

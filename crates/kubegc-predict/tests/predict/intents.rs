@@ -127,8 +127,8 @@ fn one_object_in_the_background() {
   2 Pods, 1 Deployment, 1 ReplicaSet
 
 Deleted: 4
-  - 2 Pods (shop/web-1-a, shop/web-1-b)
   - Deployment shop/web
+  - 2 Pods (shop/web-1-a, shop/web-1-b)
   - ReplicaSet shop/web-1
 
 Requests: 6
@@ -158,8 +158,8 @@ fn one_object_in_the_foreground() {
   2 Pods, 1 Deployment, 1 ReplicaSet
 
 Deleted: 4
-  - 2 Pods (shop/web-1-a, shop/web-1-b)
   - Deployment shop/web
+  - 2 Pods (shop/web-1-a, shop/web-1-b)
   - ReplicaSet shop/web-1
 
 Requests: 8
@@ -273,8 +273,8 @@ fn pods_that_never_end_stay_terminating() {
         r#"3 terminating
 
 Terminating: 3
-  - 2 Pods (shop/web-1-a, shop/web-1-b): waiting for its kubelet: pods are assumed never to end
   - ReplicaSet shop/web-1: waiting for its dependents shop/Pod/web-1-a, shop/Pod/web-1-b
+  - 2 Pods (shop/web-1-a, shop/web-1-b): waiting for its kubelet: pods are assumed never to end
 
 Requests: 3
     1.    0.000s  you delete shop/ReplicaSet/web-1 (Foreground)
@@ -410,8 +410,8 @@ fn a_namespace_goes_with_its_content_pods_first() {
   2 Pods, 1 ConfigMap, 1 Deployment, 1 Namespace, 1 ReplicaSet
 
 Deleted: 6
-  - ConfigMap shop/a
   - Namespace shop
+  - ConfigMap shop/a
   - 2 Pods (shop/web-1-a, shop/web-1-b)
   - Deployment shop/web
   - ReplicaSet shop/web-1
@@ -455,9 +455,9 @@ fn a_namespace_waits_for_content_that_is_held() {
   1 Secret
 
 Terminating: 2
-  - ConfigMap shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
   - Namespace shop: waiting for its content, of which these remain: configmaps (1); finalizers remaining:
     example.com/held in 1 object
+  - ConfigMap shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
 
 Deleted: 1
   - Secret shop/b
@@ -500,8 +500,8 @@ fn a_definition_goes_with_its_objects_and_their_dependents() {
   1 ConfigMap, 1 CustomResourceDefinition, 1 Widget
 
 Deleted: 3
-  - ConfigMap shop/of-a
   - CustomResourceDefinition widgets.example.com
+  - ConfigMap shop/of-a
   - Widget shop/a
 
 Requests: 5

@@ -1,0 +1,216 @@
+//! A diagnosis as text and JSON.
+
+use std::fmt::{self, Write as _};
+
+use kubegc_core::printable;
+use serde_json::{Value, json};
+
+use super::{
+    fates::{missing_text, sentence},
+    json::{fate_json, object_json},
+    text::named,
+    words::{line_text, moment, number, span},
+};
+use crate::{Diagnosis, Fate, Fix, Terminating, WrongReference, node::units::wrapped};
+
+impl Diagnosis {
+    /// Writes the diagnosis for a person: what stays terminating, what is terminating and will be removed, and wrong owner
+    /// references by problem, `objects_max` objects of each.
+    ///
+    /// Control characters in names are written as escapes.
+    #[must_use]
+    pub fn to_text(&self, objects_max: usize) -> String {
+        let mut out = String::new();
+        let mut text = Text {
+            diagnosis: self,
+            objects_max,
+            out: &mut out,
+        };
+        // Writing to a string does not fail.
+        let _infallible = text.write();
+        out
+    }
+
+    /// The diagnosis as a JSON value: `now`; `terminating`, each with `object`, `since`, `fate`, `waitsFor` and
+    /// `foreignFinalizers`; `references`, each with `object`, `index`, `reference`, `problem`, `message`, `isCertain`, `fate`
+    /// and `fix`. Times are RFC 3339.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let fix_json = |fix: &Fix| json!({ "command": fix.command, "risk": fix.risk });
+        let terminating = self.terminating.iter().map(|one| {
+            let finalizers = one.foreign_finalizers.iter().map(|finalizer| {
+                let workloads = finalizer.similar_workloads.iter().map(object_json);
+                json!({
+                    "name": finalizer.name,
+                    "component": finalizer.known.map(|known| known.owner.to_string()),
+                    "similarWorkloads": workloads.collect::<Vec<_>>(),
+                    "workloadsAreComplete": finalizer.workloads_are_complete,
+                    "fix": fix_json(&finalizer.fix),
+                })
+            });
+            let mut value = fate_json(&one.fate);
+            value["object"] = object_json(&one.object);
+            value["since"] = one.since.map(|since| since.to_string()).into();
+            value["foreignFinalizers"] = finalizers.collect();
+            value
+        });
+        let references = self.references.iter().map(|one| {
+            let mut value = fate_json(&one.fate);
+            value["object"] = object_json(&one.object);
+            value["index"] = one.index.into();
+            value["reference"] = json!({
+                "apiVersion": one.reference.api_version,
+                "kind": one.reference.kind,
+                "name": one.reference.name,
+                "uid": one.reference.uid,
+            });
+            value["problem"] = one.problem.word().into();
+            value["message"] = one.problem.to_string().into();
+            value["isCertain"] = one.problem.is_certain().into();
+            value["fix"] = one.fix.as_ref().map_or(Value::Null, fix_json);
+            value
+        });
+        json!({
+            "now": self.now.to_string(),
+            "terminating": terminating.collect::<Vec<_>>(),
+            "references": references.collect::<Vec<_>>(),
+        })
+    }
+}
+
+struct Text<'a> {
+    diagnosis: &'a Diagnosis,
+    objects_max: usize,
+    out: &'a mut String,
+}
+
+impl Text<'_> {
+    fn write(&mut self) -> fmt::Result {
+        let diagnosis = self.diagnosis;
+        let (stuck, removed): (Vec<&Terminating>, Vec<&Terminating>) =
+            diagnosis.terminating.iter().partition(|one| one.is_stuck());
+        let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) = diagnosis
+            .references
+            .iter()
+            .partition(|one| one.problem.is_certain());
+        writeln!(
+            self.out,
+            "{} stuck in deletion, {} terminating and removed soon, {} wrong, {} that the dump cannot confirm",
+            number(stuck.len(), "object"),
+            removed.len(),
+            number(wrong.len(), "owner reference"),
+            unknown.len(),
+        )?;
+        self.write_terminating("Stuck in deletion", &stuck)?;
+        self.write_terminating("Terminating", &removed)?;
+        self.write_references("Wrong owner references", &wrong)?;
+        self.write_references("Owner references that the dump cannot confirm", &unknown)
+    }
+
+    fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
+        writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
+    }
+
+    /// A command, in one line so that it can be copied.
+    fn command(&mut self, fix: &Fix) -> fmt::Result {
+        writeln!(self.out, "    fix: {}", printable(&fix.command))?;
+        self.line("    risk: ", &fix.risk)
+    }
+
+    fn more(&mut self, count: usize) -> fmt::Result {
+        match count.checked_sub(self.objects_max) {
+            None | Some(0) => Ok(()),
+            Some(more) => writeln!(self.out, "  and {more} more"),
+        }
+    }
+
+    fn write_terminating(&mut self, title: &str, objects: &[&Terminating]) -> fmt::Result {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\n{title}: {}", objects.len())?;
+        for one in objects.iter().take(self.objects_max) {
+            let mut text = named(&one.object);
+            if let Some(since) = one.since {
+                text.push_str(&format!(", since {} UTC", moment(since)));
+                if since < self.diagnosis.now {
+                    text.push_str(&format!(" ({})", span(self.diagnosis.now.since(since))));
+                }
+            }
+            match &one.fate {
+                Fate::Deleted { by } => text.push_str(&format!(": removed by the {by}")),
+                Fate::Undetermined { missing } => {
+                    let missing = missing_text(missing, &one.object);
+                    text.push_str(&format!(": undetermined; unknown is {missing}"));
+                }
+                fate => text.push_str(&format!(": {}", sentence(fate))),
+            }
+            self.line("  - ", &text)?;
+            for finalizer in &one.foreign_finalizers {
+                let workloads: Vec<String> = finalizer.similar_workloads.iter().map(named).collect();
+                let text = match (workloads.is_empty(), finalizer.workloads_are_complete) {
+                    (false, _) => format!("workloads with a similar name: {}", workloads.join(", ")),
+                    (true, true) => "no workload of the dump has a similar name".to_owned(),
+                    (true, false) => {
+                        "no workload of the dump has a similar name, and the dump does not have all workloads"
+                            .to_owned()
+                    }
+                };
+                self.line("    ", &format!("{}: {text}", finalizer.name))?;
+                self.command(&finalizer.fix)?;
+            }
+        }
+        self.more(objects.len())
+    }
+
+    fn write_references(&mut self, title: &str, references: &[&WrongReference]) -> fmt::Result {
+        if references.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\n{title}: {}", references.len())?;
+        let mut words: Vec<&str> = Vec::new();
+        for one in references {
+            if !words.contains(&one.problem.word()) {
+                words.push(one.problem.word());
+            }
+        }
+        for word in words {
+            let of_problem: Vec<&&WrongReference> = references
+                .iter()
+                .filter(|one| one.problem.word() == word)
+                .collect();
+            for one in of_problem.iter().take(self.objects_max) {
+                self.write_reference(one)?;
+            }
+            self.more(of_problem.len())?;
+        }
+        Ok(())
+    }
+
+    fn write_reference(&mut self, one: &WrongReference) -> fmt::Result {
+        let reference = &one.reference;
+        let outcome = match &one.fate {
+            Fate::Deleted { by } => format!("deleted by the {by}"),
+            Fate::Undetermined { missing } => {
+                format!("undetermined; unknown is {}", missing_text(missing, &one.object))
+            }
+            Fate::Kept => "kept".to_owned(),
+            fate => sentence(fate),
+        };
+        let text = format!(
+            "{}: owner {} {} {} (uid {}): {}",
+            named(&one.object),
+            reference.api_version,
+            reference.kind,
+            reference.name,
+            reference.uid,
+            one.problem
+        );
+        self.line("  - ", &text)?;
+        self.line("    outcome: ", &outcome)?;
+        match &one.fix {
+            Some(fix) => self.command(fix),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Diagnoses: terminating objects and wrong owner references.
+
+use kubegc_core::KubernetesVersion;
+use kubegc_predict::{Assumptions, Cluster, Diagnosis};
+use kubegc_snapshot::Reader;
+use serde_json::{Value, json};
+
+fn cluster(version: &str, complete: &[&str], items: &[Value]) -> Cluster {
+    let version: KubernetesVersion = version.parse().expect("a version");
+    let mut reader = Reader::new(version);
+    for kind in complete {
+        reader = reader.complete(kind);
+    }
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+    reader
+        .read("dump.json", list.to_string().as_bytes())
+        .expect("JSON");
+    Cluster::new(version, reader.finish().expect("a dump"), Assumptions::default())
+}
+
+fn item(api_version: &str, kind: &str, namespace: &str, name: &str, owners: Value) -> Value {
+    let mut meta = json!({ "name": name, "uid": format!("uid-{namespace}-{name}"), "resourceVersion": "5", "ownerReferences": owners });
+    if !namespace.is_empty() {
+        meta["namespace"] = namespace.into();
+    }
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": meta })
+}
+
+fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
+}
+
+/// The cases of kubectl-check-ownerreferences, and more: each dependent with the problem of its references and its
+/// fate in this version.
+fn references(version: &str) -> Diagnosis {
+    let dependent = |name: &str, owner: Value| item("v1", "Secret", "shop", name, json!([owner]));
+    let config = "uid-shop-config";
+    let mut two = item("v1", "Secret", "shop", "two-controllers", json!([]));
+    let controller = |name: &str, uid: &str| {
+        let mut owner = owner("v1", "ConfigMap", name, uid);
+        owner["controller"] = true.into();
+        owner
+    };
+    two["metadata"]["ownerReferences"] = json!([
+        controller("config", config),
+        controller("other", "uid-shop-other")
+    ]);
+    let items = [
+        item("v1", "ConfigMap", "shop", "config", json!([])),
+        item("v1", "ConfigMap", "shop", "other", json!([])),
+        item("v1", "ConfigMap", "test", "elsewhere", json!([])),
+        item("v1", "Node", "", "node-1", json!([])),
+        dependent("right", owner("v1", "ConfigMap", "config", config)),
+        dependent("right-lower-case", owner("v1", "configmap", "config", config)),
+        dependent("right-of-cluster", owner("v1", "Node", "node-1", "uid--node-1")),
+        dependent("bad-version", owner("a/b/c", "ConfigMap", "config", config)),
+        dependent("core-group", owner("core/v1", "ConfigMap", "config", config)),
+        dependent("upper-case", owner("v1", "CONFIGMAP", "config", config)),
+        dependent("plural", owner("v1", "configmaps", "config", config)),
+        dependent(
+            "old-version",
+            owner("apps/v1beta1", "Deployment", "web", "uid-web"),
+        ),
+        dependent("unknown-kind", owner("example.com/v1", "Widget", "w", "uid-w")),
+        dependent(
+            "other-namespace",
+            owner("v1", "ConfigMap", "elsewhere", "uid-test-elsewhere"),
+        ),
+        dependent("other-name", owner("v1", "ConfigMap", "renamed", config)),
+        dependent("other-kind", owner("v1", "Secret", "config", config)),
+        dependent(
+            "other-uid",
+            owner("v1", "ConfigMap", "config", "uid-before-restore"),
+        ),
+        dependent("missing", owner("v1", "ConfigMap", "absent", "uid-absent")),
+        dependent("not-listed", owner("batch/v1", "Job", "import", "uid-import")),
+        item(
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            "",
+            "role",
+            json!([owner("v1", "ConfigMap", "config", config)]),
+        ),
+        two,
+    ];
+    let complete = ["configmaps", "secrets", "nodes", "deployments", "clusterroles"];
+    cluster(version, &complete, &items).doctor()
+}
+
+#[test]
+fn wrong_references_have_a_problem_and_an_outcome() {
+    let diagnosis = references("1.34");
+    let found: Vec<(&str, &str, &str)> = diagnosis
+        .references
+        .iter()
+        .map(|one| (&*one.object.name, one.problem.word(), one.fate.word()))
+        .collect();
+    let mut expected = [
+        ("bad-version", "ApiVersionInvalid", "kept"),
+        ("core-group", "CoreGroup", "undetermined"),
+        ("upper-case", "KindNotServed", "kept"),
+        ("plural", "KindNotServed", "kept"),
+        ("old-version", "KindNotServed", "kept"),
+        ("unknown-kind", "KindUnknown", "undetermined"),
+        ("other-namespace", "OtherNamespace", "deleted"),
+        ("other-name", "OtherName", "deleted"),
+        ("other-kind", "OtherKind", "deleted"),
+        ("other-uid", "OtherUid", "deleted"),
+        ("missing", "OwnerMissing", "deleted"),
+        ("not-listed", "OwnerUnknown", "undetermined"),
+        ("role", "OwnerNamespaced", "kept"),
+        ("two-controllers", "SeveralControllers", "kept"),
+    ];
+    let mut found = found;
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    assert!(!diagnosis.is_healthy());
+}
+
+#[test]
+fn repairs_keep_what_is_right() {
+    let diagnosis = references("1.34");
+    let command = |name: &str| {
+        let mut found = diagnosis
+            .references
+            .iter()
+            .filter(|one| *one.object.name == *name);
+        let fix = found.next().and_then(|one| one.fix.clone());
+        fix.map(|fix| fix.command).unwrap_or_default()
+    };
+    assert_eq!(
+        command("other-uid"),
+        "kubectl patch secrets other-uid -n shop --type=json -p '[\
+         {\"op\":\"test\",\"path\":\"/metadata/ownerReferences/0/uid\",\"value\":\"uid-before-restore\"},\
+         {\"op\":\"replace\",\"path\":\"/metadata/ownerReferences/0/uid\",\"value\":\"uid-shop-config\"}]'"
+    );
+    assert!(command("missing").contains("\"op\":\"remove\",\"path\":\"/metadata/ownerReferences/0\""));
+    assert!(
+        command("upper-case").contains("\"value\":\"ConfigMap\""),
+        "{}",
+        command("upper-case")
+    );
+    assert!(
+        command("old-version").contains("\"value\":\"apps/v1\""),
+        "{}",
+        command("old-version")
+    );
+    assert_eq!(command("not-listed"), "");
+    assert!(
+        command("role").starts_with("kubectl patch clusterroles.rbac.authorization.k8s.io role --type=json")
+    );
+}
+
+/// Before 1.20 an owner in another namespace counts, and the order of events decides about namespaced owners of cluster-scoped
+/// objects.
+#[test]
+fn outcomes_are_those_of_the_version() {
+    let fate = |version: &str, name: &str| {
+        let diagnosis = references(version);
+        let found = diagnosis.references.iter().find(|one| *one.object.name == *name);
+        found.map(|one| one.fate.word())
+    };
+    assert_eq!(fate("1.19", "missing"), Some("deleted"));
+    assert_eq!(fate("1.19", "role"), Some("undetermined"));
+    assert_eq!(fate("1.34", "role"), Some("kept"));
+    assert_eq!(fate("1.19", "other-namespace"), Some("kept"));
+    assert_eq!(fate("1.34", "other-namespace"), Some("deleted"));
+}
+
+fn terminating(mut item: Value, finalizers: &[&str]) -> Value {
+    item["metadata"]["finalizers"] = finalizers.into();
+    item["metadata"]["deletionTimestamp"] = "2026-05-01T10:00:00Z".into();
+    item["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+    item["metadata"]["creationTimestamp"] = "2026-05-01T09:00:00Z".into();
+    item
+}
+
+#[test]
+fn stuck_objects_name_the_finalizer_and_its_component() {
+    let mut operator = item("apps/v1", "Deployment", "widgets-system", "controller", json!([]));
+    operator["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "acme-operator" });
+    operator["metadata"]["creationTimestamp"] = "2026-05-03T10:00:00Z".into();
+    let items = [
+        operator,
+        terminating(
+            item("v1", "ConfigMap", "shop", "it's", json!([])),
+            &["acme.example.com/hold"],
+        ),
+        terminating(
+            item("v1", "ConfigMap", "shop", "other", json!([])),
+            &["unheard.of/hold"],
+        ),
+        terminating(
+            item("v1", "PersistentVolumeClaim", "shop", "data", json!([])),
+            &["kubernetes.io/pvc-protection"],
+        ),
+    ];
+    let cluster = cluster("1.34", &["all"], &items);
+    let diagnosis = cluster.doctor();
+    let text = diagnosis.to_text(8);
+    for part in [
+        "2 objects stuck in deletion, 1 terminating and removed soon, 0 owner references wrong, 0 that the dump cannot confirm",
+        "ConfigMap shop/it's, since 2026-05-01 10:00:00 UTC (2d): waiting for finalizer acme.example.com/hold, which no",
+        "acme.example.com/hold: workloads with a similar name: Deployment widgets-system/controller",
+        "fix: kubectl patch configmaps 'it'\\''s' -n shop --type=json -p '[{\"op\":\"test\",",
+        "unheard.of/hold: no workload of the dump has a similar name\n",
+        "PersistentVolumeClaim shop/data, since 2026-05-01 10:00:00 UTC (2d): removed by the",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let one = diagnosis.to_text(1);
+    assert!(one.contains("and 1 more"), "{one}");
+    let found = diagnosis.to_json();
+    assert_eq!(
+        found["terminating"][0]["foreignFinalizers"][0]["name"],
+        "acme.example.com/hold"
+    );
+    assert_eq!(found["terminating"][0]["fate"], "terminating");
+}
+
+#[test]
+fn a_healthy_cluster_has_no_findings() {
+    let owned = item(
+        "v1",
+        "Secret",
+        "shop",
+        "a",
+        json!([owner("v1", "ConfigMap", "config", "uid-shop-config")]),
+    );
+    let cluster = cluster(
+        "1.34",
+        &["all"],
+        &[item("v1", "ConfigMap", "shop", "config", json!([])), owned],
+    );
+    let diagnosis = cluster.doctor();
+    assert!(diagnosis.is_healthy());
+    assert_eq!(
+        diagnosis.to_text(8),
+        "0 objects stuck in deletion, 0 terminating and removed soon, 0 owner references wrong, 0 that the dump cannot confirm\n"
+    );
+}

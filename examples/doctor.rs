@@ -1,0 +1,72 @@
+//! What is wrong with the deletions and owner references of a cluster?
+//!
+//! ```sh
+//! kubectl get all,configmaps,secrets -A -o json | cargo run --release -p kubegc-examples --example doctor -- -
+//! ```
+//!
+//! Without arguments it reads the bundled cluster and prints `expected/doctor.txt`.
+
+use std::{error::Error, path::PathBuf, process::ExitCode};
+
+use clap::{Parser, ValueEnum};
+use kubegc_examples::{
+    dump::{Bundled, DumpArguments},
+    exit_code, shop_complete, shop_dump, write_out,
+};
+
+/// Diagnoses a dump of a cluster: objects that are stuck in deletion, the component that each waits for, and wrong owner references with
+/// their outcome and the command that repairs them.
+#[derive(Parser)]
+#[command(
+    after_help = "Exit codes: 0 diagnosed; 1 the dump cannot be read; 2 wrong usage; 3 with --check, something is stuck or wrong."
+)]
+struct Arguments {
+    #[command(flatten)]
+    dump: DumpArguments,
+    /// Dumps, as with --dump; `-` is standard input.
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Name every object.
+    #[arg(long)]
+    all: bool,
+    /// How to write the diagnosis.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Exit with 3 if something is stuck or wrong.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// How many objects of each problem are named.
+const OBJECTS_MAX: usize = 8;
+
+fn main() -> ExitCode {
+    exit_code(run(Arguments::parse()))
+}
+
+fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    arguments.dump.dump.append(&mut arguments.paths);
+    let bundled = Bundled {
+        paths: vec![shop_dump()],
+        complete: shop_complete(),
+    };
+    let cluster = arguments.dump.cluster(bundled)?;
+    let diagnosis = cluster.doctor();
+    match arguments.output {
+        Output::Json => write_out(&format!("{:#}\n", diagnosis.to_json()))?,
+        Output::Text => {
+            let objects_max = if arguments.all { usize::MAX } else { OBJECTS_MAX };
+            write_out(&diagnosis.to_text(objects_max))?;
+        }
+    }
+    Ok(match arguments.check && !diagnosis.is_healthy() {
+        true => ExitCode::from(3),
+        false => ExitCode::SUCCESS,
+    })
+}
