@@ -9,6 +9,7 @@
 
 mod closure;
 mod cluster;
+mod comparison;
 mod doctor;
 mod doubt;
 mod error;
@@ -28,6 +29,7 @@ mod wait;
 
 pub use closure::Closure;
 pub use cluster::Cluster;
+pub use comparison::{Comparison, Difference};
 pub use doctor::{Diagnosis, Fix, ForeignFinalizer, ReferenceProblem, Terminating, WrongReference};
 pub use error::PredictError;
 pub use explain::{Explanation, Fact, Statement};

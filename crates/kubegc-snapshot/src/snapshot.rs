@@ -118,6 +118,29 @@ impl Snapshot {
         self.store.records.is_empty()
     }
 
+    /// The same objects after a restore from a backup into an empty cluster: each has a new uid and references to the old
+    /// uids of its owners. Terminating objects are not restored.
+    ///
+    /// # Complexity
+    /// O(n) for n objects.
+    #[must_use]
+    pub fn restored(mut self) -> Self {
+        let is_kept: Vec<bool> = self.views().map(|view| !view.is_deleting()).collect();
+        let mut kept_before = vec![0];
+        for kept in &is_kept {
+            kept_before.push(kept_before[kept_before.len() - 1] + usize::from(*kept));
+        }
+        for range in &mut self.kinds {
+            *range = kept_before[range.start]..kept_before[range.end];
+        }
+        let mut kept = is_kept.iter();
+        self.store.records.retain(|_| kept.next() == Some(&true));
+        for (number, record) in self.store.records.iter_mut().enumerate() {
+            record.uid = format!("restored-{number}").as_str().into();
+        }
+        self
+    }
+
     /// The objects, sorted by group, kind, namespace and name.
     pub fn objects(&self) -> impl ExactSizeIterator<Item = SnapshotObject> + '_ {
         self.store.records.iter().map(|record| self.build(record))

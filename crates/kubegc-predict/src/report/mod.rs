@@ -1,5 +1,6 @@
 //! Forecasts and diagnoses for people and programs: text, JSON and DOT.
 
+mod comparison;
 mod diagnosis;
 mod dot;
 mod events;

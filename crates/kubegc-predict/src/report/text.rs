@@ -211,18 +211,23 @@ impl Text<'_> {
     }
 
     fn write_named(&mut self, kind: &str, names: Vec<String>, text: &str) -> fmt::Result {
-        let mut line = match &*names {
-            [name] => format!("{kind} {name}"),
-            _ => {
-                let count = number(names.len(), kind);
-                format!("{count} ({})", some_of(names, self.detail.objects_max).join(", "))
-            }
-        };
+        let mut line = named_group(kind, names, self.detail.objects_max);
         if !text.is_empty() {
             line.push_str(": ");
             line.push_str(text);
         }
         self.line("  - ", &line)
+    }
+}
+
+/// `Pod shop/a`, or `2 Pods (shop/a, shop/b)`.
+pub(super) fn named_group(kind: &str, names: Vec<String>, names_max: usize) -> String {
+    match &*names {
+        [name] => format!("{kind} {name}"),
+        _ => {
+            let count = number(names.len(), kind);
+            format!("{count} ({})", some_of(names, names_max).join(", "))
+        }
     }
 }
 

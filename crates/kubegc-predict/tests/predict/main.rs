@@ -1,6 +1,7 @@
 //! What forecasts promise, on clusters that are generated and on clusters written for one behaviour each.
 
 mod common;
+mod comparison;
 mod doctor;
 mod intents;
 mod laws_closure;

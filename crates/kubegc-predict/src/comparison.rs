@@ -1,0 +1,106 @@
+//! The differences between two forecasts.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::ObjectRef;
+
+use crate::{Fate, Forecast, forecast::key};
+
+/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two dumps.
+///
+/// Objects are matched by group, kind, namespace and name.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
+/// use kubegc_predict::{Assumptions, Cluster, Intent};
+/// use kubegc_snapshot::Reader;
+///
+/// let version = KubernetesVersion::LATEST;
+/// let mut reader = Reader::new(version).complete("all");
+/// reader.read("dump.yaml", &b"
+/// apiVersion: v1
+/// kind: ConfigMap
+/// metadata: {namespace: shop, name: owner, uid: u1}
+/// ---
+/// apiVersion: v1
+/// kind: Secret
+/// metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// "[..])?;
+/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let forecast = |policy| {
+///     let owner = "shop/ConfigMap/owner".parse().expect("a name");
+///     cluster.predict(&[Intent::delete(owner, DeleteOptions::policy(policy))])
+/// };
+/// let (background, orphan) = (forecast(PropagationPolicy::Background)?, forecast(PropagationPolicy::Orphan)?);
+/// let comparison = background.compare(&orphan);
+/// assert_eq!(comparison.differences.len(), 1);
+/// assert_eq!(comparison.to_text("background", "orphan", 8), "\
+/// 1 object differs
+///
+/// background: deleted, orphan: released
+///   - Secret shop/key
+/// ");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    /// The differences, in the order of group, kind, namespace and name.
+    pub differences: Vec<Difference<'a>>,
+}
+
+/// An object whose fates differ.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
+pub struct Difference<'a> {
+    /// The object.
+    pub object: &'a ObjectRef,
+    /// Its fate in the first forecast; `None` where nothing reaches it.
+    pub left: Option<&'a Fate>,
+    /// Its fate in the second forecast; `None` where nothing reaches it.
+    pub right: Option<&'a Fate>,
+}
+
+impl Forecast {
+    /// The objects whose fates differ in another forecast. That one is kept, or that nothing reaches it, is no difference; nor
+    /// is what a terminating object waits for.
+    ///
+    /// # Complexity
+    /// O(n log n) for n fates in both.
+    #[must_use]
+    pub fn compare<'a>(&'a self, other: &'a Self) -> Comparison<'a> {
+        let mut fates: BTreeMap<[&str; 4], Difference<'_>> = BTreeMap::new();
+        for fate in &self.fates {
+            let difference = Difference {
+                object: &fate.object,
+                left: Some(&fate.fate),
+                right: None,
+            };
+            fates.insert(key(&fate.object), difference);
+        }
+        for fate in &other.fates {
+            let found = fates.entry(key(&fate.object)).or_insert(Difference {
+                object: &fate.object,
+                left: None,
+                right: None,
+            });
+            found.right = Some(&fate.fate);
+        }
+        let differences = fates.into_values().filter(|one| {
+            let [left, right] = one.words();
+            left != right
+        });
+        Comparison {
+            differences: differences.collect(),
+        }
+    }
+}
+
+impl Difference<'_> {
+    /// The fates in one word each.
+    #[must_use]
+    pub fn words(&self) -> [&'static str; 2] {
+        [self.left, self.right].map(|fate| fate.map_or("kept", Fate::word))
+    }
+}

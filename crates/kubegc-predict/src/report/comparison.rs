@@ -1,0 +1,68 @@
+//! A comparison as text and JSON.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    json::{fate_json, object_json},
+    text::{named_group, place_and_name},
+    words::{line_text, number},
+};
+use crate::{Comparison, Difference, node::units::wrapped};
+
+impl Comparison<'_> {
+    /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for forecasts with these
+    /// names.
+    #[must_use]
+    pub fn to_text(&self, left: &str, right: &str, objects_max: usize) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _infallible = self.write(&mut out, [left, right], objects_max);
+        out
+    }
+
+    fn write(&self, out: &mut String, names: [&str; 2], objects_max: usize) -> fmt::Result {
+        let count = self.differences.len();
+        let differ = if count == 1 { "differs" } else { "differ" };
+        writeln!(out, "{} {differ}", number(count, "object"))?;
+        let mut groups: BTreeMap<[&str; 2], Vec<&Difference<'_>>> = BTreeMap::new();
+        for difference in &self.differences {
+            groups.entry(difference.words()).or_default().push(difference);
+        }
+        for (words, differences) in groups {
+            let title = format!("{}: {}, {}: {}", names[0], words[0], names[1], words[1]);
+            writeln!(out, "\n{}", line_text(&title))?;
+            let mut kinds: Vec<(&str, Vec<String>)> = Vec::new();
+            for Difference { object, .. } in differences {
+                let name = place_and_name(&object.namespace, &object.name);
+                match kinds.last_mut() {
+                    Some((kind, names)) if *kind == &*object.kind => names.push(name),
+                    _ => kinds.push((&object.kind, vec![name])),
+                }
+            }
+            for (kind, names) in kinds {
+                let text = named_group(kind, names, objects_max);
+                writeln!(out, "{}", wrapped("  - ", &line_text(&text)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The comparison as a JSON value: `differences`, each with `object`, and `left` and `right`: a fate as in
+    /// [`Forecast::to_json`](crate::Forecast::to_json), or null where nothing reaches the object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let differences = self.differences.iter().map(|one| {
+            json!({
+                "object": object_json(one.object),
+                "left": one.left.map(fate_json),
+                "right": one.right.map(fate_json),
+            })
+        });
+        json!({ "differences": differences.collect::<Vec<_>>() })
+    }
+}
