@@ -32,7 +32,11 @@ pub(crate) fn read<R: Read>(
     ingest: &mut Ingest,
 ) -> Result<(), SnapshotError> {
     let mut window = Window::new(input, settings.object_bytes_max);
-    let mut reading = Reading { settings, ingest };
+    let mut reading = Reading {
+        settings,
+        ingest,
+        in_array: false,
+    };
     let beginning = window
         .at_least(sniff::BYTES)
         .map_err(|error| window_error(error, source, None, 1, settings))?;
@@ -100,6 +104,8 @@ pub(crate) fn read<R: Read>(
 struct Reading<'i> {
     settings: Settings,
     ingest: &'i mut Ingest,
+    /// Whether the items being read stand in a bare array.
+    in_array: bool,
 }
 
 /// A document in the making, common to both formats.
@@ -131,6 +137,7 @@ impl Reading<'_> {
         let mut splitter = json::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
         shape.is_array = window.bytes().first() == Some(&b'[');
+        self.in_array = shape.is_array;
         loop {
             let piece = splitter.next(window).map_err(|error| {
                 let item = splitter.is_list().then_some(shape.items);
@@ -212,7 +219,9 @@ impl Reading<'_> {
             // A list in a list is streamed like a document of its own.
             let aside = self.ingest.set_aside();
             let mut inner = Window::new(text.as_bytes(), self.settings.object_bytes_max);
+            let in_array = self.in_array;
             let read = self.json(&mut inner, source, depth + 1);
+            self.in_array = in_array;
             self.ingest.take_up(aside);
             return read;
         }
@@ -222,6 +231,9 @@ impl Reading<'_> {
     fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
         let mut splitter = yaml::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
+        // Entries that may be objects.
+        let mut maps = 0_u32;
+        self.in_array = false;
         let settings = self.settings;
         // What lies before the items of a list says nothing of how the text ends.
         let mut item_is_cut = false;
@@ -232,9 +244,11 @@ impl Reading<'_> {
             };
             match piece.map_err(|error| fault(error, window))? {
                 Some(yaml::Piece::Item { length }) => {
+                    self.in_array = splitter.is_array();
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
                     match yaml::parse::<OnlyItem<'_>>(text) {
                         Ok(OnlyItem(mut item)) if !is_list_kind(&item) => {
+                            maps += 1;
                             item.look_through(text);
                             self.object(&item, source, Some(shape.items), None)?;
                         }
@@ -243,6 +257,7 @@ impl Reading<'_> {
                                 yaml_error(error, source, Some(shape.items), window.line())
                             })?;
                             let only = value.first().unwrap_or(&Value::Null);
+                            maps += u32::from(only.is_object());
                             self.value(only, text, source, Some(shape.items))?;
                         }
                     }
@@ -270,6 +285,14 @@ impl Reading<'_> {
                     window.consume(length);
                 }
                 Some(yaml::Piece::ListEnd) => {
+                    shape.is_array = splitter.is_array();
+                    if shape.is_array && maps == 0 && !source.is_member {
+                        self.ingest.forget_since(shape.mark);
+                        return Err(SnapshotError::NotAnObject {
+                            place: source.place.clone(),
+                            problem: "it is a list".to_owned(),
+                        });
+                    }
                     let text = as_text(splitter.rest(), window, source, None)?;
                     let value: Value = yaml::parse(text)
                         .map_err(|error| yaml_error(error, source, None, splitter.rest_line()))?;
@@ -310,29 +333,22 @@ impl Reading<'_> {
         if item.is_none() && !object.is_of_the_api() && source.hint.is_none() {
             return self.no_object(object, source);
         }
+        if self.in_array && source.is_member && source.hint.is_none() && says_nothing(object) {
+            self.ingest.no_object(source.place.clone(), NEITHER);
+            return Ok(());
+        }
         self.ingest.object(object, source, item, head)
     }
 
     /// A document that does not say what it is.
     fn no_object(&mut self, object: &Item<'_>, source: &Source) -> Result<(), SnapshotError> {
         let missing = match (object.api_version_str(), object.kind_str()) {
-            ("", "") => "it has neither apiVersion nor kind",
+            ("", "") => NEITHER,
             ("", _) => "it has no apiVersion",
             _ => "it has no kind",
         };
-        if self.settings.lenient
-            && object.meta.is_none()
-            && object.kind.is_none()
-            && object.api_version.is_none()
-        {
-            let problem = Problem::NotAnObject;
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(source.place.clone()),
-                object: None,
-                field: "".into(),
-                detail: missing.into(),
-            });
+        if (self.settings.lenient || source.is_member) && says_nothing(object) {
+            self.ingest.no_object(source.place.clone(), missing);
             return Ok(());
         }
         Err(SnapshotError::NotAnObject {
@@ -351,6 +367,11 @@ impl Reading<'_> {
     ) -> Result<(), SnapshotError> {
         let Some(mut object) = loose::item(value) else {
             let found = loose::name_of(value);
+            if source.is_member && (item.is_none() || self.in_array) {
+                self.ingest
+                    .no_object(source.place.clone(), &format!("it is {found}"));
+                return Ok(());
+            }
             if item.is_some() {
                 self.ingest
                     .unreadable(source, item, &format!("expected a map, found {found}"));
@@ -520,6 +541,14 @@ pub(crate) fn strict<'t>(
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
     item.look_through(text);
     (item, parsed)
+}
+
+/// What is missing of a map that is no object.
+const NEITHER: &str = "it has neither apiVersion nor kind";
+
+/// Whether a map has nothing of an object.
+fn says_nothing(object: &Item<'_>) -> bool {
+    object.meta.is_none() && object.kind.is_none() && object.api_version.is_none()
 }
 
 /// Whether an object says that it is a list.

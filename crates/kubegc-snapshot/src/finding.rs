@@ -81,10 +81,10 @@ pub enum Problem {
     /// A resource is defined twice, differently: the first definition was kept (built in, then discovery,
     /// then definitions).
     ConflictingDefinition,
-    /// A JSON or YAML document without metadata: not of the Kubernetes API, passed over (only with
-    /// `lenient`).
+    /// JSON or YAML documents without kind and metadata: not of the Kubernetes API, skipped and counted (in
+    /// folders and archives, elsewhere only with `lenient`).
     NotAnObject,
-    /// A file in a folder that is no dump by its name or place: passed over.
+    /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
     PassedOver,
 }
 
@@ -174,6 +174,12 @@ impl Findings {
         if *count <= FINDINGS_LISTED_MAX {
             self.listed.push(finding());
         }
+    }
+
+    /// Takes one finding that stands for so many.
+    pub(crate) fn add_many(&mut self, problem: Problem, count: u64, finding: impl FnOnce() -> Finding) {
+        self.add(problem, finding);
+        *self.counts.entry(problem).or_insert(1) += count.saturating_sub(1);
     }
 
     /// The listed findings in a fixed order, and the counts.

@@ -23,6 +23,8 @@ pub(crate) struct Source {
     pub(crate) file: u32,
     /// The kind that the caller or the path gives to objects that do not say theirs.
     pub(crate) hint: Option<TypeId>,
+    /// Whether it was found in a folder or archive, where other files may be too.
+    pub(crate) is_member: bool,
 }
 
 /// apiVersion and kind.
@@ -80,6 +82,8 @@ pub(crate) struct Ingest {
     pub(crate) findings: Findings,
     pub(crate) spoils: Spoils,
     pub(crate) pages: Vec<Page>,
+    /// Documents that are no objects of the API: how many, and the first one.
+    pub(crate) no_objects: Option<(u64, Finding)>,
     pending: Vec<Pending>,
 }
 
@@ -90,6 +94,7 @@ impl Ingest {
             findings: Findings::default(),
             spoils: Spoils::default(),
             pages: Vec::new(),
+            no_objects: None,
             pending: Vec::new(),
         }
     }
@@ -170,6 +175,23 @@ impl Ingest {
             self.report(type_id, &text(&meta.namespace), &name, flaws, &place());
         }
         Ok(())
+    }
+
+    /// Notes a document that is no object of the API.
+    pub(crate) fn no_object(&mut self, place: Place, problem: &str) {
+        match &mut self.no_objects {
+            Some((count, _)) => *count += 1,
+            None => {
+                let first = Finding {
+                    problem: Problem::NotAnObject,
+                    place: Some(place),
+                    object: None,
+                    field: "".into(),
+                    detail: problem.into(),
+                };
+                self.no_objects = Some((1, first));
+            }
+        }
     }
 
     /// Marks an entry that is no object at all.

@@ -4,9 +4,11 @@
 //! | read | as |
 //! |---|---|
 //! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream |
-//! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths |
-//! | must-gather | `cluster-scoped-resources` and `namespaces` of every root |
-//! | `kubectl cluster-info dump --output-directory` | as a folder |
+//! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
+//! | `.gz`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
+//! | UTF-8 with or without a byte order mark, UTF-16 with one | text |
+//! | streams such as standard input | any of these, by [`Reader::read`] |
+//! | must-gather, Velero backups, `kubectl cluster-info dump --output-directory` | as folders |
 //! | `kubectl api-resources`, discovery JSON | the scope of kinds, by [`Reader::api_resources`] |
 //! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
@@ -15,7 +17,9 @@
 //! ([`SnapshotObject::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
 //! patches that change them.
 //!
-//! Archives, Velero backups, Helm charts, etcd data and printed tables are refused, with what to do instead.
+//! Velero backups are the cluster as it was at the time of the backup, with its uids.
+//!
+//! Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
 //! # Guarantees
 //! - **Unknown is not absent.** A kind is complete only where the caller says so, and not even then where something of it could
@@ -26,8 +30,8 @@
 //! - **Order does not matter.** Files and documents in another order give the same objects and the same completeness.
 //!
 //! # Assumptions
-//! A YAML text that is cut off exactly between two documents or after a complete mapping of a single object
-//! is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
+//! A YAML text that is cut off exactly between two documents or entries of a bare list, or after a complete mapping of a single
+//! object, is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
 //! without kind is refused.
 
 mod body;
@@ -58,6 +62,8 @@ mod soft;
 mod store;
 mod template;
 mod texts;
+mod unpack;
+mod utf16;
 mod window;
 mod x509;
 mod yaml;
@@ -72,5 +78,5 @@ pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,
     PodManifests, PodsFile, PodsFrom, RuntimeUsage, read_all_pods, write_records,
 };
-pub use reader::{OBJECT_BYTES_MAX, Reader};
+pub use reader::{OBJECT_BYTES_MAX, Reader, UNPACKED_BYTES_MAX};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};

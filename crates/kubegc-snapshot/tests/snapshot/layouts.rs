@@ -232,16 +232,6 @@ fn folder(name: &str, files: &[&str]) -> std::path::PathBuf {
 fn layouts_that_are_no_dumps_are_refused() {
     for (name, files, expected) in [
         (
-            "velero",
-            vec!["resources/pods/namespaces/shop/web.json", "metadata/version"],
-            "looks like a Velero backup, which is not read; restored objects get new uids; dump the cluster with kubectl get -o json",
-        ),
-        (
-            "velero-2",
-            vec!["velero-backup.json"],
-            "looks like a Velero backup, which is not read; restored objects get new uids; dump the cluster with kubectl get -o json",
-        ),
-        (
             "helm",
             vec!["Chart.yaml", "templates/a.yaml"],
             "looks like a Helm chart, which is not read; dump the objects from the cluster with kubectl get -o json: a chart has no uids",

@@ -2,8 +2,10 @@
 
 mod admission;
 mod bad_input;
+mod bundles;
 mod common;
 mod kinds;
 mod laws;
 mod layouts;
+mod packed;
 mod streaming;
