@@ -55,6 +55,8 @@ pub enum Why {
     Unread(Place),
     /// A list of the kind goes on in a page that is not there.
     ListContinues(Place),
+    /// kubectl reported an error while it wrote the file, so objects of the kind may be missing.
+    KubectlError(Place),
     /// A YAML file ends without a line break, and objects of the kind may have followed.
     NoFinalLineBreak(Place),
     /// So many objects could not be read.
@@ -77,6 +79,7 @@ impl fmt::Display for Why {
             Self::Unresolvable => f.write_str("incomplete: not in the catalog"),
             Self::Unread(place) => write!(f, "incomplete: {place} was not read to its end"),
             Self::ListContinues(place) => write!(f, "incomplete: the list in {place} goes on elsewhere"),
+            Self::KubectlError(place) => write!(f, "incomplete: kubectl reported an error in {place}"),
             Self::NoFinalLineBreak(place) => write!(f, "incomplete: {place} may be cut off"),
             Self::Unreadable(count) => write!(f, "incomplete: {count} objects could not be read"),
             Self::NoUid(count) => write!(f, "incomplete: {count} objects have no uid"),

@@ -42,6 +42,7 @@ pub(crate) fn settle(
         mut store,
         findings,
         spoils,
+        version: detected,
         ..
     } = settling.ingest;
     store.seal();
@@ -56,6 +57,7 @@ pub(crate) fn settle(
         },
         findings,
         finding_counts,
+        version: detected,
         kinds: ranges_of_kinds(&store),
         store,
         kind_ids,

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Completeness, Details, Finding, Place, Problem,
+    Completeness, Details, DetectedVersion, Finding, Place, Problem,
     store::{NO_ITEM, Record, Store},
 };
 
@@ -99,6 +99,7 @@ pub struct Snapshot {
     pub findings: Vec<Finding>,
     /// How often each problem was met, listed or not.
     pub finding_counts: BTreeMap<Problem, u64>,
+    pub(crate) version: Option<DetectedVersion>,
     pub(crate) store: Store,
     pub(crate) kind_ids: Vec<Option<KindId>>,
     /// The positions of the objects of each kind, in order.
@@ -106,6 +107,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The Kubernetes version of the cluster, where the dump says it.
+    #[must_use]
+    pub const fn detected_version(&self) -> Option<&DetectedVersion> {
+        self.version.as_ref()
+    }
+
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::{
     error::ParserSaid,
+    notices,
     window::{Window, WindowError},
 };
 
@@ -194,7 +195,7 @@ impl Splitter {
 }
 
 /// Where the line that begins at `at` ends, its line break included.
-fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
+pub(crate) fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
     let mut from = at;
     loop {
         let bytes = window.bytes();
@@ -223,7 +224,7 @@ fn is_mark(line: &[u8], mark: &[u8]) -> bool {
 
 /// Whether a line ends the document before it.
 fn is_boundary(line: &[u8]) -> bool {
-    is_mark(line, b"---") || is_mark(line, b"...")
+    is_mark(line, b"---") || is_mark(line, b"...") || notices::message(line).is_some()
 }
 
 fn leading_spaces(line: &[u8]) -> usize {
@@ -274,6 +275,10 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
             .location()
             .map_or((1, 1), |location| (location.line(), location.column()));
         let mut said = error.to_string();
+        // The parser names an option of its own.
+        if let Some(cut) = said.find(", set DuplicateKeyPolicy") {
+            said.truncate(cut);
+        }
         if let Some(cut) = said.rfind(" at line ") {
             said.truncate(cut);
         }

@@ -5,6 +5,7 @@ mod bad_input;
 mod bundles;
 mod common;
 mod kinds;
+mod kubectl;
 mod laws;
 mod layouts;
 mod packed;
