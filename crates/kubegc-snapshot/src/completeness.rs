@@ -4,6 +4,10 @@
 //! server has a resourceVersion and says where it was cut off, but neither its namespace nor its label or field selector. So the
 //! only proof is the caller's word ([`Reader::complete`](crate::Reader::complete)), and what was read can only take it back: objects that
 //! could not be read, that have no uid or two contents, lists that go on elsewhere, files cut off.
+//!
+//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds whole, but a folder with `nodes.json` may come from elsewhere.
+//! Support bundles and must-gather can be limited to namespaces and leave out what the collector may not read; Velero backups select by
+//! namespace, resource and label; Insights archives keep samples.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,9 @@
 //! Resolves what a caller declares complete: `configmaps`, `deployments.apps`, `Widget.example.com`, `pods@shop`, `all`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kubegc_core::{ApiResource, Catalog};
 
@@ -37,7 +40,7 @@ const SHORT_NAMES: [(&str, &str, &str); 27] = [
     ("pc", "scheduling.k8s.io", "PriorityClass"),
 ];
 
-/// Every kind of the catalog with what was declared of it.
+/// Every kind of the catalog with what was declared of it. `all` does not mean kinds that were only inferred.
 ///
 /// # Errors
 /// A declaration names no kind of the catalog, or several.
@@ -45,6 +48,7 @@ pub(crate) fn resolve(
     declarations: &[String],
     catalog: &Catalog,
     discovery: &Discovery,
+    inferred: &BTreeSet<GroupKind>,
 ) -> Result<BTreeMap<GroupKind, Entry>, SnapshotError> {
     let mut kinds: BTreeMap<GroupKind, Entry> = BTreeMap::new();
     for (_, resource) in catalog.iter() {
@@ -64,6 +68,7 @@ pub(crate) fn resolve(
             for (_, resource) in catalog
                 .iter()
                 .filter(|(_, one)| namespace.is_none() || one.is_namespaced())
+                .filter(|(_, one)| !inferred.contains(&key_of(one)))
             {
                 declare(&mut kinds, key_of(resource), namespace);
             }

@@ -98,6 +98,87 @@ pub(crate) fn role(path: &str) -> Role {
     Role::Read
 }
 
+/// The apiVersion and kind of objects that do not say theirs, by the path of their file.
+///
+/// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here. Insights archives have objects
+/// of the typed client without kinds.
+pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
+    let path = unpacked_name(path);
+    let path = ["json", "yaml"].iter().fold(&*path, |path, extension| {
+        path.strip_suffix(extension)
+            .and_then(|path| path.strip_suffix('.'))
+            .unwrap_or(path)
+    });
+    let segments: Vec<&str> = path.split(['/', '\\']).collect();
+    if let Some([name] | [name, _]) = after(&segments, "cluster-resources") {
+        let found = BUNDLED.iter().find(|(known, ..)| known == name);
+        return found.map(|&(_, api_version, kind)| (api_version, kind));
+    }
+    match after(&segments, "namespaces") {
+        Some([_, "pods", one, other]) if one == other => return Some(("v1", "Pod")),
+        _ => {}
+    }
+    match after(&segments, "config")? {
+        ["pod", _, _] => Some(("v1", "Pod")),
+        ["node", _] => Some(("v1", "Node")),
+        ["crd", _] => Some(("apiextensions.k8s.io/v1", "CustomResourceDefinition")),
+        ["certificatesigningrequests", _] => Some(("certificates.k8s.io/v1", "CertificateSigningRequest")),
+        ["pdbs", _] | ["pdbs", _, _] => Some(("policy/v1", "PodDisruptionBudget")),
+        ["storage", "storageclasses", _] => Some(("storage.k8s.io/v1", "StorageClass")),
+        ["clusteroperator", _] => Some(("config.openshift.io/v1", "ClusterOperator")),
+        _ => None,
+    }
+}
+
+/// The folders and files of `cluster-resources` in a support bundle.
+const BUNDLED: [(&str, &str, &str); 31] = [
+    (
+        "clusterrolebindings",
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
+    ),
+    ("clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("configmaps", "v1", "ConfigMap"),
+    ("cronjobs", "batch/v1", "CronJob"),
+    (
+        "custom-resource-definitions",
+        "apiextensions.k8s.io/v1beta1",
+        "CustomResourceDefinition",
+    ),
+    ("daemonsets", "apps/v1", "DaemonSet"),
+    ("deployments", "apps/v1", "Deployment"),
+    ("endpoints", "v1", "Endpoints"),
+    ("endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
+    ("events", "v1", "Event"),
+    ("ingress", "extensions/v1beta1", "Ingress"),
+    ("jobs", "batch/v1", "Job"),
+    ("leases", "coordination.k8s.io/v1", "Lease"),
+    ("limitranges", "v1", "LimitRange"),
+    ("namespaces", "v1", "Namespace"),
+    ("network-policy", "networking.k8s.io/v1", "NetworkPolicy"),
+    ("nodes", "v1", "Node"),
+    ("pod-disruption-budgets", "policy/v1", "PodDisruptionBudget"),
+    ("pods", "v1", "Pod"),
+    ("priorityclasses", "scheduling.k8s.io/v1", "PriorityClass"),
+    ("pvcs", "v1", "PersistentVolumeClaim"),
+    ("pvs", "v1", "PersistentVolume"),
+    ("replicasets", "apps/v1", "ReplicaSet"),
+    ("resource-quota", "v1", "ResourceQuota"),
+    ("rolebindings", "rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("roles", "rbac.authorization.k8s.io/v1", "Role"),
+    ("serviceaccounts", "v1", "ServiceAccount"),
+    ("services", "v1", "Service"),
+    ("statefulsets", "apps/v1", "StatefulSet"),
+    ("storage-classes", "storage.k8s.io/v1beta1", "StorageClass"),
+    ("volumeattachments", "storage.k8s.io/v1", "VolumeAttachment"),
+];
+
+/// Whether a file is the list of resources that a support bundle has.
+pub(crate) fn is_bundled_discovery(path: &str) -> bool {
+    let segments: Vec<&str> = path.split(['/', '\\']).collect();
+    segments.ends_with(&["cluster-resources", "resources.json"])
+}
+
 /// The files that Velero stores beside the archive of a backup.
 const VELERO_REPORTS: [&str; 8] = [
     "-csi-volumesnapshotclasses.json.gz",

@@ -8,7 +8,11 @@
 //! | `.gz`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
 //! | UTF-8 with or without a byte order mark, UTF-16 with one | text |
 //! | streams such as standard input | any of these, by [`Reader::read`] |
-//! | must-gather, Velero backups, `kubectl cluster-info dump --output-directory` | as folders |
+//! | must-gather, Velero backups | as folders |
+//! | `kubectl cluster-info dump` | the folder that it writes, or its standard output, logs skipped; up to kubectl 1.13 only metadata |
+//! | support bundles of troubleshoot.sh | `cluster-resources`; its paths give kinds where old ones have none, its `resources.json` their scope |
+//! | Insights archives of OpenShift | `config` and `conditional`; their paths give kinds where objects have none |
+//! | `kubectl version -o json` or `yaml`, `/version`, nodes | [`Snapshot::detected_version`] |
 //! | `kubectl api-resources`, discovery JSON | the scope of kinds, by [`Reader::api_resources`] |
 //! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
@@ -17,13 +21,15 @@
 //! ([`SnapshotObject::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
 //! patches that change them.
 //!
-//! Velero backups are the cluster as it was at the time of the backup, with its uids.
+//! Velero backups are the cluster as it was at the time of the backup, with its uids. Kinds of objects that nothing defines are
+//! inferred ([`Problem::InferredKind`]). Errors that kubectl printed among objects make every kind incomplete
+//! ([`Problem::KubectlError`]). Values that a redactor hid are kept as they are, but as uids they count as missing.
 //!
 //! Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
 //! # Guarantees
 //! - **Unknown is not absent.** A kind is complete only where the caller says so, and not even then where something of it could
-//!   not be read. [`Completeness`] says why nothing is inferred.
+//!   not be read. [`Completeness`] says why nothing is inferred, from no layout either.
 //! - **Nothing is dropped silently.** What cannot be read is an error or, object by object, a [`Finding`].
 //! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where a list is written as
 //!   `kubectl` writes it. What stays is in proportion to the metadata kept.
@@ -45,6 +51,7 @@ mod duplicates;
 mod encoding;
 mod error;
 mod finding;
+mod inferred;
 mod ingest;
 mod internal;
 mod item;

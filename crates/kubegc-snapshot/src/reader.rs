@@ -50,6 +50,7 @@ pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Reader {
     version: KubernetesVersion,
+    detects_version: bool,
     settings: Settings,
     declarations: Vec<String>,
     pub(crate) discovery: Discovery,
@@ -66,6 +67,7 @@ impl Reader {
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             version,
+            detects_version: false,
             settings: Settings {
                 lenient: false,
                 object_bytes_max: OBJECT_BYTES_MAX,
@@ -77,6 +79,14 @@ impl Reader {
             skipped: BTreeMap::new(),
             failed: None,
         }
+    }
+
+    /// Whether the [version that the dump says](Snapshot::detected_version) replaces the one given to [`new`](Self::new), which
+    /// then counts only where the dump says none. Default: no.
+    #[must_use]
+    pub fn detect_version(mut self, detect: bool) -> Self {
+        self.detects_version = detect;
+        self
     }
 
     /// Declares that the dump has all objects of a kind: `configmaps`, `ConfigMap`, `cm`, `deployments.apps`, `pods@shop` for one namespace,
@@ -198,7 +208,11 @@ impl Reader {
     pub fn finish(self) -> Result<Snapshot, SnapshotError> {
         match self.failed {
             Some(place) => Err(SnapshotError::ReadFailed { place }),
-            None => settle::settle(self.ingest, self.version, &self.discovery, &self.declarations),
+            None => {
+                let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
+                let version = detected.map_or(self.version, |detected| detected.version);
+                settle::settle(self.ingest, version, &self.discovery, &self.declarations)
+            }
         }
     }
 
@@ -320,6 +334,10 @@ impl Reader {
     }
 
     fn text(&mut self, stream: Stream<'_>, hint: Option<(&str, &str)>) -> Result<(), SnapshotError> {
+        if stream.is_member && layout::is_bundled_discovery(stream.path) {
+            return self.resources(stream);
+        }
+        let hint = hint.or_else(|| layout::kind_in_path(stream.path));
         let store = &mut self.ingest.store;
         store.files.push(Arc::clone(&stream.name));
         let mut source = Source {
@@ -340,6 +358,29 @@ impl Reader {
             }
             error => self.settle_failure(error),
         })
+    }
+
+    /// Reads the resources that a support bundle lists.
+    fn resources(&mut self, stream: Stream<'_>) -> Result<(), SnapshotError> {
+        let limit_bytes = self.settings.object_bytes_max;
+        let place = Place::new(stream.name);
+        let mut text = Vec::new();
+        let read = match stream.input.take(limit_bytes as u64 + 1).read_to_end(&mut text) {
+            Err(source) => Err(SnapshotError::Io {
+                path: place.file,
+                source,
+            }),
+            Ok(bytes) if bytes > limit_bytes => Err(SnapshotError::TooLarge {
+                place,
+                line: 1,
+                limit_bytes,
+            }),
+            Ok(_) => self
+                .discovery
+                .add_lists(&text)
+                .map_err(|problem| SnapshotError::NotAnObject { place, problem }),
+        };
+        read.or_else(|error| self.settle_failure(error))
     }
 
     fn settle_failure(&mut self, error: SnapshotError) -> Result<(), SnapshotError> {

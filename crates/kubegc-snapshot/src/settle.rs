@@ -15,6 +15,7 @@ use crate::{
     completeness::Why,
     declaration,
     discovery::Discovery,
+    inferred,
     ingest::Ingest,
     kinds::{self, Priority},
     store::{Record, Store, Version},
@@ -32,12 +33,13 @@ pub(crate) fn settle(
     settling.merge();
     settling.pages();
     let Ingest { store, findings, .. } = &mut settling.ingest;
-    let catalog = kinds::catalog(version, discovery, store, findings);
+    let mut catalog = kinds::catalog(version, discovery, store, findings);
+    let inferred = inferred::add(&mut catalog, store, findings);
     let kind_ids = kinds::resolve(store, &catalog);
     settling.scopes(&catalog, &kind_ids);
     settling.unresolvable(&kind_ids);
     settling.shared_uids();
-    let kinds = declaration::resolve(declarations, &catalog, discovery)?;
+    let kinds = declaration::resolve(declarations, &catalog, discovery, &inferred)?;
     let Ingest {
         mut store,
         findings,
@@ -57,7 +59,8 @@ pub(crate) fn settle(
         },
         findings,
         finding_counts,
-        version: detected,
+        version,
+        detected_version: detected,
         kinds: ranges_of_kinds(&store),
         store,
         kind_ids,

@@ -411,7 +411,8 @@ fn scopes_kinds_and_missing_status_are_found() {
     assert_eq!(
         findings(&unknown),
         [
-            "Unresolvable: Widget ?: 1 objects of example.com/v1/Widget: neither built in, nor defined in the dump, nor in api-resources"
+            "InferredKind: Widget ?: 1 objects of example.com/v1/Widget, which is neither built in nor defined: \
+             taken as widgets.example.com: cluster-scoped, because none of them has a namespace"
         ]
     );
     assert!(!unknown.completeness.of("example.com", "Widget").is_complete());

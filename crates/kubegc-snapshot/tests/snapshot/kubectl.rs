@@ -387,6 +387,15 @@ fn the_version_of_the_cluster_is_detected() {
         let found = detected.map(|one| (one.source, &*one.text, one.version.minor(), one.version.patch()));
         assert_eq!(found, expected, "{text}");
         assert!(detected.is_none_or(|one| &*one.place.file == "f"), "{text}");
+        assert_eq!(snapshot.version().minor(), 28, "only offered");
+        let mut detecting = reader().detect_version(true);
+        detecting.read("f", text.as_bytes()).expect("read before");
+        let used = detecting.finish().expect("read before").version();
+        assert_eq!(
+            used.minor(),
+            expected.map_or(28, |(.., minor, _)| minor),
+            "{text}"
+        );
     }
     for text in [
         r#"{"serverVersion":{"gitVersion":"2.0"}}"#,

@@ -210,7 +210,7 @@ fn lists_of_other_shapes_are_read() {
             "shop/ConfigMap/b uid=2 rv=\nshop/Pod/a uid=1 rv= details=?/Running/?\n"),
         ("byte order mark and windows lines", format!("\u{feff}---\r\n# c\r\n{pod}\r\n"), line),
         ("an object with a field items", r#"{"apiVersion":"example.com/v1","kind":"Menu","items":[{"metadata":{"name":"x"}}],"metadata":{"name":"m","uid":"3"}}"#.to_owned(),
-            "Menu/m uid=3 rv= resolved=no\n"),
+            "Menu/m uid=3 rv=\n"),
     ] {
         let snapshot = read(name, text.as_bytes()).expect(name);
         assert_eq!(render(&snapshot), expected, "{name}");
