@@ -132,7 +132,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             assumptions.cloud.insert(node.as_str().into(), instance);
         }
     })?;
-    let forecast = cluster.forecast(&question(arguments)?)?;
+    let forecast = cluster.forecast(&question(&cluster, arguments)?)?;
     refuse_unknown_nodes(&cluster, &forecast);
     match arguments.output {
         Output::Json => write_out(&format!("{:#}\n", forecast.to_json()))?,
@@ -164,8 +164,8 @@ fn is_open(forecast: &Forecast) -> bool {
     !forecast.undetermined.is_empty() || fates.any(|fate| is_open(&fate.fate))
 }
 
-fn question(arguments: &Arguments) -> Result<Question, Box<dyn Error>> {
-    let mut question = Question::new(arguments.dump.kubernetes);
+fn question(cluster: &Cluster, arguments: &Arguments) -> Result<Question, Box<dyn Error>> {
+    let mut question = Question::new(cluster.version());
     question.now = match arguments.now {
         None if arguments.dump.is_bundled() => Some(Timestamp::parse(SHOP_DUMP_TAKEN_AT)?),
         now => now,
@@ -181,7 +181,7 @@ fn question(arguments: &Arguments) -> Result<Question, Box<dyn Error>> {
         question = question.without(name);
     }
     if let Some(threshold) = arguments.terminated_pod_gc_threshold {
-        let mut podgc = PodGc::new(arguments.dump.kubernetes);
+        let mut podgc = PodGc::new(cluster.version());
         podgc.terminated_pod_threshold = threshold;
         question = question.with(podgc);
     }

@@ -45,7 +45,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let version = kubegc_kube::version(&client).await?;
     eprintln!("{} objects of Kubernetes {version}", snapshot.len());
     let cluster = Cluster::new(version, snapshot, (&arguments.assumptions).into());
-    let forecast = cluster.predict(&arguments.selection.intents(&cluster, version)?)?;
+    let forecast = cluster.predict(&arguments.selection.intents(&cluster)?)?;
     let detail = Detail {
         steps: arguments.timeline,
         ..Detail::default()

@@ -7,24 +7,27 @@
 //! kubectl get deployments,replicasets,pods -A -o json | cargo run --release -p kubegc-examples --example predict -- - deploy/web -n shop
 //! ```
 
-use std::process::ExitCode;
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
 
-use kubegc::predict::{Detail, Fate, Forecast};
+use kubegc::{
+    core::KubernetesVersion,
+    predict::{Cluster, Detail, Fate, Forecast, Question},
+};
 use kubegc_examples::{
     dump::{Bundled, DumpArguments},
     exit_code,
-    selection::SelectionArguments,
+    selection::{Cascade, SelectionArguments},
     shop_complete, shop_dump, write_out,
 };
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
 ///
 /// Without --dump it asks about the bundled example cluster, an online shop.
-#[derive(Parser)]
+#[derive(Clone, Parser)]
 #[command(
-    after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something stays terminating or is undetermined."
+    after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something stays terminating or is undetermined, or fates differ."
 )]
 struct Arguments {
     #[command(flatten)]
@@ -37,6 +40,18 @@ struct Arguments {
     /// Predict what happens without any delete.
     #[arg(long)]
     pending: bool,
+    /// Predict what the garbage collector deletes once the dump is restored from a backup: all objects have new uids then.
+    #[arg(long)]
+    restored: bool,
+    /// Show the objects whose fates differ with this cascade.
+    #[arg(long, value_enum, value_name = "CASCADE")]
+    compare_cascade: Option<Cascade>,
+    /// Show the objects whose fates differ in this version of Kubernetes.
+    #[arg(long, value_name = "VERSION")]
+    compare_version: Option<KubernetesVersion>,
+    /// Show the objects whose fates differ in this dump.
+    #[arg(long, value_name = "PATH")]
+    compare_dump: Option<PathBuf>,
     /// Name every object.
     #[arg(long)]
     all_objects: bool,
@@ -62,41 +77,93 @@ fn main() -> ExitCode {
     exit_code(run(Arguments::parse()))
 }
 
-fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if arguments.selection.take_standard_input() {
         arguments.dump.dump.push("-".into());
     }
-    let bundled = Bundled {
+    let bundled = || Bundled {
         paths: vec![shop_dump()],
         complete: shop_complete(),
     };
-    let cluster = arguments.dump.cluster(bundled)?;
-    let predicted;
-    let forecast: &Forecast = if arguments.pending {
-        cluster.pending()
+    let cluster = arguments.dump.cluster(bundled())?;
+    if arguments.restored {
+        let restored = arguments.dump.snapshot(bundled())?.restored();
+        let restored = Cluster::new(cluster.version(), restored, cluster.assumptions().clone());
+        let mut question = Question::new(cluster.version());
+        question.controllers.clear();
+        return write_forecast(&arguments, &restored, &restored.forecast(&question)?);
+    }
+    let forecast = forecast(&arguments, &cluster)?;
+    let mut other = arguments.clone();
+    let compared = if let Some(cascade) = arguments.compare_cascade {
+        other.selection.cascade = cascade;
+        let name = |cascade: Cascade| {
+            cascade
+                .to_possible_value()
+                .map_or(String::new(), |value| value.get_name().to_owned())
+        };
+        Some([name(arguments.selection.cascade), name(cascade)])
+    } else if let Some(version) = arguments.compare_version {
+        other.dump.kubernetes = Some(version);
+        Some([cluster.version().to_string(), version.to_string()])
+    } else if let Some(path) = &arguments.compare_dump {
+        other.dump.dump = vec![path.clone()];
+        Some(["this dump".to_owned(), path.display().to_string()])
     } else {
-        let intents = arguments.selection.intents(&cluster, arguments.dump.kubernetes)?;
-        predicted = cluster.predict(&intents)?;
-        &predicted
+        None
     };
-    let detail = Detail {
-        steps: arguments.timeline,
-        ..if arguments.all_objects {
-            Detail::everything()
-        } else {
-            Detail::default()
+    let Some([name, other_name]) = compared else {
+        return write_forecast(&arguments, &cluster, &forecast);
+    };
+    let other_cluster = other.dump.cluster(bundled())?;
+    let other_forecast = self::forecast(&other, &other_cluster)?;
+    let comparison = forecast.compare(&other_forecast);
+    write_out(&match arguments.output {
+        Output::Json => format!("{:#}\n", comparison.to_json()),
+        _ => comparison.to_text(&name, &other_name, arguments.detail().objects_max),
+    })?;
+    Ok(match arguments.check && !comparison.differences.is_empty() {
+        true => ExitCode::from(3),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+impl Arguments {
+    fn detail(&self) -> Detail {
+        Detail {
+            steps: self.timeline,
+            ..if self.all_objects {
+                Detail::everything()
+            } else {
+                Detail::default()
+            }
         }
-    };
+    }
+}
+
+/// The forecast that the arguments ask for.
+fn forecast(arguments: &Arguments, cluster: &Cluster) -> Result<Forecast, Box<dyn Error>> {
+    Ok(match arguments.pending {
+        true => cluster.pending().clone(),
+        false => cluster.predict(&arguments.selection.intents(cluster)?)?,
+    })
+}
+
+fn write_forecast(
+    arguments: &Arguments,
+    cluster: &Cluster,
+    forecast: &Forecast,
+) -> Result<ExitCode, Box<dyn Error>> {
     let mut text = match arguments.output {
         Output::Json => format!("{:#}\n", forecast.to_json()),
         Output::Dot => forecast.to_dot(),
-        Output::Text if arguments.explain.is_empty() => forecast.to_text(detail),
+        Output::Text if arguments.explain.is_empty() => forecast.to_text(arguments.detail()),
         Output::Text => {
             let text = forecast.to_text(Detail::default());
             format!("{}\n", text.lines().next().unwrap_or_default())
         }
     };
-    for object in arguments.selection.objects_named(&cluster, &arguments.explain)? {
+    for object in arguments.selection.objects_named(cluster, &arguments.explain)? {
         text.push_str(&format!("\n{}", forecast.explain(&object)));
     }
     write_out(&text)?;

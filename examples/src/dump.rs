@@ -5,14 +5,15 @@ use std::{error::Error, path::PathBuf};
 use kubegc::{
     core::{KubernetesVersion, printable},
     predict::{Assumptions, Cluster},
-    snapshot::Reader,
+    snapshot::{Reader, Snapshot},
 };
 
 /// Which dump to read, what it holds, and what to take for granted of its cluster.
 #[non_exhaustive]
 #[derive(Clone, Debug, clap::Args)]
 pub struct DumpArguments {
-    /// Files and folders to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump.
+    /// Files, folders and archives to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump, support bundle,
+    /// Velero backup. `-` is standard input.
     #[arg(long, short, value_name = "PATH")]
     pub dump: Vec<PathBuf>,
     /// Kinds that the dump holds completely, such as `pods,services`, `deployments.apps`, `pods@shop` or `all`. What is not declared is unknown, never absent.
@@ -21,9 +22,9 @@ pub struct DumpArguments {
     /// Output of `kubectl api-resources`, for kinds that the dump does not define.
     #[arg(long, value_name = "FILE")]
     pub api_resources: Option<PathBuf>,
-    /// The Kubernetes version to predict for.
-    #[arg(long, visible_alias = "version", default_value = "1.36")]
-    pub kubernetes: KubernetesVersion,
+    /// The Kubernetes version to predict for. Default: that of the dump, where it says it, else 1.36.
+    #[arg(long, visible_alias = "version")]
+    pub kubernetes: Option<KubernetesVersion>,
     /// What to take for granted.
     #[command(flatten)]
     pub assumptions: AssumptionArguments,
@@ -88,33 +89,54 @@ impl DumpArguments {
     ///
     /// # Errors
     /// As [`cluster`](Self::cluster).
-    #[expect(clippy::print_stderr, reason = "notes of command line tools")]
     pub fn cluster_with(
         &self,
         bundled: Bundled,
         change: impl FnOnce(&mut Assumptions),
     ) -> Result<Cluster, Box<dyn Error>> {
+        let snapshot = self.snapshot(bundled)?;
+        let mut assumptions = Assumptions::from(&self.assumptions);
+        change(&mut assumptions);
+        Ok(Cluster::new(snapshot.version(), snapshot, assumptions))
+    }
+
+    /// Reads the dump alone, as [`cluster`](Self::cluster) does.
+    ///
+    /// # Errors
+    /// As [`cluster`](Self::cluster).
+    #[expect(clippy::print_stderr, reason = "notes of command line tools")]
+    pub fn snapshot(&self, bundled: Bundled) -> Result<Snapshot, Box<dyn Error>> {
         let (paths, complete) = if self.is_bundled() {
             (bundled.paths, bundled.complete)
         } else {
             (self.dump.clone(), Vec::new())
         };
-        let mut reader = Reader::new(self.kubernetes).lenient(self.lenient);
+        let mut reader = Reader::new(self.kubernetes.unwrap_or(KubernetesVersion::LATEST))
+            .detect_version(self.kubernetes.is_none() && !self.is_bundled())
+            .lenient(self.lenient);
         for kind in self.complete.iter().map(String::as_str).chain(complete) {
             reader = reader.complete(kind);
         }
         if let Some(path) = &self.api_resources {
             reader = reader.api_resources(&std::fs::read_to_string(path)?)?;
         }
-        paths.iter().try_for_each(|path| reader.read_path(path))?;
+        paths.iter().try_for_each(|path| match path.to_str() {
+            Some("-") => reader.read("standard input", std::io::stdin().lock()),
+            _ => reader.read_path(path),
+        })?;
         let snapshot = reader.finish()?;
         // The bundled dump explains itself in files of its own.
         for finding in snapshot.findings.iter().filter(|_| !self.is_bundled()) {
             eprintln!("note: {}", printable(&finding.to_string()));
         }
-        let mut assumptions = Assumptions::from(&self.assumptions);
-        change(&mut assumptions);
-        Ok(Cluster::new(self.kubernetes, snapshot, assumptions))
+        let detected = snapshot.detected_version().filter(|_| !self.is_bundled());
+        if let (None, Some(detected)) = (self.kubernetes, detected) {
+            let version = snapshot.version();
+            eprintln!(
+                "note: predicting for Kubernetes {version}: {detected}; give --kubernetes for another version"
+            );
+        }
+        Ok(snapshot)
     }
 }
 
@@ -128,6 +150,34 @@ mod tests {
     struct Command {
         #[command(flatten)]
         assumptions: AssumptionArguments,
+    }
+
+    #[derive(Parser)]
+    struct OfDump {
+        #[command(flatten)]
+        dump: DumpArguments,
+    }
+
+    #[test]
+    fn the_version_is_the_given_one_or_that_of_the_dump() {
+        let bundled = || Bundled {
+            paths: vec![crate::shop_dump()],
+            complete: crate::shop_complete(),
+        };
+        let nodes = crate::shop_cleanup_dump().join("nodes.yaml");
+        let nodes = nodes.to_str().expect("a path of text");
+        let version = |arguments: &[&str]| {
+            let arguments = OfDump::parse_from([&["forecast"], arguments].concat());
+            let cluster = arguments.dump.cluster(bundled());
+            cluster
+                .unwrap_or_else(|error| panic!("{error}"))
+                .version()
+                .to_string()
+        };
+        assert_eq!(version(&[]), "1.36.0");
+        assert_eq!(version(&["--kubernetes", "1.20"]), "1.20.0");
+        assert_eq!(version(&["--dump", nodes]), "1.32.5");
+        assert_eq!(version(&["--dump", nodes, "--version", "1.20"]), "1.20.0");
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! Command line arguments that select objects and delete them, as `kubectl delete` has them.
 
-use std::{error::Error, path::PathBuf, time::Duration};
+use std::{error::Error, io, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 use kubegc::{
-    core::{
-        DeleteOptions, KubernetesVersion, ObjectRef, Preconditions, PropagationPolicy, deletion::Propagation,
-    },
+    core::{DeleteOptions, ObjectRef, Preconditions, PropagationPolicy, deletion::Propagation},
     predict::{Cluster, Intent, Selection, Target},
     snapshot::Reader,
 };
@@ -77,11 +75,7 @@ impl SelectionArguments {
     ///
     /// # Errors
     /// A manifest cannot be read, or the arguments select nothing.
-    pub fn intents(
-        &self,
-        cluster: &Cluster,
-        version: KubernetesVersion,
-    ) -> Result<Vec<Intent>, Box<dyn Error>> {
+    pub fn intents(&self, cluster: &Cluster) -> Result<Vec<Intent>, Box<dyn Error>> {
         let mut selection = Selection::default();
         selection.arguments.clone_from(&self.objects);
         selection.namespace = self.namespace.as_deref().map(Into::into);
@@ -89,8 +83,11 @@ impl SelectionArguments {
         selection.selector = self.selector.as_deref().map(str::parse).transpose()?;
         selection.all = self.all;
         for path in &self.filename {
-            let mut reader = Reader::new(version);
-            reader.read_path(path)?;
+            let mut reader = Reader::new(cluster.version());
+            match path.to_str() {
+                Some("-") => reader.read("standard input", io::stdin().lock())?,
+                _ => reader.read_path(path)?,
+            }
             selection.manifests.push(reader.finish()?);
         }
         let intents = selection.targets(cluster)?.into_iter().map(|target| Intent {

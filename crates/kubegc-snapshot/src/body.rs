@@ -445,8 +445,32 @@ impl<'a> From<PlainPodStatus<'a>> for Status<'a> {
 }
 
 part! {
+    /// `status.nodeInfo` of a node.
+    NodeInfo<'a> {
+        kubelet_version: Text<'a> = "kubeletVersion",
+    }
+}
+
+impl Body<'_> {
+    /// The version of a node's kubelet.
+    pub(crate) fn kubelet_version(&self) -> Option<&str> {
+        match &self.status {
+            Soft::Is(Status {
+                node_info:
+                    Soft::Is(NodeInfo {
+                        kubelet_version: Soft::Is(version),
+                    }),
+                ..
+            }) => Some(version.as_str()),
+            _ => None,
+        }
+    }
+}
+
+part! {
     /// `status`.
     Status<'a> {
+        node_info: NodeInfo<'a> = "nodeInfo",
         phase: Text<'a> = "phase",
         reason: Text<'a> = "reason",
         start_time: Text<'a> = "startTime",

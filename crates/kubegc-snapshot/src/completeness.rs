@@ -4,6 +4,10 @@
 //! server has a resourceVersion and says where it was cut off, but neither its namespace nor its label or field selector. So the
 //! only proof is the caller's word ([`Reader::complete`](crate::Reader::complete)), and what was read can only take it back: objects that
 //! could not be read, that have no uid or two contents, lists that go on elsewhere, files cut off.
+//!
+//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds whole, but a folder with `nodes.json` may come from elsewhere.
+//! Support bundles and must-gather can be limited to namespaces and leave out what the collector may not read; Velero backups select by
+//! namespace, resource and label; Insights archives keep samples.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,6 +59,8 @@ pub enum Why {
     Unread(Place),
     /// A list of the kind goes on in a page that is not there.
     ListContinues(Place),
+    /// kubectl reported an error while it wrote the file, so objects of the kind may be missing.
+    KubectlError(Place),
     /// A YAML file ends without a line break, and objects of the kind may have followed.
     NoFinalLineBreak(Place),
     /// So many objects could not be read.
@@ -77,6 +83,7 @@ impl fmt::Display for Why {
             Self::Unresolvable => f.write_str("incomplete: not in the catalog"),
             Self::Unread(place) => write!(f, "incomplete: {place} was not read to its end"),
             Self::ListContinues(place) => write!(f, "incomplete: the list in {place} goes on elsewhere"),
+            Self::KubectlError(place) => write!(f, "incomplete: kubectl reported an error in {place}"),
             Self::NoFinalLineBreak(place) => write!(f, "incomplete: {place} may be cut off"),
             Self::Unreadable(count) => write!(f, "incomplete: {count} objects could not be read"),
             Self::NoUid(count) => write!(f, "incomplete: {count} objects have no uid"),

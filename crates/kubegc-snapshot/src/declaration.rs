@@ -1,18 +1,22 @@
 //! Resolves what a caller declares complete: `configmaps`, `deployments.apps`, `Widget.example.com`, `pods@shop`, `all`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kubegc_core::{ApiResource, Catalog};
 
 use crate::{GroupKind, SnapshotError, completeness::Entry};
 
-/// Every kind of the catalog with what was declared of it.
+/// Every kind of the catalog with what was declared of it. `all` does not mean kinds that were only inferred.
 ///
 /// # Errors
 /// A declaration names no kind of the catalog, or several.
 pub(crate) fn resolve(
     declarations: &[String],
     catalog: &Catalog,
+    inferred: &BTreeSet<GroupKind>,
 ) -> Result<BTreeMap<GroupKind, Entry>, SnapshotError> {
     let mut kinds: BTreeMap<GroupKind, Entry> = BTreeMap::new();
     for (_, resource) in catalog.iter() {
@@ -32,6 +36,7 @@ pub(crate) fn resolve(
             for (_, resource) in catalog
                 .iter()
                 .filter(|(_, one)| namespace.is_none() || one.is_namespaced())
+                .filter(|(_, one)| !inferred.contains(&key_of(one)))
             {
                 declare(&mut kinds, key_of(resource), namespace);
             }

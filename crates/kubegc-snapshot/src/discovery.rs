@@ -1,6 +1,6 @@
 //! Reads which resources a cluster serves: the table of `kubectl api-resources`, or the JSON of discovery.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{ApiResource, Scope, catalog::Verbs, identity::split_api_version};
 use serde_json::Value;
@@ -34,6 +34,24 @@ impl Discovery {
             };
         }
         self.table(text)
+    }
+
+    /// Reads the array of `APIResourceList`s that a support bundle has. The preferred version of each group comes first.
+    pub(crate) fn add_lists(&mut self, text: &[u8]) -> Result<(), String> {
+        let lists: Option<Vec<Value>> =
+            serde_json::from_slice(text).map_err(|error| format!("expected API resources: {error}"))?;
+        let known = self.resources.len();
+        for list in lists.iter().flatten() {
+            self.resource_list(list).map_err(|error| match error {
+                SnapshotError::ApiResources { problem, .. } => problem,
+                other => other.to_string(),
+            })?;
+        }
+        let mut seen = BTreeSet::new();
+        for resource in &mut self.resources[known..] {
+            resource.preferred = seen.insert((Arc::clone(&resource.group), Arc::clone(&resource.resource)));
+        }
+        Ok(())
     }
 
     fn document(&mut self, document: &Value) -> Result<(), SnapshotError> {

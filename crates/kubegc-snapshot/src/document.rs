@@ -6,13 +6,18 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 
 use crate::{
-    Finding, Problem, SnapshotError,
+    Finding, Place, Problem, SnapshotError, VersionSource,
     completeness::Why,
+    duplicates,
     error::{Cause, ParserSaid},
     ingest::{Ingest, Source, TypeName, refuse_odd_kinds},
-    item::{Item, ItemSeed, ListHead, OnlyItem},
-    json, loose, sniff,
+    internal,
+    item::{self, Item, ItemSeed, ListHead, OnlyItem},
+    json, loose,
+    notices::{self, Notice},
+    sniff,
     store::TypeId,
+    version,
     window::{Window, WindowError},
     yaml,
 };
@@ -32,7 +37,11 @@ pub(crate) fn read<R: Read>(
     ingest: &mut Ingest,
 ) -> Result<(), SnapshotError> {
     let mut window = Window::new(input, settings.object_bytes_max);
-    let mut reading = Reading { settings, ingest };
+    let mut reading = Reading {
+        settings,
+        ingest,
+        in_array: false,
+    };
     let beginning = window
         .at_least(sniff::BYTES)
         .map_err(|error| window_error(error, source, None, 1, settings))?;
@@ -42,6 +51,7 @@ pub(crate) fn read<R: Read>(
     }
     let mut documents = 0;
     let mut last_was_json = false;
+    let mut has_notices = false;
     // Every turn consumes at least one byte, so the loop ends with the input.
     loop {
         source.place = source.place.document(documents + 1);
@@ -58,6 +68,11 @@ pub(crate) fn read<R: Read>(
         };
         window.consume(skipped);
         if !matches!(first, Some(b'{' | b'[')) {
+            if let Some(notice) = notices::next(&mut window).map_err(|error| fault(error, &window))? {
+                has_notices = true;
+                reading.notice(notice, &source.place.document(documents), &window)?;
+                continue;
+            }
             let after_json = last_was_json && first.is_some_and(|byte| byte != b'-');
             if after_json {
                 let (line, column) = window.position(at - skipped);
@@ -91,7 +106,11 @@ pub(crate) fn read<R: Read>(
     if documents == 0 {
         return Err(SnapshotError::Nothing {
             file: source.place.file.clone(),
-            problem: "holds no document",
+            problem: if has_notices {
+                "holds no document, only logs or messages of kubectl"
+            } else {
+                "holds no document"
+            },
         });
     }
     Ok(())
@@ -100,6 +119,8 @@ pub(crate) fn read<R: Read>(
 struct Reading<'i> {
     settings: Settings,
     ingest: &'i mut Ingest,
+    /// Whether the items being read stand in a bare array.
+    in_array: bool,
 }
 
 /// A document in the making, common to both formats.
@@ -110,15 +131,51 @@ struct Shape {
     is_array: bool,
     /// What the items are by what stands before them, where that says something.
     head: Option<TypeName>,
+    /// What the items of an internal list are.
+    internal: Option<(&'static str, &'static str)>,
 }
 
 impl Reading<'_> {
+    /// What kubectl printed beside the objects. An error of kubectl means that something was not dumped.
+    fn notice<R: Read>(
+        &mut self,
+        notice: Notice,
+        place: &Place,
+        window: &Window<R>,
+    ) -> Result<(), SnapshotError> {
+        let (text, is_error) = match notice {
+            Notice::Logs => return Ok(()),
+            Notice::CutLogs => {
+                return Err(SnapshotError::Truncated {
+                    place: place.document(place.document + 1),
+                    line: window.line(),
+                });
+            }
+            Notice::Message { text, is_error } => (text, is_error),
+        };
+        let problem = if is_error {
+            self.ingest.spoils.all(Why::KubectlError(place.clone()));
+            Problem::KubectlError
+        } else {
+            Problem::KubectlMessage
+        };
+        self.ingest.findings.add(problem, || Finding {
+            problem,
+            place: Some(place.clone()),
+            object: None,
+            field: "".into(),
+            detail: text.into(),
+        });
+        Ok(())
+    }
+
     fn shape(&self) -> Shape {
         Shape {
             mark: self.ingest.mark(),
             items: 0,
             is_array: false,
             head: None,
+            internal: None,
         }
     }
 
@@ -131,6 +188,7 @@ impl Reading<'_> {
         let mut splitter = json::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
         shape.is_array = window.bytes().first() == Some(&b'[');
+        self.in_array = shape.is_array;
         loop {
             let piece = splitter.next(window).map_err(|error| {
                 let item = splitter.is_list().then_some(shape.items);
@@ -140,6 +198,17 @@ impl Reading<'_> {
                 Some(json::Piece::Item { length }) => {
                     if shape.items == 0 && !shape.is_array {
                         shape.head = head_of(splitter.rest());
+                        if splitter.is_internal() {
+                            shape.internal = internal::kind_of(splitter.rest(), &source.place.file);
+                        }
+                    }
+                    if let Some((api_version, kind)) = shape.internal {
+                        let type_id = self.ingest.store.type_id(api_version, kind);
+                        let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
+                        internal::object(self.ingest, text, type_id, source, shape.items)?;
+                        window.consume(length);
+                        shape.items += 1;
+                        continue;
                     }
                     let head = shape.head.as_ref();
                     self.json_object(window, length, source, Some(shape.items), head, depth)?;
@@ -161,10 +230,29 @@ impl Reading<'_> {
                         format: "JSON",
                         source: said(&format!("beside `items`: {}", json_words(&error))),
                     })?;
+                    if shape.items == 0 && splitter.is_internal() {
+                        shape.internal = internal::kind_of(rest, &source.place.file);
+                    }
+                    self.duplicates(text, None, source, None);
                     self.list_end(&value, &shape, source)?;
                 }
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// Names the keys that stand twice in an object of JSON.
+    fn duplicates(&mut self, text: &str, object: Option<&Item<'_>>, source: &Source, item: Option<u32>) {
+        let name = object.and_then(Item::name);
+        for field in duplicates::of(text) {
+            let problem = Problem::DuplicateKey;
+            self.ingest.findings.add(problem, || Finding {
+                problem,
+                place: Some(item.map_or_else(|| source.place.clone(), |item| source.place.item(item))),
+                object: name.clone(),
+                field: field.into(),
+                detail: "there several times; the last one was kept".into(),
+            });
         }
     }
 
@@ -187,7 +275,7 @@ impl Reading<'_> {
             (object, parsed) = strict(text, None);
         }
         if parsed.is_ok() && !is_list_kind(&object) {
-            return self.object(&object, source, item, head);
+            return self.object(&object, text, source, item, head);
         }
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -208,11 +296,16 @@ impl Reading<'_> {
                 });
             }
         };
+        if parsed.is_err_and(|error| error.to_string().starts_with(item::DUPLICATE)) {
+            self.duplicates(text, loose::item(&value).as_ref(), source, item);
+        }
         if item.is_some() && is_list_kind(&object) && depth == 0 {
             // A list in a list is streamed like a document of its own.
             let aside = self.ingest.set_aside();
             let mut inner = Window::new(text.as_bytes(), self.settings.object_bytes_max);
+            let in_array = self.in_array;
             let read = self.json(&mut inner, source, depth + 1);
+            self.in_array = in_array;
             self.ingest.take_up(aside);
             return read;
         }
@@ -222,6 +315,9 @@ impl Reading<'_> {
     fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
         let mut splitter = yaml::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
+        // Entries that may be objects.
+        let mut maps = 0_u32;
+        self.in_array = false;
         let settings = self.settings;
         // What lies before the items of a list says nothing of how the text ends.
         let mut item_is_cut = false;
@@ -232,17 +328,20 @@ impl Reading<'_> {
             };
             match piece.map_err(|error| fault(error, window))? {
                 Some(yaml::Piece::Item { length }) => {
+                    self.in_array = splitter.is_array();
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
                     match yaml::parse::<OnlyItem<'_>>(text) {
                         Ok(OnlyItem(mut item)) if !is_list_kind(&item) => {
+                            maps += 1;
                             item.look_through(text);
-                            self.object(&item, source, Some(shape.items), None)?;
+                            self.object(&item, text, source, Some(shape.items), None)?;
                         }
                         _ => {
                             let value: Vec<Value> = yaml::parse(text).map_err(|error| {
                                 yaml_error(error, source, Some(shape.items), window.line())
                             })?;
                             let only = value.first().unwrap_or(&Value::Null);
+                            maps += u32::from(only.is_object());
                             self.value(only, text, source, Some(shape.items))?;
                         }
                     }
@@ -255,7 +354,7 @@ impl Reading<'_> {
                     match yaml::parse::<Item<'_>>(text) {
                         Ok(mut item) if !is_list_kind(&item) => {
                             item.look_through(text);
-                            self.object(&item, source, None, None)?;
+                            self.object(&item, text, source, None, None)?;
                         }
                         _ => {
                             let value: Value = yaml::parse(text)
@@ -270,6 +369,14 @@ impl Reading<'_> {
                     window.consume(length);
                 }
                 Some(yaml::Piece::ListEnd) => {
+                    shape.is_array = splitter.is_array();
+                    if shape.is_array && maps == 0 && !source.is_member {
+                        self.ingest.forget_since(shape.mark);
+                        return Err(SnapshotError::NotAnObject {
+                            place: source.place.clone(),
+                            problem: "it is a list".to_owned(),
+                        });
+                    }
                     let text = as_text(splitter.rest(), window, source, None)?;
                     let value: Value = yaml::parse(text)
                         .map_err(|error| yaml_error(error, source, None, splitter.rest_line()))?;
@@ -303,42 +410,64 @@ impl Reading<'_> {
     fn object(
         &mut self,
         object: &Item<'_>,
+        text: &str,
         source: &Source,
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
-        if item.is_none() && !object.is_of_the_api() && source.hint.is_none() {
-            return self.no_object(object, source);
+        let is_hinted = source.hint.is_some() && !(source.is_member && says_nothing(object));
+        if item.is_none() && !object.is_of_the_api() && !is_hinted {
+            return self.no_object(object, text, source);
+        }
+        if self.in_array && source.is_member && source.hint.is_none() && says_nothing(object) {
+            self.ingest.no_object(source.place.clone(), NEITHER);
+            return Ok(());
         }
         self.ingest.object(object, source, item, head)
     }
 
     /// A document that does not say what it is.
-    fn no_object(&mut self, object: &Item<'_>, source: &Source) -> Result<(), SnapshotError> {
+    fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
+        if object.meta.is_none() && self.says_something(text, source) {
+            return Ok(());
+        }
         let missing = match (object.api_version_str(), object.kind_str()) {
-            ("", "") => "it has neither apiVersion nor kind",
+            ("", "") => NEITHER,
             ("", _) => "it has no apiVersion",
             _ => "it has no kind",
         };
-        if self.settings.lenient
-            && object.meta.is_none()
-            && object.kind.is_none()
-            && object.api_version.is_none()
-        {
-            let problem = Problem::NotAnObject;
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(source.place.clone()),
-                object: None,
-                field: "".into(),
-                detail: missing.into(),
-            });
+        if (self.settings.lenient || source.is_member) && says_nothing(object) {
+            self.ingest.no_object(source.place.clone(), missing);
+            return Ok(());
+        }
+        if source.is_member && object.meta.is_some() {
+            // Beside others it is one object of some kind, which is incomplete then.
+            self.ingest.object(object, source, None, None)?;
+            self.ingest.settle_pending(None, source);
             return Ok(());
         }
         Err(SnapshotError::NotAnObject {
             place: source.place.clone(),
             problem: missing.to_owned(),
         })
+    }
+
+    /// Whether a document without metadata says the version of the API server, or that a list is empty.
+    fn says_something(&mut self, text: &str, source: &Source) -> bool {
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(_) => match yaml::parse(text) {
+                Ok(value) => value,
+                Err(_) => return false,
+            },
+        };
+        if let Some(version) = version::of_document(&value) {
+            return self
+                .ingest
+                .note_version(version, VersionSource::ApiServer, &source.place);
+        }
+        value.get("Items").is_some_and(Value::is_null)
+            && internal::kind_of(text.as_bytes(), &source.place.file).is_some()
     }
 
     /// One object or list that was read into a tree, of this text.
@@ -351,6 +480,11 @@ impl Reading<'_> {
     ) -> Result<(), SnapshotError> {
         let Some(mut object) = loose::item(value) else {
             let found = loose::name_of(value);
+            if source.is_member && (item.is_none() || self.in_array) {
+                self.ingest
+                    .no_object(source.place.clone(), &format!("it is {found}"));
+                return Ok(());
+            }
             if item.is_some() {
                 self.ingest
                     .unreadable(source, item, &format!("expected a map, found {found}"));
@@ -363,7 +497,7 @@ impl Reading<'_> {
         };
         if !is_list_kind(&object) {
             object.look_through(text);
-            return self.object(&object, source, item, None);
+            return self.object(&object, text, source, item, None);
         }
         let empty = Vec::new();
         let items = match value.get("items") {
@@ -420,6 +554,7 @@ impl Reading<'_> {
         }
         match (head.kind.as_str(), of_items) {
             ("", _) if shape.is_array => self.ingest.settle_pending(source.hint, source),
+            ("", _) if shape.internal.is_some() => {}
             ("", _) => {
                 return refuse("it has items and no kind, so it is cut off or no list of objects".to_owned());
             }
@@ -520,6 +655,14 @@ pub(crate) fn strict<'t>(
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
     item.look_through(text);
     (item, parsed)
+}
+
+/// What is missing of a map that is no object.
+const NEITHER: &str = "it has neither apiVersion nor kind";
+
+/// Whether a map has nothing of an object.
+fn says_nothing(object: &Item<'_>) -> bool {
+    object.meta.is_none() && object.kind.is_none() && object.api_version.is_none()
 }
 
 /// Whether an object says that it is a list.

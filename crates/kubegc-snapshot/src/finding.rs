@@ -60,6 +60,9 @@ pub enum Problem {
     IncompleteOwner,
     /// A list says that it goes on, and the rest is not there; its kind is incomplete.
     ListContinues,
+    /// A file ends with an error of kubectl, such as `error: the server doesn't have a resource type "pods"`; all
+    /// kinds are incomplete.
+    KubectlError,
     /// A YAML file ends without a line break, so it may be cut off before objects of any kind; all kinds are
     /// incomplete.
     NoFinalLineBreak,
@@ -81,10 +84,17 @@ pub enum Problem {
     /// A resource is defined twice, differently: the first definition was kept (built in, then discovery,
     /// then definitions).
     ConflictingDefinition,
-    /// A JSON or YAML document without metadata: not of the Kubernetes API, passed over (only with
-    /// `lenient`).
+    /// JSON or YAML documents without kind and metadata: not of the Kubernetes API, skipped and counted (in
+    /// folders and archives, elsewhere only with `lenient`).
     NotAnObject,
-    /// A file in a folder that is no dump by its name or place: passed over.
+    /// A file holds a message of kubectl that is no error: a warning, or that nothing was found.
+    KubectlMessage,
+    /// A JSON object has the same key several times: the last one was kept, as `encoding/json` of Go keeps it.
+    DuplicateKey,
+    /// The kind of some objects is neither built in, nor defined, nor listed: its resource and scope were
+    /// inferred from the objects.
+    InferredKind,
+    /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
     PassedOver,
 }
 
@@ -100,6 +110,7 @@ impl Problem {
             Self::MissingField => "MissingField",
             Self::IncompleteOwner => "IncompleteOwner",
             Self::ListContinues => "ListContinues",
+            Self::KubectlError => "KubectlError",
             Self::NoFinalLineBreak => "NoFinalLineBreak",
             Self::Contradiction => "Contradiction",
             Self::Unresolvable => "Unresolvable",
@@ -110,6 +121,9 @@ impl Problem {
             Self::NotEstablished => "NotEstablished",
             Self::ConflictingDefinition => "ConflictingDefinition",
             Self::NotAnObject => "NotAnObject",
+            Self::KubectlMessage => "KubectlMessage",
+            Self::DuplicateKey => "DuplicateKey",
+            Self::InferredKind => "InferredKind",
             Self::PassedOver => "PassedOver",
         }
     }
@@ -174,6 +188,12 @@ impl Findings {
         if *count <= FINDINGS_LISTED_MAX {
             self.listed.push(finding());
         }
+    }
+
+    /// Takes one finding that stands for so many.
+    pub(crate) fn add_many(&mut self, problem: Problem, count: u64, finding: impl FnOnce() -> Finding) {
+        self.add(problem, finding);
+        *self.counts.entry(problem).or_insert(1) += count.saturating_sub(1);
     }
 
     /// The listed findings in a fixed order, and the counts.

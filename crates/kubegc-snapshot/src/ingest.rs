@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubegc_core::{Timestamp, identity::split_api_version};
 
 use crate::{
-    Finding, ObjectName, Place, Problem, SnapshotError,
+    DetectedVersion, Finding, ObjectName, Place, Problem, SnapshotError, VersionSource,
     body::Body,
     completeness::{Spoils, Why},
     details::{self, DetailFlaw, Kind},
@@ -23,6 +23,8 @@ pub(crate) struct Source {
     pub(crate) file: u32,
     /// The kind that the caller or the path gives to objects that do not say theirs.
     pub(crate) hint: Option<TypeId>,
+    /// Whether it was found in a folder or archive, where other files may be too.
+    pub(crate) is_member: bool,
 }
 
 /// apiVersion and kind.
@@ -80,6 +82,10 @@ pub(crate) struct Ingest {
     pub(crate) findings: Findings,
     pub(crate) spoils: Spoils,
     pub(crate) pages: Vec<Page>,
+    /// Documents that are no objects of the API: how many, and the first one.
+    pub(crate) no_objects: Option<(u64, Finding)>,
+    /// The version that the dump says.
+    pub(crate) version: Option<DetectedVersion>,
     pending: Vec<Pending>,
 }
 
@@ -90,6 +96,8 @@ impl Ingest {
             findings: Findings::default(),
             spoils: Spoils::default(),
             pages: Vec::new(),
+            no_objects: None,
+            version: None,
             pending: Vec::new(),
         }
     }
@@ -117,6 +125,12 @@ impl Ingest {
             }
             _ => source.hint.unwrap_or(TYPE_PENDING),
         };
+        if let (true, Some(version)) = (
+            matches!(item.kind_str(), "" | "Node"),
+            item.body.kubelet_version(),
+        ) {
+            self.note_version(version, VersionSource::Kubelet, &place());
+        }
         let empty = Meta::default();
         let meta = item.meta.as_ref().unwrap_or(&empty);
         let mut flaws: Vec<DetailFlaw> = item
@@ -170,6 +184,34 @@ impl Ingest {
             self.report(type_id, &text(&meta.namespace), &name, flaws, &place());
         }
         Ok(())
+    }
+
+    /// Notes a version of Kubernetes; whether the text is one.
+    pub(crate) fn note_version(&mut self, text: &str, source: VersionSource, place: &Place) -> bool {
+        let Some(found) = DetectedVersion::read(text, source, place) else {
+            return false;
+        };
+        if self.version.as_ref().is_none_or(|known| found.replaces(known)) {
+            self.version = Some(found);
+        }
+        true
+    }
+
+    /// Notes a document that is no object of the API.
+    pub(crate) fn no_object(&mut self, place: Place, problem: &str) {
+        match &mut self.no_objects {
+            Some((count, _)) => *count += 1,
+            None => {
+                let first = Finding {
+                    problem: Problem::NotAnObject,
+                    place: Some(place),
+                    object: None,
+                    field: "".into(),
+                    detail: problem.into(),
+                };
+                self.no_objects = Some((1, first));
+            }
+        }
     }
 
     /// Marks an entry that is no object at all.

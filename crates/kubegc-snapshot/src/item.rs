@@ -3,7 +3,7 @@
 //! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and [`crate::loose`] then reads
 //! it again from a tree, field by field, to say what is wrong. Well-formed dumps never get there. All else is read by [`crate::soft`] on both paths.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -66,6 +66,20 @@ impl Serialize for Text<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Pairs<'a>(pub(crate) Vec<(Text<'a>, Text<'a>)>);
 
+/// How errors about keys that stand there twice begin, here and where the code is generated.
+pub(crate) const DUPLICATE: &str = "duplicate field";
+
+fn has_equal_keys(pairs: &[(Text<'_>, Text<'_>)]) -> bool {
+    // Most objects have few labels, for which a set costs more than it saves.
+    if pairs.len() > 16 {
+        let keys: BTreeSet<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
+        return keys.len() < pairs.len();
+    }
+    let is_repeated =
+        |(at, (key, _)): (usize, &(Text<'_>, Text<'_>))| pairs[..at].iter().any(|(other, _)| other == key);
+    pairs.iter().enumerate().any(is_repeated)
+}
+
 struct PairsVisitor;
 
 impl<'de> Visitor<'de> for PairsVisitor {
@@ -79,6 +93,9 @@ impl<'de> Visitor<'de> for PairsVisitor {
         let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(8).min(64));
         while let Some(pair) = map.next_entry()? {
             pairs.push(pair);
+        }
+        if has_equal_keys(&pairs) {
+            return Err(de::Error::custom(DUPLICATE));
         }
         Ok(Pairs(pairs))
     }
@@ -169,18 +186,22 @@ impl Item<'_> {
         self.api_version.as_ref().map_or("", Text::as_str)
     }
 
-    /// `Kind namespace/name`, where the name is known.
-    pub(crate) fn short_name(&self) -> Option<Box<str>> {
+    /// The name, where it is known.
+    pub(crate) fn name(&self) -> Option<ObjectName> {
         let meta = self.meta.as_ref()?;
-        let text =
-            |text: &Option<Text<'_>>| text.as_ref().map_or_else(String::new, |text| text.0.to_string());
+        let text = |text: &Option<Text<'_>>| text.as_ref().map_or("", Text::as_str).into();
         let name = ObjectName {
             api_version: self.api_version_str().into(),
             kind: self.kind_str().into(),
-            namespace: text(&meta.namespace).into(),
-            name: text(&meta.name).into(),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
         };
-        (!name.name.is_empty()).then(|| name.to_string().into())
+        (!name.name.is_empty()).then_some(name)
+    }
+
+    /// `Kind namespace/name`, where the name is known.
+    pub(crate) fn short_name(&self) -> Option<Box<str>> {
+        self.name().map(|name| name.to_string().into())
     }
 
     /// Whether a part of the body is read, as far as the kind is known by now.
@@ -236,7 +257,7 @@ impl Item<'_> {
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(field_identifier, rename_all = "camelCase")]
 enum Field {
     ApiVersion,
@@ -290,7 +311,14 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { item, text, hint } = self;
+        let mut seen = 0_u32;
         while let Some(field) = map.next_key::<Field>()? {
+            let bit = 1 << field as u32;
+            if seen & bit != 0 && field != Field::Other {
+                // The loose reading keeps the last one and names the key.
+                return Err(de::Error::custom(DUPLICATE));
+            }
+            seen |= bit;
             let part = field.part().filter(|&part| item.may_have(part, hint));
             match (field, part) {
                 (Field::ApiVersion, _) => item.api_version = map.next_value()?,

@@ -1,8 +1,9 @@
-//! Which files of a folder are dumps: must-gather, `cluster-info dump`, plain folders; and which layouts are refused.
+//! Which files of a folder or archive are dumps, decided by their paths, and which layouts are refused.
 
 use std::{
+    borrow::Cow,
     fs, io,
-    path::{Path, PathBuf},
+    path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::Arc,
 };
 
@@ -20,62 +21,244 @@ pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
     /// What was left, with the reason, sorted.
     pub(crate) passed_over: Vec<(Arc<str>, &'static str)>,
+    /// Whether the files were found in a folder, where other files may be too.
+    pub(crate) is_folder: bool,
 }
 
-/// Layouts that look like dumps and are not read: an entry that gives them away, all others that must be there too, their name, advice.
-const LAYOUTS: [(&str, &str, &str, &str); 4] = [
+/// Why a member of a folder or archive is not read.
+pub(crate) const NO_DUMP: &str = "not JSON or YAML";
+/// The same of links.
+pub(crate) const LINK: &str = "links and special files";
+
+/// What a member of a folder or archive is, by its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Read,
+    /// Not read, for this reason.
+    Skipped(&'static str),
+    /// The whole is no dump: what it looks like, and what to do instead.
+    Refused(&'static str, &'static str),
+}
+
+/// What a member of a folder or archive is. `path` has slashes and begins within the folder or archive.
+pub(crate) fn role(path: &str) -> Role {
+    let segments: Vec<&str> = path.split('/').collect();
+    if segments.last() == Some(&"Chart.yaml") {
+        return Role::Refused(
+            "a Helm chart",
+            "dump the objects from the cluster with kubectl get -o json: a chart has no uids",
+        );
+    }
+    if segments.ends_with(&["member", "snap", "db"]) {
+        return Role::Refused(
+            "the data folder of etcd",
+            "export the objects as YAML with auger, or dump them with kubectl get -o json",
+        );
+    }
+    let plain = unpacked_name(path);
+    let in_bundle = after(&segments, "cluster-resources");
+    // Older support bundles save some lists without an extension.
+    let is_bundled_list = matches!(in_bundle, Some(["pvs" | "clusterroles" | "clusterrolebindings"]));
+    if !is_bundled_list && !has_extension(&plain, &["json", "yaml", "yml", "txt", "tar", "zip"]) {
+        return Role::Skipped(NO_DUMP);
+    }
+    if let Some(rest) = in_bundle {
+        let is_other = matches!(
+            rest.first(),
+            Some(&("auth-cani-list" | "image-pull-secrets" | "groups.json"))
+        );
+        if is_other || plain.ends_with("-errors.json") {
+            return Role::Skipped("reports of the collector of a support bundle");
+        }
+    }
+    if segments.ends_with(&["cluster-info", "errors.json"]) {
+        return Role::Skipped("reports of the collector of a support bundle");
+    }
+    if after(&segments, "config").is_some_and(|rest| rest.first() == Some(&"configmaps")) {
+        return Role::Skipped("contents of ConfigMaps in an Insights archive");
+    }
+    let is_version = |name: &str| {
+        name.strip_prefix('v')
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    if let Some([_, version, scope, ..]) = after(&segments, "resources")
+        && is_version(version)
+        && matches!(*scope, "namespaces" | "cluster")
+    {
+        // The folder beside it has the objects in the preferred version.
+        return Role::Skipped("other versions of the objects of a Velero backup");
+    }
+    if segments.contains(&"insights-data") {
+        // They show the same objects at another time, and not whole.
+        return Role::Skipped("Insights archives of a must-gather");
+    }
+    if VELERO_REPORTS.iter().any(|suffix| path.ends_with(suffix)) {
+        return Role::Skipped("reports of a Velero backup");
+    }
+    Role::Read
+}
+
+/// The apiVersion and kind of objects that do not say theirs, by the path of their file.
+///
+/// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here. Insights archives have objects
+/// of the typed client without kinds.
+pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
+    let path = unpacked_name(path);
+    let path = ["json", "yaml"].iter().fold(&*path, |path, extension| {
+        path.strip_suffix(extension)
+            .and_then(|path| path.strip_suffix('.'))
+            .unwrap_or(path)
+    });
+    let segments: Vec<&str> = path.split(['/', '\\']).collect();
+    if let Some([name] | [name, _]) = after(&segments, "cluster-resources") {
+        let found = BUNDLED.iter().find(|(known, ..)| known == name);
+        return found.map(|&(_, api_version, kind)| (api_version, kind));
+    }
+    match after(&segments, "namespaces") {
+        Some([_, "pods", one, other]) if one == other => return Some(("v1", "Pod")),
+        _ => {}
+    }
+    match after(&segments, "config")? {
+        ["pod", _, _] => Some(("v1", "Pod")),
+        ["node", _] => Some(("v1", "Node")),
+        ["crd", _] => Some(("apiextensions.k8s.io/v1", "CustomResourceDefinition")),
+        ["certificatesigningrequests", _] => Some(("certificates.k8s.io/v1", "CertificateSigningRequest")),
+        ["pdbs", _] | ["pdbs", _, _] => Some(("policy/v1", "PodDisruptionBudget")),
+        ["storage", "storageclasses", _] => Some(("storage.k8s.io/v1", "StorageClass")),
+        ["clusteroperator", _] => Some(("config.openshift.io/v1", "ClusterOperator")),
+        _ => None,
+    }
+}
+
+/// The folders and files of `cluster-resources` in a support bundle.
+const BUNDLED: [(&str, &str, &str); 31] = [
     (
-        "velero-backup.json",
-        "velero-backup.json",
-        "a Velero backup",
-        "restored objects get new uids; dump the cluster with kubectl get -o json",
+        "clusterrolebindings",
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
     ),
+    ("clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("configmaps", "v1", "ConfigMap"),
+    ("cronjobs", "batch/v1", "CronJob"),
     (
-        "resources",
-        "metadata",
-        "a Velero backup",
-        "restored objects get new uids; dump the cluster with kubectl get -o json",
+        "custom-resource-definitions",
+        "apiextensions.k8s.io/v1beta1",
+        "CustomResourceDefinition",
     ),
-    (
-        "Chart.yaml",
-        "templates",
-        "a Helm chart",
-        "dump the objects from the cluster with kubectl get -o json: a chart has no uids",
-    ),
-    (
-        "member",
-        "member",
-        "the data folder of etcd",
-        "export the objects as YAML with auger, or dump them with kubectl get -o json",
-    ),
+    ("daemonsets", "apps/v1", "DaemonSet"),
+    ("deployments", "apps/v1", "Deployment"),
+    ("endpoints", "v1", "Endpoints"),
+    ("endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
+    ("events", "v1", "Event"),
+    ("ingress", "extensions/v1beta1", "Ingress"),
+    ("jobs", "batch/v1", "Job"),
+    ("leases", "coordination.k8s.io/v1", "Lease"),
+    ("limitranges", "v1", "LimitRange"),
+    ("namespaces", "v1", "Namespace"),
+    ("network-policy", "networking.k8s.io/v1", "NetworkPolicy"),
+    ("nodes", "v1", "Node"),
+    ("pod-disruption-budgets", "policy/v1", "PodDisruptionBudget"),
+    ("pods", "v1", "Pod"),
+    ("priorityclasses", "scheduling.k8s.io/v1", "PriorityClass"),
+    ("pvcs", "v1", "PersistentVolumeClaim"),
+    ("pvs", "v1", "PersistentVolume"),
+    ("replicasets", "apps/v1", "ReplicaSet"),
+    ("resource-quota", "v1", "ResourceQuota"),
+    ("rolebindings", "rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("roles", "rbac.authorization.k8s.io/v1", "Role"),
+    ("serviceaccounts", "v1", "ServiceAccount"),
+    ("services", "v1", "Service"),
+    ("statefulsets", "apps/v1", "StatefulSet"),
+    ("storage-classes", "storage.k8s.io/v1beta1", "StorageClass"),
+    ("volumeattachments", "storage.k8s.io/v1", "VolumeAttachment"),
 ];
 
+/// Whether a file is the list of resources that a support bundle has.
+pub(crate) fn is_bundled_discovery(path: &str) -> bool {
+    let segments: Vec<&str> = path.split(['/', '\\']).collect();
+    segments.ends_with(&["cluster-resources", "resources.json"])
+}
+
+/// The files that Velero stores beside the archive of a backup.
+const VELERO_REPORTS: [&str; 8] = [
+    "-csi-volumesnapshotclasses.json.gz",
+    "-csi-volumesnapshotcontents.json.gz",
+    "-csi-volumesnapshots.json.gz",
+    "-itemoperations.json.gz",
+    "-podvolumebackups.json.gz",
+    "-resource-list.json.gz",
+    "-volumeinfo.json.gz",
+    "-volumesnapshots.json.gz",
+];
+
+/// As [`role`], for the facts of a node.
+pub(crate) fn node_role(path: &str) -> Role {
+    match role(path) {
+        Role::Refused(looks_like, advice) => Role::Refused(looks_like, advice),
+        _ if has_extension(path, &["json", "yaml", "yml"]) => Role::Read,
+        _ => Role::Skipped("not a .json, .yaml or .yml file"),
+    }
+}
+
+/// The segments behind the last one with this name.
+fn after<'s, 'p>(segments: &'s [&'p str], name: &str) -> Option<&'s [&'p str]> {
+    let at = segments.iter().rposition(|segment| *segment == name)?;
+    Some(&segments[at + 1..])
+}
+
+/// The name of a file without the suffix of its compression.
+pub(crate) fn unpacked_name(path: &str) -> Cow<'_, str> {
+    if has_extension(path, &["tgz"]) {
+        return format!("{}.tar", &path[..path.len() - 4]).into();
+    }
+    if has_extension(path, &["gz"]) {
+        return path[..path.len() - 3].into();
+    }
+    path.into()
+}
+
+/// Whether a text may be a dump only if it begins as JSON does.
+pub(crate) fn is_plain_text(path: &str) -> bool {
+    has_extension(path, &["txt"])
+}
+
+/// Whether a name ends so, in upper or lower case.
+pub(crate) fn has_extension(path: &str, known: &[&str]) -> bool {
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| known.iter().any(|one| extension.eq_ignore_ascii_case(one)))
+}
+
 /// The files of a path: itself, or what its folder holds.
-pub(crate) fn walk(path: &Path) -> Result<Found, SnapshotError> {
+pub(crate) fn walk(path: &Path, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
     let meta = fs::metadata(path).map_err(|error| io_error(path, error))?;
     if !meta.is_dir() {
         return Ok(Found {
             files: vec![path.to_owned()],
-            passed_over: Vec::new(),
+            ..Found::default()
         });
     }
-    let found = walk_folder(path, &|_| true)?;
+    let found = walk_folder(path, role, &|_| true)?;
     if found.files.is_empty() {
-        return Err(SnapshotError::Nothing {
-            file: name(path),
-            problem: "no .json, .yaml or .yml file in this folder",
-        });
+        return Err(nothing(&name(path)));
     }
     Ok(found)
 }
 
+/// The error for a folder without dumps.
+pub(crate) fn nothing(folder: &Arc<str>) -> SnapshotError {
+    SnapshotError::Nothing {
+        file: Arc::clone(folder),
+        problem: "no .json, .yaml or .yml file in this folder",
+    }
+}
+
 /// The files that a pattern matches.
-pub(crate) fn glob(pattern: &str) -> Result<Found, SnapshotError> {
+pub(crate) fn glob(pattern: &str, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
     let segments: Vec<&str> = pattern.split('/').collect();
     let is_plain = |segment: &&&str| !segment.contains(['*', '?']);
     let plain = segments.iter().take_while(is_plain).count();
     if plain == segments.len() {
-        return walk(Path::new(pattern));
+        return walk(Path::new(pattern), role);
     }
     let root = match segments[..plain].join("/") {
         empty if empty.is_empty() && pattern.starts_with('/') => PathBuf::from("/"),
@@ -83,13 +266,8 @@ pub(crate) fn glob(pattern: &str) -> Result<Found, SnapshotError> {
         root => PathBuf::from(root),
     };
     let wanted = &segments[plain..];
-    let mut found = walk_folder(&root, &|path| {
-        let relative = path
-            .strip_prefix(&root)
-            .unwrap_or(path)
-            .to_string_lossy()
-            .into_owned();
-        let parts: Vec<&str> = relative.split('/').collect();
+    let mut found = walk_folder(&root, role, &|path| {
+        let parts: Vec<&str> = path.split('/').collect();
         matches_path(wanted, &parts)
     })?;
     found.passed_over.clear();
@@ -102,61 +280,44 @@ pub(crate) fn glob(pattern: &str) -> Result<Found, SnapshotError> {
     Ok(found)
 }
 
-fn walk_folder(root: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Found, SnapshotError> {
-    let mut found = Found::default();
+fn walk_folder(
+    root: &Path,
+    role: fn(&str) -> Role,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Found, SnapshotError> {
+    let mut found = Found {
+        is_folder: true,
+        ..Found::default()
+    };
     let mut folders = vec![(root.to_owned(), 0)];
     // Each turn takes one folder; links to folders are not followed, so there are no circles.
     while let Some((folder, depth)) = folders.pop() {
-        let mut entries = Vec::new();
         for entry in fs::read_dir(&folder).map_err(|error| io_error(&folder, error))? {
             let entry = entry.map_err(|error| io_error(&folder, error))?;
-            let kind = entry
-                .file_type()
-                .map_err(|error| io_error(&entry.path(), error))?;
-            entries.push((
-                entry.file_name().to_string_lossy().into_owned(),
-                entry.path(),
-                kind,
-            ));
-        }
-        let has = |wanted: &str| entries.iter().any(|(name, ..)| name == wanted);
-        if let Some((.., looks_like, advice)) = LAYOUTS.iter().find(|(one, other, ..)| has(one) && has(other))
-        {
-            return Err(SnapshotError::Refused {
-                file: name(&folder),
-                looks_like,
-                advice,
-            });
-        }
-        let is_root = |(name, _, kind): &(String, PathBuf, fs::FileType)| {
-            kind.is_dir() && matches!(name.as_str(), "cluster-scoped-resources" | "namespaces")
-        };
-        let is_must_gather = entries.iter().any(is_root);
-        for entry in entries {
-            let (_, path, kind) = &entry;
+            let path = entry.path();
+            let kind = entry.file_type().map_err(|error| io_error(&path, error))?;
             let is_link = kind.is_symlink();
-            let is_dir = kind.is_dir() || (is_link && fs::metadata(path).is_ok_and(|meta| meta.is_dir()));
-            let is_dump = path.extension().is_some_and(|extension| {
-                ["json", "yaml", "yml"]
-                    .iter()
-                    .any(|known| extension.eq_ignore_ascii_case(known))
-            });
-            if is_must_gather && !is_root(&entry) {
-                found
-                    .passed_over
-                    .push((name(path), "beside the objects of a must-gather"));
-            } else if is_dir && is_link {
-                found.passed_over.push((name(path), "a link to a folder"));
+            let is_dir = kind.is_dir() || (is_link && fs::metadata(&path).is_ok_and(|meta| meta.is_dir()));
+            let relative = relative(root, &path);
+            if is_dir && is_link {
+                found.passed_over.push((name(&path), "a link to a folder"));
             } else if is_dir && depth >= DEPTH_MAX {
                 return Err(too_many(root, DEPTH_MAX, "folders within folders"));
             } else if is_dir {
-                folders.push((path.clone(), depth + 1));
-            } else if !is_dump {
-                found
-                    .passed_over
-                    .push((name(path), "not a .json, .yaml or .yml file"));
-            } else if wanted(path) {
-                found.files.push(path.clone());
+                folders.push((path, depth + 1));
+            } else {
+                match role(&relative) {
+                    Role::Read if wanted(&relative) => found.files.push(path),
+                    Role::Read => {}
+                    Role::Skipped(reason) => found.passed_over.push((name(&path), reason)),
+                    Role::Refused(looks_like, advice) => {
+                        return Err(SnapshotError::Refused {
+                            file: name(root),
+                            looks_like,
+                            advice,
+                        });
+                    }
+                }
             }
         }
         if found.files.len() + found.passed_over.len() + folders.len() > FILES_MAX {
@@ -166,6 +327,12 @@ fn walk_folder(root: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Found, Sna
     found.files.sort();
     found.passed_over.sort();
     Ok(found)
+}
+
+/// The path of a file within a folder, with slashes.
+fn relative(root: &Path, path: &Path) -> String {
+    let relative = path.strip_prefix(root).unwrap_or(path);
+    relative.to_string_lossy().replace(MAIN_SEPARATOR, "/")
 }
 
 /// Whether a path matches a pattern, both cut at their slashes.

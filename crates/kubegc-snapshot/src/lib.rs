@@ -4,9 +4,15 @@
 //! | read | as |
 //! |---|---|
 //! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream |
-//! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths |
-//! | must-gather | `cluster-scoped-resources` and `namespaces` of every root |
-//! | `kubectl cluster-info dump --output-directory` | as a folder |
+//! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
+//! | `.gz`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
+//! | UTF-8 with or without a byte order mark, UTF-16 with one | text |
+//! | streams such as standard input | any of these, by [`Reader::read`] |
+//! | must-gather, Velero backups | as folders |
+//! | `kubectl cluster-info dump` | the folder that it writes, or its standard output, logs skipped; up to kubectl 1.13 only metadata |
+//! | support bundles of troubleshoot.sh | `cluster-resources`; its paths give kinds where old ones have none, its `resources.json` their scope |
+//! | Insights archives of OpenShift | `config` and `conditional`; their paths give kinds where objects have none |
+//! | `kubectl version -o json` or `yaml`, `/version`, nodes | [`Snapshot::detected_version`] |
 //! | `kubectl api-resources`, discovery JSON | the scope of kinds, by [`Reader::api_resources`] |
 //! | `crictl` JSON: `ps -a`, `pods`, `images`, `imagefsinfo`, `inspect` | facts of one node, by [`NodeReader`] |
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
@@ -15,19 +21,23 @@
 //! ([`SnapshotObject::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
 //! patches that change them.
 //!
-//! Archives, Velero backups, Helm charts, etcd data and printed tables are refused, with what to do instead.
+//! Velero backups are the cluster as it was at the time of the backup, with its uids. Kinds of objects that nothing defines are
+//! inferred ([`Problem::InferredKind`]). Errors that kubectl printed among objects make every kind incomplete
+//! ([`Problem::KubectlError`]). Values that a redactor hid are kept as they are, but as uids they count as missing.
+//!
+//! Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
 //! # Guarantees
 //! - **Unknown is not absent.** A kind is complete only where the caller says so, and not even then where something of it could
-//!   not be read. [`Completeness`] says why nothing is inferred.
+//!   not be read. [`Completeness`] says why nothing is inferred, from no layout either.
 //! - **Nothing is dropped silently.** What cannot be read is an error or, object by object, a [`Finding`].
 //! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where a list is written as
 //!   `kubectl` writes it. What stays is in proportion to the metadata kept.
 //! - **Order does not matter.** Files and documents in another order give the same objects and the same completeness.
 //!
 //! # Assumptions
-//! A YAML text that is cut off exactly between two documents or after a complete mapping of a single object
-//! is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
+//! A YAML text that is cut off exactly between two documents or entries of a bare list, or after a complete mapping of a single
+//! object, is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
 //! without kind is refused.
 
 mod body;
@@ -37,10 +47,13 @@ mod details;
 mod discovery;
 mod document;
 mod documents;
+mod duplicates;
 mod encoding;
 mod error;
 mod finding;
+mod inferred;
 mod ingest;
+mod internal;
 mod item;
 mod json;
 mod kinds;
@@ -50,6 +63,7 @@ mod loose;
 mod mentions;
 mod metadata;
 pub mod node;
+mod notices;
 mod reader;
 mod settle;
 mod snapshot;
@@ -58,6 +72,9 @@ mod soft;
 mod store;
 mod template;
 mod texts;
+mod unpack;
+mod utf16;
+mod version;
 mod window;
 mod x509;
 mod yaml;
@@ -72,5 +89,6 @@ pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,
     PodManifests, PodsFile, PodsFrom, RuntimeUsage, read_all_pods, write_records,
 };
-pub use reader::{OBJECT_BYTES_MAX, Reader};
+pub use reader::{OBJECT_BYTES_MAX, Reader, UNPACKED_BYTES_MAX};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};
+pub use version::{DetectedVersion, VersionSource};

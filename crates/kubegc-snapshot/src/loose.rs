@@ -17,7 +17,7 @@ pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
     let mut item = Item {
         api_version: flaws.text(object, "", "apiVersion"),
         kind: flaws.text(object, "", "kind"),
-        has_items: object.get("items").is_some_and(|items| !items.is_null()),
+        has_items: object.contains_key("items"),
         ..Item::default()
     };
     item.meta = flaws.map(object, "", "metadata").map(|map| flaws.meta(map));

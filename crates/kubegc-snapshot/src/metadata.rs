@@ -11,12 +11,31 @@ use crate::{
     store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
 };
 
+/// What the redactors of troubleshoot.sh put in the place of a text. As a uid it would make different objects one.
+const HIDDEN: &str = "***HIDDEN***";
+
+fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
+    match text.as_str() {
+        HIDDEN => "",
+        text => text,
+    }
+}
+
+/// Why a text that must be there is not.
+fn missing(text: Option<&Text<'_>>) -> String {
+    match text.is_some_and(|text| text.as_str() == HIDDEN) {
+        true => "hidden by a redactor".to_owned(),
+        false => "not there".to_owned(),
+    }
+}
+
 impl Store {
     /// The record of an object's metadata, and what is wrong with that.
     pub(crate) fn record(&mut self, meta: &Meta<'_>, name: Arc<str>, flaws: &mut Vec<DetailFlaw>) -> Record {
-        let uid = Uid::new(meta.uid.as_ref().map_or("", Text::as_str));
+        let uid = Uid::new(meta.uid.as_ref().map_or("", unhidden));
         if uid.is_empty() {
-            flaws.push((Problem::NoUid, "metadata.uid".to_owned(), "not there".to_owned()));
+            let detail = missing(meta.uid.as_ref());
+            flaws.push((Problem::NoUid, "metadata.uid".to_owned(), detail));
         }
         let mut date = |text: &Option<Text<'_>>, field: &str| {
             let text = text.as_ref()?.as_str();
@@ -104,12 +123,12 @@ impl Store {
             ("uid", &owner.uid),
         ];
         for (field, text) in fields {
-            if text.as_ref().is_none_or(|text| text.as_str().is_empty()) {
+            if text.as_ref().is_none_or(|text| unhidden(text).is_empty()) {
                 let field = format!("metadata.ownerReferences[{index}].{field}");
-                flaws.push((Problem::IncompleteOwner, field, "not there".to_owned()));
+                flaws.push((Problem::IncompleteOwner, field, missing(text.as_ref())));
             }
         }
-        let [api_version, kind, name, uid] = fields.map(|(_, text)| text.as_ref().map_or("", Text::as_str));
+        let [api_version, kind, name, uid] = fields.map(|(_, text)| text.as_ref().map_or("", unhidden));
         let texts = &mut self.texts;
         OwnerRecord {
             uid: Uid::new(uid),

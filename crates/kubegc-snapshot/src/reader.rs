@@ -1,6 +1,6 @@
 //! The door: what is read, how strictly, and what the caller knows that the files cannot say.
 
-use std::{fs::File, io::Read, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
 
 use kubegc_core::KubernetesVersion;
 
@@ -12,10 +12,16 @@ use crate::{
     ingest::{Ingest, Source},
     layout::{self, Found},
     settle,
+    unpack::{Stream, Unpacked, Unpacker},
 };
+
+type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
 
 /// Bytes that one object may have, unless [`Reader::object_bytes_max`] says otherwise.
 pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes to which one compressed file or archive may unpack, unless [`Reader::unpacked_bytes_max`] says otherwise.
+pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Reads dumps into one [`Snapshot`].
 ///
@@ -44,10 +50,14 @@ pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Reader {
     version: KubernetesVersion,
+    detects_version: bool,
     settings: Settings,
     declarations: Vec<String>,
     pub(crate) discovery: Discovery,
     ingest: Ingest,
+    unpacked_bytes_max: u64,
+    /// How many members of which folder or archive were not read, by reason.
+    skipped: BTreeMap<(Arc<str>, &'static str), u64>,
     failed: Option<Place>,
 }
 
@@ -57,6 +67,7 @@ impl Reader {
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             version,
+            detects_version: false,
             settings: Settings {
                 lenient: false,
                 object_bytes_max: OBJECT_BYTES_MAX,
@@ -64,8 +75,18 @@ impl Reader {
             declarations: Vec::new(),
             discovery: Discovery::default(),
             ingest: Ingest::new(),
+            unpacked_bytes_max: UNPACKED_BYTES_MAX,
+            skipped: BTreeMap::new(),
             failed: None,
         }
+    }
+
+    /// Whether the [version that the dump says](Snapshot::detected_version) replaces the one given to [`new`](Self::new), which
+    /// then counts only where the dump says none. Default: no.
+    #[must_use]
+    pub fn detect_version(mut self, detect: bool) -> Self {
+        self.detects_version = detect;
+        self
     }
 
     /// Declares that the dump has all objects of a kind: `configmaps`, `ConfigMap`, `cm`, `deployments.apps`, `pods@shop` for one namespace,
@@ -102,15 +123,25 @@ impl Reader {
         self
     }
 
-    /// Reads a file, or all `.json`, `.yaml` and `.yml` files of a folder, in the order of their paths.
+    /// How many bytes one compressed file or archive may unpack to. Default: [`UNPACKED_BYTES_MAX`]. They are read as a stream,
+    /// so this bounds the time, not the memory.
+    #[must_use]
+    pub fn unpacked_bytes_max(mut self, bytes: u64) -> Self {
+        self.unpacked_bytes_max = bytes;
+        self
+    }
+
+    /// Reads a file, an archive, or what a folder holds, in the order of the paths.
     ///
-    /// Of a must-gather only `cluster-scoped-resources` and `namespaces` are read. Links to folders are not followed.
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive, `.json`, `.yaml`, `.yml`,
+    /// `.tar`, `.zip` and their compressed forms are read, and `.txt` where it begins as JSON does. Other files, and documents
+    /// that are no objects of the Kubernetes API, are counted. Links to folders are not followed.
     ///
     /// # Errors
     /// A file cannot be read, is no dump, or there is none.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
-        let found = layout::walk(path).inspect_err(|error| self.fail(error))?;
-        self.read_found(found, None)
+        let found = layout::walk(path, layout::role).inspect_err(|error| self.fail(error))?;
+        self.read_found(path, found, None)
     }
 
     /// Reads a file or folder whose objects may not say their kind, as [`read_as`](Self::read_as) reads a stream.
@@ -118,8 +149,8 @@ impl Reader {
     /// # Errors
     /// As [`read_path`](Self::read_path).
     pub fn read_path_as(&mut self, path: &Path, api_version: &str, kind: &str) -> Result<(), SnapshotError> {
-        let found = layout::walk(path).inspect_err(|error| self.fail(error))?;
-        self.read_found(found, Some((api_version, kind)))
+        let found = layout::walk(path, layout::role).inspect_err(|error| self.fail(error))?;
+        self.read_found(path, found, Some((api_version, kind)))
     }
 
     /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across folders.
@@ -127,19 +158,30 @@ impl Reader {
     /// # Errors
     /// As [`read_path`](Self::read_path); also where nothing matches.
     pub fn read_glob(&mut self, pattern: &str) -> Result<(), SnapshotError> {
-        let found = layout::glob(pattern).inspect_err(|error| self.fail(error))?;
-        self.read_found(found, None)
+        let found = layout::glob(pattern, layout::role).inspect_err(|error| self.fail(error))?;
+        self.read_found(Path::new(pattern), found, None)
     }
 
-    /// Reads a stream of JSON or YAML documents; `name` stands for it in findings and errors.
+    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, told apart by the first bytes.
+    /// `name` stands for it in findings and errors.
     ///
     /// # Errors
     /// The stream fails, or holds what is no dump.
     ///
     /// # Complexity
-    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object kept.
+    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object kept. A zip archive is kept
+    /// in memory while it is read, because its directory is at its end.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use kubegc_core::KubernetesVersion;
+    /// use kubegc_snapshot::Reader;
+    /// let mut reader = Reader::new(KubernetesVersion::LATEST);
+    /// reader.read("standard input", std::io::stdin().lock())?;
+    /// # Ok::<(), kubegc_snapshot::SnapshotError>(())
+    /// ```
     pub fn read(&mut self, name: &str, input: impl Read) -> Result<(), SnapshotError> {
-        self.stream(name.into(), None, input)
+        self.read_stream(name, None, input)
     }
 
     /// Reads a stream whose objects may not say their kind: a `PartialObjectMetadataList`, or a bare array of items.
@@ -153,7 +195,7 @@ impl Reader {
         kind: &str,
         input: impl Read,
     ) -> Result<(), SnapshotError> {
-        self.stream(name.into(), Some((api_version, kind)), input)
+        self.read_stream(name, Some((api_version, kind)), input)
     }
 
     /// Ends the reading: merges objects that were seen twice, resolves kinds, and settles what is complete.
@@ -166,48 +208,178 @@ impl Reader {
     pub fn finish(self) -> Result<Snapshot, SnapshotError> {
         match self.failed {
             Some(place) => Err(SnapshotError::ReadFailed { place }),
-            None => settle::settle(self.ingest, self.version, &self.discovery, &self.declarations),
+            None => {
+                let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
+                let version = detected.map_or(self.version, |detected| detected.version);
+                settle::settle(self.ingest, version, &self.discovery, &self.declarations)
+            }
         }
     }
 
-    fn read_found(&mut self, found: Found, hint: Option<(&str, &str)>) -> Result<(), SnapshotError> {
-        for (path, reason) in found.passed_over {
-            let problem = Problem::PassedOver;
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(Place::new(path)),
-                object: None,
-                field: "".into(),
-                detail: reason.into(),
-            });
+    fn read_found(
+        &mut self,
+        root: &Path,
+        found: Found,
+        hint: Option<(&str, &str)>,
+    ) -> Result<(), SnapshotError> {
+        let root: Arc<str> = root.to_string_lossy().into();
+        for (_, reason) in found.passed_over {
+            self.skip(&root, reason);
         }
-        for path in found.files {
-            let name: Arc<str> = path.to_string_lossy().into();
-            match File::open(&path) {
-                Ok(file) => self.stream(name, hint, file)?,
-                Err(source) => self.settle_failure(SnapshotError::Io { path: name, source })?,
+        let mut texts = 0;
+        for file in found.files {
+            let path = file.to_string_lossy();
+            let name: Arc<str> = (&*path).into();
+            match File::open(&file) {
+                Ok(file) => {
+                    texts += self.unpack(&name, hint, &root, |unpacker, visit| {
+                        unpacker.file(file, Arc::clone(&name), &path, found.is_folder, visit)
+                    })?;
+                }
+                Err(source) => {
+                    texts += 1;
+                    self.settle_failure(SnapshotError::Io { path: name, source })?;
+                }
             }
         }
+        if found.is_folder && texts == 0 {
+            let error = layout::nothing(&root);
+            self.fail(&error);
+            return Err(error);
+        }
+        self.report_skipped(&root);
         Ok(())
     }
 
-    fn stream(
+    fn read_stream(
         &mut self,
-        name: Arc<str>,
+        name: &str,
         hint: Option<(&str, &str)>,
-        input: impl Read,
+        mut input: impl Read,
     ) -> Result<(), SnapshotError> {
+        let name: Arc<str> = name.into();
+        self.unpack(&name, hint, &name, |unpacker, visit| {
+            let stream = Stream {
+                name: Arc::clone(&name),
+                path: &name,
+                is_member: false,
+                input: &mut input,
+            };
+            unpacker.stream(stream, 0, visit)
+        })?;
+        self.report_skipped(&name);
+        Ok(())
+    }
+
+    /// Reads all texts of one input; how many there were, at least one where it failed. What is skipped is counted for `root`.
+    fn unpack(
+        &mut self,
+        name: &Arc<str>,
+        hint: Option<(&str, &str)>,
+        root: &Arc<str>,
+        open: impl FnOnce(&mut Unpacker, &mut Visit<'_>) -> Result<(), SnapshotError>,
+    ) -> Result<u64, SnapshotError> {
+        let mut unpacker = Unpacker::new(self.unpacked_bytes_max);
+        let mut texts = 0;
+        let read = open(&mut unpacker, &mut |unpacked| match unpacked {
+            Unpacked::Text(stream) => {
+                texts += 1;
+                self.text(stream, hint)
+            }
+            Unpacked::Skipped(reason) => {
+                self.skip(root, reason);
+                Ok(())
+            }
+        });
+        let error = match read {
+            Ok(()) if texts == 0 && name == root => SnapshotError::Nothing {
+                file: Arc::clone(name),
+                problem: "no .json, .yaml or .yml file in this archive",
+            },
+            Ok(()) => return Ok(texts),
+            Err(error) => error,
+        };
+        self.settle_failure(error)?;
+        Ok(texts.max(1))
+    }
+
+    fn skip(&mut self, root: &Arc<str>, reason: &'static str) {
+        *self.skipped.entry((Arc::clone(root), reason)).or_insert(0) += 1;
+    }
+
+    fn report_skipped(&mut self, root: &Arc<str>) {
+        if let Some((count, first)) = self.ingest.no_objects.take() {
+            self.ingest
+                .findings
+                .add_many(first.problem, count, || match count {
+                    1 => first,
+                    _ => Finding {
+                        place: Some(Place::new(Arc::clone(root))),
+                        detail: format!("{count} documents skipped: {}", first.detail).into(),
+                        ..first
+                    },
+                });
+        }
+        for ((root, reason), count) in std::mem::take(&mut self.skipped) {
+            let problem = Problem::PassedOver;
+            let files = if count == 1 { "file" } else { "files" };
+            self.ingest.findings.add_many(problem, count, || Finding {
+                problem,
+                place: Some(Place::new(root)),
+                object: None,
+                field: "".into(),
+                detail: format!("{count} {files} skipped: {reason}").into(),
+            });
+        }
+    }
+
+    fn text(&mut self, stream: Stream<'_>, hint: Option<(&str, &str)>) -> Result<(), SnapshotError> {
+        if stream.is_member && layout::is_bundled_discovery(stream.path) {
+            return self.resources(stream);
+        }
+        let hint = hint.or_else(|| layout::kind_in_path(stream.path));
         let store = &mut self.ingest.store;
-        store.files.push(Arc::clone(&name));
+        store.files.push(Arc::clone(&stream.name));
         let mut source = Source {
-            place: Place::new(name),
+            place: Place::new(stream.name),
             // As many files as u32 has numbers are not opened in a lifetime.
             file: store.files.len() as u32 - 1,
             hint: hint.map(|(api_version, kind)| store.type_id(api_version, kind)),
+            is_member: stream.is_member,
         };
-        let read = document::read(input, &mut source, self.settings, &mut self.ingest);
+        let read = document::read(stream.input, &mut source, self.settings, &mut self.ingest);
         // What a document left open when it failed has no kind.
         self.ingest.settle_pending(source.hint, &source);
+        read.or_else(|error| match error {
+            // Beside other files an empty one is what a failed command leaves.
+            SnapshotError::Nothing { .. } if source.is_member => {
+                self.unread(&error);
+                Ok(())
+            }
+            error => self.settle_failure(error),
+        })
+    }
+
+    /// Reads the resources that a support bundle lists.
+    fn resources(&mut self, stream: Stream<'_>) -> Result<(), SnapshotError> {
+        let limit_bytes = self.settings.object_bytes_max;
+        let place = Place::new(stream.name);
+        let mut text = Vec::new();
+        let read = match stream.input.take(limit_bytes as u64 + 1).read_to_end(&mut text) {
+            Err(source) => Err(SnapshotError::Io {
+                path: place.file,
+                source,
+            }),
+            Ok(bytes) if bytes > limit_bytes => Err(SnapshotError::TooLarge {
+                place,
+                line: 1,
+                limit_bytes,
+            }),
+            Ok(_) => self
+                .discovery
+                .add_lists(&text)
+                .map_err(|problem| SnapshotError::NotAnObject { place, problem }),
+        };
         read.or_else(|error| self.settle_failure(error))
     }
 
@@ -216,6 +388,11 @@ impl Reader {
             self.fail(&error);
             return Err(error);
         }
+        self.unread(&error);
+        Ok(())
+    }
+
+    fn unread(&mut self, error: &SnapshotError) {
         let place = error.place();
         if let Some(place) = &place {
             self.ingest.spoils.all(Why::Unread(place.clone()));
@@ -233,7 +410,6 @@ impl Reader {
             field: "".into(),
             detail: detail.into(),
         });
-        Ok(())
     }
 
     fn fail(&mut self, error: &SnapshotError) {

@@ -15,6 +15,7 @@ use crate::{
     completeness::Why,
     declaration,
     discovery::Discovery,
+    inferred,
     ingest::Ingest,
     kinds::{self, Priority},
     store::{Record, Store, Version},
@@ -32,16 +33,18 @@ pub(crate) fn settle(
     settling.merge();
     settling.pages();
     let Ingest { store, findings, .. } = &mut settling.ingest;
-    let catalog = kinds::catalog(version, discovery, store, findings);
+    let mut catalog = kinds::catalog(version, discovery, store, findings);
+    let inferred = inferred::add(&mut catalog, store, findings);
     let kind_ids = kinds::resolve(store, &catalog);
     settling.scopes(&catalog, &kind_ids);
     settling.unresolvable(&kind_ids);
     settling.shared_uids();
-    let kinds = declaration::resolve(declarations, &catalog)?;
+    let kinds = declaration::resolve(declarations, &catalog, &inferred)?;
     let Ingest {
         mut store,
         findings,
         spoils,
+        version: detected,
         ..
     } = settling.ingest;
     store.seal();
@@ -56,6 +59,8 @@ pub(crate) fn settle(
         },
         findings,
         finding_counts,
+        version,
+        detected_version: detected,
         kinds: ranges_of_kinds(&store),
         store,
         kind_ids,

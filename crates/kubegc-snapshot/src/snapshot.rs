@@ -3,12 +3,12 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
-    Catalog, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, identity::split_api_version,
-    record,
+    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
+    identity::split_api_version, record,
 };
 
 use crate::{
-    Completeness, Details, Finding, Place, Problem,
+    Completeness, Details, DetectedVersion, Finding, Place, Problem,
     store::{NO_ITEM, Record, Store},
 };
 
@@ -99,6 +99,8 @@ pub struct Snapshot {
     pub findings: Vec<Finding>,
     /// How often each problem was met, listed or not.
     pub finding_counts: BTreeMap<Problem, u64>,
+    pub(crate) version: KubernetesVersion,
+    pub(crate) detected_version: Option<DetectedVersion>,
     pub(crate) store: Store,
     pub(crate) kind_ids: Vec<Option<KindId>>,
     /// The positions of the objects of each kind, in order.
@@ -106,6 +108,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The release whose built-in kinds the catalog has.
+    #[must_use]
+    pub const fn version(&self) -> KubernetesVersion {
+        self.version
+    }
+
+    /// The Kubernetes version of the cluster, where the dump says it. [`version`](Self::version) is another one unless the reader
+    /// [was asked to use it](crate::Reader::detect_version).
+    #[must_use]
+    pub const fn detected_version(&self) -> Option<&DetectedVersion> {
+        self.detected_version.as_ref()
+    }
+
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {

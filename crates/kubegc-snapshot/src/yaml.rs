@@ -1,7 +1,7 @@
 //! Finds the objects in a stream of YAML by its lines, and hides the YAML parser.
 //!
 //! A stream is cut at `---` and `...`; a document whose top level has `items:` over a block sequence is cut at its entries,
-//! as `kubectl get -o yaml` writes them. Lines at the left edge cannot belong to a nested text, so the cuts are safe; where a
+//! as `kubectl get -o yaml` writes them, and so is a document that is a block sequence itself. Lines at the left edge cannot belong to a nested text, so the cuts are safe; where a
 //! document bends that, its parts fail to parse, and that is an error. Anchors do not reach from one entry to another.
 
 use std::io::Read;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::{
     error::ParserSaid,
+    notices,
     window::{Window, WindowError},
 };
 
@@ -36,6 +37,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Splitter {
     state: State,
+    is_array: bool,
     rest: Vec<u8>,
     rest_line: u64,
     limit_bytes: usize,
@@ -68,10 +70,16 @@ impl Splitter {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self {
             state: State::Head,
+            is_array: false,
             rest: Vec::new(),
             rest_line: 1,
             limit_bytes,
         }
+    }
+
+    /// Whether the document is a sequence itself.
+    pub(crate) fn is_array(&self) -> bool {
+        self.is_array
     }
 
     /// The lines beside `items`.
@@ -113,11 +121,17 @@ impl Splitter {
     /// Looks for `items:`; the length of the document where there is none.
     fn head<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<usize>, WindowError> {
         let mut at = 0;
+        let mut is_first = true;
         loop {
             let end = line_end(window, at)?;
             let line = &window.bytes()[at..end];
             if line.is_empty() || is_boundary(line) {
                 return Ok(Some(at));
+            }
+            if is_first && is_dash(line, 0) {
+                self.is_array = true;
+                self.state = State::Items { indent: None };
+                return Ok(None);
             }
             if line.strip_prefix(b"items:").is_some_and(is_blank) {
                 self.rest_line = window.line();
@@ -126,6 +140,7 @@ impl Splitter {
                 self.state = State::Items { indent: None };
                 return Ok(None);
             }
+            is_first &= is_blank(line);
             at = end;
         }
     }
@@ -180,7 +195,7 @@ impl Splitter {
 }
 
 /// Where the line that begins at `at` ends, its line break included.
-fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
+pub(crate) fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
     let mut from = at;
     loop {
         let bytes = window.bytes();
@@ -209,7 +224,7 @@ fn is_mark(line: &[u8], mark: &[u8]) -> bool {
 
 /// Whether a line ends the document before it.
 fn is_boundary(line: &[u8]) -> bool {
-    is_mark(line, b"---") || is_mark(line, b"...")
+    is_mark(line, b"---") || is_mark(line, b"...") || notices::message(line).is_some()
 }
 
 fn leading_spaces(line: &[u8]) -> usize {
@@ -260,6 +275,10 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
             .location()
             .map_or((1, 1), |location| (location.line(), location.column()));
         let mut said = error.to_string();
+        // The parser names an option of its own.
+        if let Some(cut) = said.find(", set DuplicateKeyPolicy") {
+            said.truncate(cut);
+        }
         if let Some(cut) = said.rfind(" at line ") {
             said.truncate(cut);
         }

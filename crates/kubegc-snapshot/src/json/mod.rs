@@ -56,6 +56,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Splitter {
     state: State,
+    /// Whether the list is under `Items`.
+    is_internal: bool,
     /// The members beside `items`, as one JSON object.
     rest: Vec<u8>,
     limit_bytes: usize,
@@ -66,6 +68,7 @@ impl Splitter {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self {
             state: State::Start,
+            is_internal: false,
             rest: Vec::new(),
             limit_bytes,
         }
@@ -74,6 +77,11 @@ impl Splitter {
     /// The members beside `items`, as one JSON object; empty for a bare array.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
+    }
+
+    /// Whether the items stand under `Items`, as types that are not of the API are written.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.is_internal
     }
 
     /// Whether the pieces so far were items of a list.
@@ -137,7 +145,8 @@ impl Splitter {
             _ => {}
         }
         let member = Member::read(window, at)?;
-        if member.is_items {
+        if member.is_items && member.is_list {
+            self.is_internal = member.is_internal;
             let head = &window.bytes()[1..at];
             let head = head.trim_ascii_end();
             self.rest.push(b'{');
@@ -199,6 +208,10 @@ impl Splitter {
             _ => return unexpected(at, "`,` or `}`"),
         }
         let member = Member::read(window, at)?;
+        if member.is_items {
+            // The last one would count, and the objects of the first one are already read.
+            return unexpected(at, "`items` only once");
+        }
         let end = value_end(window, member.value)?;
         if self.rest.len() + (end - at) > self.limit_bytes {
             return Err(SplitError::Window(WindowError::Full));
@@ -219,8 +232,11 @@ fn unexpected<T>(at: usize, expected: &'static str) -> Result<T, SplitError> {
 /// The name of a member, and where its value begins.
 struct Member {
     value: usize,
-    /// Whether it is `items` with a list in it.
+    /// Whether it is `items`, or `Items`.
     is_items: bool,
+    is_internal: bool,
+    /// Whether its value is a list.
+    is_list: bool,
 }
 
 impl Member {
@@ -231,7 +247,9 @@ impl Member {
             Some(_) => return unexpected(at, "a name in quotes"),
         }
         let name_end = value_end(window, at)?;
-        let is_items = &window.bytes()[at..name_end] == b"\"items\"";
+        let name = &window.bytes()[at..name_end];
+        let is_internal = name == b"\"Items\"";
+        let is_items = is_internal || name == b"\"items\"";
         let colon = skip_space(window, name_end)?;
         match window.byte(colon)? {
             None => return Err(SplitError::Truncated),
@@ -244,7 +262,9 @@ impl Member {
             Some(b',' | b'}' | b']' | b':') => unexpected(value, "a value"),
             Some(first) => Ok(Self {
                 value,
-                is_items: is_items && first == b'[',
+                is_items,
+                is_internal,
+                is_list: first == b'[',
             }),
         }
     }

@@ -269,6 +269,9 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
                 }
                 Some(yaml::Piece::ListEnd) => {
                     whole = parse(splitter.rest(), splitter.rest_line())?;
+                    if splitter.is_array() {
+                        whole = Value::Array(std::mem::take(&mut items));
+                    }
                     if whole.is_null() {
                         whole = Value::Object(Map::new());
                     }

@@ -189,7 +189,7 @@ impl NodeReader {
     /// # Errors
     /// A file cannot be read, is no document of a node, or there is none.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
-        let found = layout::walk(path).inspect_err(|error| self.fail(error))?;
+        let found = layout::walk(path, layout::node_role).inspect_err(|error| self.fail(error))?;
         for (path, reason) in found.passed_over {
             let place = Place::new(path);
             self.notes

@@ -117,12 +117,17 @@ fn documents_that_cannot_be_read_are_refused() {
         (
             "gzip",
             b"\x1f\x8b\x08rest",
-            "f: looks like gzip, which is not read; unpack it and give the folder",
+            "f: cannot be read: unexpected end of file",
         ),
         (
             "zip",
             b"PK\x03\x04rest",
-            "f: looks like a zip archive, which is not read; unpack it and give the folder",
+            "f: cannot be read: invalid Zip archive: Could not find EOCD",
+        ),
+        (
+            "xz",
+            b"\xfd7zXZ\0rest",
+            "f: looks like xz, which is not read; unpack it and give the folder",
         ),
         (
             "protobuf",
@@ -131,8 +136,8 @@ fn documents_that_cannot_be_read_are_refused() {
         ),
         (
             "UTF-16",
-            b"\xff\xfek\0i\0",
-            "f: looks like UTF-16 text, which is not read; convert it to UTF-8",
+            b"\xff\xfek\0i\0n",
+            "f: cannot be read: UTF-16 text that ends within a character",
         ),
         (
             "printed",
@@ -406,7 +411,8 @@ fn scopes_kinds_and_missing_status_are_found() {
     assert_eq!(
         findings(&unknown),
         [
-            "Unresolvable: Widget ?: 1 objects of example.com/v1/Widget: neither built in, nor defined in the dump, nor in api-resources"
+            "InferredKind: Widget ?: 1 objects of example.com/v1/Widget, which is neither built in nor defined: \
+             taken as widgets.example.com: cluster-scoped, because none of them has a namespace"
         ]
     );
     assert!(!unknown.completeness.of("example.com", "Widget").is_complete());

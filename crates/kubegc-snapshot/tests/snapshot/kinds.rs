@@ -170,7 +170,7 @@ fn declarations_name_kinds_as_kubectl_does() {
 fn declarations_that_name_nothing_are_refused() {
     let unknown = "no kind of the catalog has this name; a custom kind needs its CustomResourceDefinition or api-resources";
     for (declaration, problem) in [
-        ("widgets", unknown),
+        ("gadgets", unknown),
         ("deployments.batch", unknown),
         ("", unknown),
         ("pods@", "there is no namespace after the @"),

@@ -2,8 +2,11 @@
 
 mod admission;
 mod bad_input;
+mod bundles;
 mod common;
 mod kinds;
+mod kubectl;
 mod laws;
 mod layouts;
+mod packed;
 mod streaming;

@@ -1,0 +1,91 @@
+//! Lists that `kubectl cluster-info dump` wrote up to 1.13: types that are not of the API, as Go prints them.
+//!
+//! Their list is under `Items`, the metadata of an object stands at its top level, and there is no kind: the `selfLink` of the list
+//! or the name of the file says it. All other fields have the names of Go and are left unread.
+
+use serde::Deserialize;
+
+use crate::{
+    SnapshotError,
+    ingest::{Ingest, Source},
+    item::{Item, Meta, Text},
+    layout,
+    store::TypeId,
+};
+
+/// The files of such a dump and the resources in `selfLink`, with the kinds that an API server serves today.
+const KINDS: [(&str, &str, &str, &str); 8] = [
+    ("nodes", "nodes", "v1", "Node"),
+    ("events", "events", "v1", "Event"),
+    ("pods", "pods", "v1", "Pod"),
+    ("services", "services", "v1", "Service"),
+    (
+        "replication-controllers",
+        "replicationcontrollers",
+        "v1",
+        "ReplicationController",
+    ),
+    ("daemonsets", "daemonsets", "apps/v1", "DaemonSet"),
+    ("deployments", "deployments", "apps/v1", "Deployment"),
+    ("replicasets", "replicasets", "apps/v1", "ReplicaSet"),
+];
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    kind: String,
+    self_link: String,
+}
+
+/// What the items of a list are. `head` is what stands before them, without its closing brace or whole.
+pub(crate) fn kind_of(head: &[u8], file: &str) -> Option<(&'static str, &'static str)> {
+    let closed = [head, b"}"].concat();
+    let head: Head = serde_json::from_slice(head)
+        .or_else(|_| serde_json::from_slice(&closed))
+        .unwrap_or_default();
+    if !head.kind.is_empty() {
+        return None;
+    }
+    let resource = head.self_link.rsplit('/').next().unwrap_or_default();
+    let file = layout::unpacked_name(file);
+    let name = file.rsplit(['/', '\\', ':']).next().unwrap_or_default();
+    let stem = name.split('.').next().unwrap_or_default();
+    let found = KINDS
+        .iter()
+        .find(|(_, known, ..)| *known == resource)
+        .or_else(|| KINDS.iter().find(|(known, ..)| *known == stem));
+    found.map(|&(.., api_version, kind)| (api_version, kind))
+}
+
+/// Takes in the metadata of one object.
+pub(crate) fn object(
+    ingest: &mut Ingest,
+    text: &str,
+    type_id: TypeId,
+    source: &Source,
+    item: u32,
+) -> Result<(), SnapshotError> {
+    let source = Source {
+        hint: Some(type_id),
+        ..source.clone()
+    };
+    let meta: Meta<'_> = match serde_json::from_str(text) {
+        Ok(meta) => meta,
+        Err(error) => {
+            ingest.unreadable(
+                &source,
+                Some(item),
+                &format!("its metadata cannot be read: {error}"),
+            );
+            return Ok(());
+        }
+    };
+    let of_metadata = |text: &'static str| Some(Text(text.into()));
+    let object = Item {
+        api_version: of_metadata("meta.k8s.io/v1"),
+        kind: of_metadata("PartialObjectMetadata"),
+        meta: Some(meta),
+        ..Item::default()
+    };
+    ingest.object(&object, &source, Some(item), None)
+}

@@ -1,0 +1,436 @@
+//! Compressed files, archives and encodings, recognised by their first bytes and unpacked as a stream.
+//!
+//! Nothing is written to disk, and no path of an archive is used as a path of the machine. An archive is read
+//! as a folder would be: [`layout::role`] decides by its path what a member is.
+
+use std::{
+    borrow::Cow,
+    fs::File,
+    io::{self, Cursor, Read, Seek, SeekFrom},
+    sync::Arc,
+};
+
+use flate2::read::MultiGzDecoder;
+use tar::EntryType;
+use zip::ZipArchive;
+
+use crate::{
+    SnapshotError,
+    layout::{self, Role},
+    utf16::Utf16,
+};
+
+/// Members of all archives of one input.
+const MEMBERS_MAX: usize = 1_000_000;
+/// Compressions and archives within each other: a `.tar.gz` has two.
+const DEPTH_MAX: u8 = 4;
+/// Bytes of a zip archive that cannot be read from its end: standard input, or a member of another archive.
+const ZIP_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of a member's path.
+const PATH_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes by which formats are recognised: one header of a tar archive.
+const HEAD_BYTES: usize = 512;
+
+/// A named text.
+pub(crate) struct Stream<'a> {
+    /// The file, or `archive.tgz:path/in/archive`.
+    pub(crate) name: Arc<str>,
+    /// The path in the folder or archive, without the suffix of a compression.
+    pub(crate) path: &'a str,
+    /// Whether it was found in a folder or archive, where other files may be too.
+    pub(crate) is_member: bool,
+    pub(crate) input: &'a mut dyn Read,
+}
+
+/// What unpacking finds.
+pub(crate) enum Unpacked<'a> {
+    Text(Stream<'a>),
+    /// A member that is not read, for this reason.
+    Skipped(&'static str),
+}
+
+type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
+
+/// Unpacks one input, within limits.
+pub(crate) struct Unpacker {
+    bytes_left: u64,
+    bytes_max: u64,
+    members: usize,
+}
+
+impl Unpacker {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self {
+            bytes_left: bytes_max,
+            bytes_max,
+            members: 0,
+        }
+    }
+
+    /// Visits what a file holds.
+    pub(crate) fn file(
+        &mut self,
+        mut file: File,
+        name: Arc<str>,
+        path: &str,
+        is_member: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SnapshotError> {
+        let head = head(&mut file, 4).map_err(|source| io_error(&name, source))?;
+        // What cannot be rewound, such as a pipe, is read as a stream.
+        if file.seek(SeekFrom::Start(0)).is_ok() {
+            if is_zip(&head) {
+                return self.zip(&name, file, 1, visit);
+            }
+            let input = &mut file;
+            return self.stream(
+                Stream {
+                    name,
+                    path,
+                    is_member,
+                    input,
+                },
+                0,
+                visit,
+            );
+        }
+        let input = &mut head.chain(file);
+        self.stream(
+            Stream {
+                name,
+                path,
+                is_member,
+                input,
+            },
+            0,
+            visit,
+        )
+    }
+
+    /// Visits what a stream holds.
+    pub(crate) fn stream(
+        &mut self,
+        stream: Stream<'_>,
+        depth: u8,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SnapshotError> {
+        let Stream {
+            name,
+            path,
+            is_member,
+            input,
+        } = stream;
+        let head = head(input, HEAD_BYTES).map_err(|source| io_error(&name, source))?;
+        let mut input = head.chain(input);
+        let is_packed = is_gzip(&head) || is_zip(&head) || is_tar(&head, path);
+        if is_packed && depth >= DEPTH_MAX {
+            return Err(SnapshotError::TooMany {
+                file: name,
+                limit: DEPTH_MAX.into(),
+                what: "compressions and archives within each other",
+            });
+        }
+        if is_gzip(&head) {
+            let (bytes_left, bytes_max) = (self.bytes_left, self.bytes_max);
+            let mut plain = Counted {
+                input: MultiGzDecoder::new(input),
+                bytes_left,
+                bytes_max,
+            };
+            let path = layout::unpacked_name(path);
+            let input = &mut plain;
+            let read = self.stream(
+                Stream {
+                    name,
+                    path: &path,
+                    is_member,
+                    input,
+                },
+                depth + 1,
+                visit,
+            );
+            self.bytes_left = self.bytes_left.min(plain.bytes_left);
+            return read;
+        }
+        if is_zip(&head) {
+            let mut bytes = Vec::new();
+            let limit = ZIP_BYTES_MAX as u64 + 1;
+            let read = input.take(limit).read_to_end(&mut bytes);
+            read.map_err(|source| io_error(&name, source))?;
+            if bytes.len() > ZIP_BYTES_MAX {
+                return Err(SnapshotError::TooMany {
+                    file: name,
+                    limit: ZIP_BYTES_MAX,
+                    what: "bytes of a zip archive that is no file; save it as a file",
+                });
+            }
+            return self.zip(&name, Cursor::new(bytes), depth + 1, visit);
+        }
+        if is_tar(&head, path) {
+            return self.tar(&name, &mut input, depth + 1, visit);
+        }
+        if let Some(utf16) = Utf16::of(&head) {
+            let input = &mut utf16.decode(input);
+            return visit(Unpacked::Text(Stream {
+                name,
+                path,
+                is_member,
+                input,
+            }));
+        }
+        if is_member && layout::is_plain_text(path) && !head.trim_ascii_start().starts_with(b"{") {
+            return visit(Unpacked::Skipped(layout::NO_DUMP));
+        }
+        let input = &mut input;
+        visit(Unpacked::Text(Stream {
+            name,
+            path,
+            is_member,
+            input,
+        }))
+    }
+
+    fn tar(
+        &mut self,
+        name: &Arc<str>,
+        input: &mut dyn Read,
+        depth: u8,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SnapshotError> {
+        let failed = |source| io_error(name, source);
+        let mut input = EndMark { input, zeros: 0 };
+        let mut archive = tar::Archive::new(&mut input);
+        let (mut long_path, mut long_size) = (None, None);
+        // Raw: the names that precede a member are read here, with a limit, and no sparse file is expanded.
+        for entry in archive.entries().map_err(failed)?.raw(true) {
+            let mut entry = entry.map_err(failed)?;
+            self.count_member(name)?;
+            match entry.header().entry_type() {
+                EntryType::Regular | EntryType::Continuous => {
+                    let of_header = || String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+                    let path = long_path.take().unwrap_or_else(of_header);
+                    if long_size
+                        .take()
+                        .is_some_and(|size| size != entry.size().to_string())
+                    {
+                        return Err(failed(invalid("a member of more than 8 GiB")));
+                    }
+                    self.member(name, &path, &mut entry, depth, visit)?;
+                }
+                EntryType::GNULongName => {
+                    let text = short(&mut entry).map_err(failed)?;
+                    let text = String::from_utf8_lossy(&text);
+                    long_path = Some(text.trim_end_matches('\0').to_owned());
+                }
+                EntryType::XHeader => {
+                    let text = short(&mut entry).map_err(failed)?;
+                    for extension in tar::PaxExtensions::new(&text) {
+                        let extension = extension.map_err(failed)?;
+                        match extension.key_bytes() {
+                            b"path" => {
+                                let path = String::from_utf8_lossy(extension.value_bytes());
+                                long_path = Some(path.into_owned());
+                            }
+                            b"size" => {
+                                let size = String::from_utf8_lossy(extension.value_bytes());
+                                long_size = Some(size.into_owned());
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                EntryType::Directory | EntryType::XGlobalHeader | EntryType::GNULongLink => {}
+                _ => {
+                    (long_path, long_size) = (None, None);
+                    visit(Unpacked::Skipped(layout::LINK))?;
+                }
+            }
+        }
+        // To its end, so that a checksum of the compression is compared.
+        io::copy(&mut input, &mut io::sink()).map_err(failed)?;
+        if input.zeros < HEAD_BYTES {
+            let cut = "the archive ends without its end mark, so it is cut off";
+            return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, cut)));
+        }
+        Ok(())
+    }
+
+    fn zip(
+        &mut self,
+        name: &Arc<str>,
+        input: impl Read + Seek,
+        depth: u8,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SnapshotError> {
+        let failed = |error: zip::result::ZipError| io_error(name, error.into());
+        let mut archive = ZipArchive::new(input).map_err(failed)?;
+        for index in 0..archive.len() {
+            self.count_member(name)?;
+            let entry = archive.by_index(index).map_err(failed)?;
+            if entry.is_dir() {
+                continue;
+            }
+            if entry.is_symlink() {
+                visit(Unpacked::Skipped(layout::LINK))?;
+                continue;
+            }
+            let path = entry.name().map_err(failed)?.into_owned();
+            let mut plain = Counted {
+                input: entry,
+                bytes_left: self.bytes_left,
+                bytes_max: self.bytes_max,
+            };
+            let read = self.member(name, &path, &mut plain, depth, visit);
+            self.bytes_left = self.bytes_left.min(plain.bytes_left);
+            read?;
+        }
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        archive: &str,
+        path: &str,
+        input: &mut dyn Read,
+        depth: u8,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SnapshotError> {
+        let path = path.replace('\\', "/");
+        let path = path.trim_start_matches("./").trim_start_matches('/');
+        match layout::role(path) {
+            Role::Skipped(reason) => visit(Unpacked::Skipped(reason)),
+            Role::Refused(looks_like, advice) => Err(SnapshotError::Refused {
+                file: archive.into(),
+                looks_like,
+                advice,
+            }),
+            Role::Read => {
+                let name = format!("{archive}:{}", printable(path)).into();
+                let is_member = true;
+                self.stream(
+                    Stream {
+                        name,
+                        path,
+                        is_member,
+                        input,
+                    },
+                    depth,
+                    visit,
+                )
+            }
+        }
+    }
+
+    fn count_member(&mut self, name: &Arc<str>) -> Result<(), SnapshotError> {
+        self.members += 1;
+        if self.members <= MEMBERS_MAX {
+            return Ok(());
+        }
+        Err(SnapshotError::TooMany {
+            file: Arc::clone(name),
+            limit: MEMBERS_MAX,
+            what: "members of archives",
+        })
+    }
+}
+
+/// Counts what is unpacked and fails beyond the limit.
+struct Counted<R> {
+    input: R,
+    bytes_left: u64,
+    bytes_max: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        match self.bytes_left.checked_sub(count as u64) {
+            Some(left) => self.bytes_left = left,
+            None => {
+                let limit = self.bytes_max;
+                self.bytes_left = 0;
+                return Err(invalid(&format!("more than {limit} bytes when unpacked")));
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Counts the zero bytes at the end of what was read: a tar archive ends with blocks of them.
+struct EndMark<'a> {
+    input: &'a mut dyn Read,
+    zeros: usize,
+}
+
+impl Read for EndMark<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let zeros = buffer[..count]
+            .iter()
+            .rev()
+            .take_while(|&&byte| byte == 0)
+            .count();
+        self.zeros = if zeros == count {
+            self.zeros.saturating_add(zeros)
+        } else {
+            zeros
+        };
+        Ok(count)
+    }
+}
+
+/// The first bytes of an input.
+fn head(input: &mut dyn Read, bytes: usize) -> io::Result<Cow<'static, [u8]>> {
+    let mut head = Vec::new();
+    input.take(bytes as u64).read_to_end(&mut head)?;
+    Ok(head.into())
+}
+
+/// A path or the extended header of a member.
+fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if input.take(PATH_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 > PATH_BYTES_MAX {
+        return Err(invalid("a member whose path is too long"));
+    }
+    Ok(bytes)
+}
+
+fn is_gzip(head: &[u8]) -> bool {
+    head.starts_with(b"\x1f\x8b")
+}
+
+fn is_zip(head: &[u8]) -> bool {
+    // The second is an archive without members.
+    head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
+}
+
+/// Archives from before 1988 have no magic bytes, and an empty one has only zeros.
+fn is_tar(head: &[u8], path: &str) -> bool {
+    head.len() == HEAD_BYTES && (head[257..].starts_with(b"ustar") || layout::has_extension(path, &["tar"]))
+}
+
+/// A path of an archive as it may be printed.
+fn printable(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for character in path.chars() {
+        let is_direction =
+            matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if character.is_control() || is_direction {
+            text.extend(character.escape_unicode());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+fn invalid(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem.to_owned())
+}
+
+fn io_error(name: &Arc<str>, source: io::Error) -> SnapshotError {
+    SnapshotError::Io {
+        path: Arc::clone(name),
+        source,
+    }
+}

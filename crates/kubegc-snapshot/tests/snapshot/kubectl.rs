@@ -1,0 +1,426 @@
+//! What kubectl writes beside objects, and what old releases of it write.
+
+use crate::{
+    bundles::both,
+    common::{bytes, findings, read, reader, render},
+};
+use kubegc_core::KubernetesVersion;
+use kubegc_snapshot::{Snapshot, VersionSource, Why};
+
+const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1"},"status":{"phase":"Running"}}"#;
+const LINE: &str = "shop/Pod/a uid=1 rv= details=?/Running/?\n";
+
+/// Reads a text with all kinds declared complete.
+fn complete(name: &str, text: &str) -> Snapshot {
+    let mut reader = reader().complete("all");
+    reader
+        .read(name, text.as_bytes())
+        .unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
+    reader.finish().expect(name)
+}
+
+#[test]
+fn a_cluster_info_dump_to_standard_output_is_read() {
+    let files: [&[u8]; 4] = [
+        include_bytes!("../data/cluster-info/nodes.json"),
+        include_bytes!("../data/cluster-info/shop/pods.json"),
+        include_bytes!("../data/cluster-info/shop/deployments.json"),
+        include_bytes!("../data/cluster-info/shop/replicasets.json"),
+    ];
+    let logs = [
+        "==== START logs for container web of pod shop/web ====\n",
+        "{\"level\": \"info\"}\n---\nkind: Pod\n==== END logs for container other of pod shop/web ====\n",
+        "no line break==== END logs for container web of pod shop/web ====\n",
+        "==== START logs for container empty of pod shop/web ====\n",
+        "==== END logs for container empty of pod shop/web ====\n",
+    ]
+    .concat();
+    let text = [
+        files[0],
+        logs.as_bytes(),
+        files[1],
+        files[2],
+        logs.as_bytes(),
+        files[3],
+        logs.as_bytes(),
+    ]
+    .concat();
+    let mut of_folder = reader();
+    of_folder
+        .read_path(&crate::common::data("cluster-info"))
+        .expect("a folder");
+    let of_folder = render(&of_folder.finish().expect("read"));
+    let of_stream = read("dump", &text).unwrap_or_else(|error| panic!("{}", error.full_text()));
+    assert_eq!(render(&of_stream), of_folder);
+    assert_eq!(findings(&of_stream), [""; 0]);
+    // Saved as .txt, in a folder of other texts.
+    let text = String::from_utf8(text).expect("text");
+    let of_file = both(&[
+        ("dump.txt", &text),
+        ("logs.txt", &logs),
+        ("notes.txt", "see dump.txt\n"),
+    ]);
+    assert_eq!(render(&of_file), of_folder);
+}
+
+#[test]
+fn logs_without_an_end_are_cut_off() {
+    let text = format!(
+        "{POD}\n==== START logs for container a of pod b/c ====\nline\n==== END logs for container a of pod b/"
+    );
+    let error = read("f", text.as_bytes()).expect_err("cut off");
+    assert_eq!(
+        error.to_string(),
+        "f, document 2: the input ends in the middle of the document, at line 4"
+    );
+    let only =
+        "==== START logs for container a of pod b/c ====\n==== END logs for container a of pod b/c ====\n";
+    let error = read("f", only.as_bytes()).expect_err("no objects");
+    assert_eq!(
+        error.to_string(),
+        "f: holds no document, only logs or messages of kubectl"
+    );
+}
+
+#[test]
+fn messages_of_kubectl_are_findings() {
+    let yaml = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  namespace: shop\n  uid: '1'\nstatus:\n  phase: Running\n";
+    let list = format!("apiVersion: v1\nitems:\n- {POD}\nkind: List\n");
+    for (name, dump) in [
+        ("JSON", format!("{POD}\n")),
+        ("YAML", yaml.to_owned()),
+        ("a YAML list", list),
+    ] {
+        for (message, is_error) in [
+            ("error: the server doesn't have a resource type \"pds\"", true),
+            (
+                "Error from server (Forbidden): pods is forbidden: User \"x\" cannot list resource",
+                true,
+            ),
+            (
+                "Unable to connect to the server: net/http: TLS handshake timeout",
+                true,
+            ),
+            (
+                "E1123 11:19:44.123456   12345 memcache.go:265] couldn't get current server API group list",
+                true,
+            ),
+            ("Warning: v1 ComponentStatus is deprecated in v1.19+", false),
+            (
+                "W1123 11:19:44.123456   12345 warnings.go:70] policy/v1beta1 PodSecurityPolicy is deprecated",
+                false,
+            ),
+            ("No resources found in default namespace.", false),
+        ] {
+            for (text, document) in [
+                (format!("{dump}{message}\n"), ", document 1"),
+                (format!("{dump}{message}"), ", document 1"),
+                (format!("{message}\n{dump}"), ""),
+            ] {
+                let snapshot = complete(name, &text);
+                assert_eq!(render(&snapshot), LINE, "{name} {message}");
+                let problem = if is_error {
+                    "KubectlError"
+                } else {
+                    "KubectlMessage"
+                };
+                let shown = message.escape_debug();
+                assert_eq!(
+                    findings(&snapshot),
+                    [format!("{problem}: {name}{document}: {shown}")]
+                );
+                assert_eq!(
+                    snapshot.completeness.of("", "Node").is_complete(),
+                    !is_error,
+                    "{message}"
+                );
+            }
+        }
+    }
+    let snapshot = complete("f", &format!("{POD}\nerror: \u{1b}[2J{}\n", "x".repeat(1_000)));
+    assert!(findings(&snapshot)[0].starts_with("KubectlError: f, document 1: error: \\u{1b}[2Jxxx"));
+    assert!(findings(&snapshot)[0].len() < 400);
+    let error = read("f", b"error: the server doesn't have a resource type \"pds\"\n").expect_err("nothing");
+    assert_eq!(
+        error.to_string(),
+        "f: holds no document, only logs or messages of kubectl"
+    );
+}
+
+#[test]
+fn a_cut_off_last_document_is_a_finding_of_a_lenient_reader() {
+    for text in [
+        format!("{POD}\n{}", &POD[..60]),
+        format!(
+            "{POD}\n{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{}",
+            &POD[..60]
+        ),
+    ] {
+        let mut lenient = reader().lenient(true).complete("all");
+        lenient.read("f", text.as_bytes()).expect("lenient");
+        let snapshot = lenient.finish().expect("read");
+        assert_eq!(render(&snapshot), LINE);
+        let found = findings(&snapshot);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].starts_with("Unread: f, document 2")
+                && found[0].ends_with("the input ends in the middle of the document, at line 2"),
+            "{found:?}"
+        );
+        assert!(matches!(
+            snapshot.completeness.of("", "Pod"),
+            kubegc_snapshot::Coverage::Incomplete(Why::Unread(_))
+        ));
+        let error = read("f", text.as_bytes()).expect_err("cut off");
+        assert!(
+            error
+                .to_string()
+                .ends_with("the input ends in the middle of the document, at line 2")
+        );
+    }
+}
+
+#[test]
+fn empty_lists_are_read_however_they_are_written() {
+    for text in [
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}"#,
+        r#"{"items":null,"kind":"List","apiVersion":"v1"}"#,
+        r#"{"apiVersion":"v1","kind":"List","items":[{"kind":"PodList","apiVersion":"v1","items":null}]}"#,
+        "kind: PodList\napiVersion: v1\nitems: null\n",
+        "apiVersion: v1\nitems:\nkind: List\n",
+        "[]",
+    ] {
+        let snapshot = read("f", text.as_bytes()).expect(text);
+        assert!(snapshot.is_empty(), "{text}");
+        assert_eq!(findings(&snapshot), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
+    let object = |name: &str, namespace: &str| {
+        format!(
+            r#"{{"name":"{name}","namespace":"{namespace}","uid":"{name}","resourceVersion":"7","creationTimestamp":"2018-05-03T13:47:41Z",
+            "ownerReferences":[{{"apiVersion":"extensions/v1beta1","kind":"ReplicaSet","name":"r","uid":"r","controller":true,"blockOwnerDeletion":true}}],
+            "Spec":{{"NodeName":"n","Volumes":null}},"Status":{{"Phase":"Running"}}}}"#
+        )
+    };
+    let nodes = r#"{"selfLink":"/api/v1/nodes","resourceVersion":"9","Items":[{"name":"n","selfLink":"/api/v1/nodes/n","uid":"n","Spec":{},"Status":{}}]}"#;
+    let pods = format!(
+        r#"{{"resourceVersion":"9","Items":[{},{}]}}"#,
+        object("a", "shop"),
+        object("b", "shop")
+    );
+    let snapshot = both(&[
+        ("nodes.json", nodes),
+        ("shop/pods.json", &pods),
+        (
+            "shop/replication-controllers.json",
+            r#"{"resourceVersion":"9","Items":null}"#,
+        ),
+        ("shop/events.json", r#"{"resourceVersion":"9","Items":[]}"#),
+    ]);
+    let pod =
+        |name: &str| format!("shop/Pod/{name} uid={name} rv=7 owners=ReplicaSet:r:Some(true):Some(true)\n");
+    assert_eq!(
+        render(&snapshot),
+        format!("Node/n uid=n rv=\n{}{}", pod("a"), pod("b"))
+    );
+    assert_eq!(findings(&snapshot), [""; 0]);
+    let found = snapshot.find("", "Pod", "shop", "a").expect("a pod");
+    assert_eq!(found.details, None, "what is no field of the API is unread");
+    // In a stream the link says the kind; where nothing does, that is an error.
+    assert_eq!(
+        render(&read("dump", nodes.as_bytes()).expect("nodes")),
+        "Node/n uid=n rv=\n"
+    );
+    let error = read("dump", pods.as_bytes()).expect_err("no kind");
+    assert_eq!(
+        error.to_string(),
+        "dump, document 1: not an API object: it has items and no kind, so it is cut off or no list of objects"
+    );
+    let odd = read(
+        "nodes.json",
+        br#"{"Items":[{"name":7}, 5, {"name":"n","uid":"n"}]}"#,
+    )
+    .expect("findings");
+    assert_eq!(odd.len(), 1);
+    assert_eq!(odd.finding_counts[&kubegc_snapshot::Problem::Unreadable], 2);
+}
+
+#[test]
+fn keys_that_stand_twice_are_named_and_the_last_one_counts() {
+    for (text, expected) in [
+        (POD.replace(r#""name":"a""#, r#""name":"b","name":"a""#), "Pod shop/a: metadata.name"),
+        (POD.replace(r#""kind":"Pod""#, r#""kind":"Node","kind":"Pod""#), "Pod shop/a: kind"),
+        (POD.replace(r#""metadata""#, r#""metadata":{"name":"b","uid":"2"},"metadata""#), "Pod shop/a: metadata"),
+        (POD.replace(r#""phase""#, r#""phase":"Failed","phase""#), "Pod shop/a: status.phase"),
+        (
+            POD.replace(r#""uid":"1""#, r#""uid":"1","labels":{"x":"1","x":"2"}"#),
+            "Pod shop/a: metadata.labels.x",
+        ),
+        (
+            POD.replace(r#""uid":"1""#, r#""uid":"1","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1","uid":"2"}]"#),
+            "Pod shop/a: metadata.ownerReferences[0].uid",
+        ),
+    ] {
+        for (name, document, place) in [
+            ("f", text.clone(), "f, document 1"),
+            ("g", format!(r#"{{"apiVersion":"v1","kind":"List","items":[{text}]}}"#), "g, document 1, items[0]"),
+        ] {
+            let snapshot = complete(name, &document);
+            let object = snapshot.find("", "Pod", "shop", "a").expect("the last name");
+            assert_eq!(object.meta.uid.to_string(), "1");
+            assert_eq!(
+                findings(&snapshot),
+                [format!("DuplicateKey: {place}: {expected}: there several times; the last one was kept")]
+            );
+            assert!(!object.flawed);
+            assert!(snapshot.completeness.of("", "Pod").is_complete());
+        }
+    }
+    let list = format!(r#"{{"apiVersion":"v2","apiVersion":"v1","kind":"PodList","items":[{POD}]}}"#);
+    assert_eq!(
+        findings(&complete("f", &list)),
+        ["DuplicateKey: f, document 1: apiVersion: there several times; the last one was kept"]
+    );
+    let twice = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{POD}],"items":[]}}"#);
+    let error = read("f", twice.as_bytes()).expect_err("objects that do not count");
+    assert!(
+        error
+            .full_text()
+            .ends_with("not valid JSON: expected `items` only once"),
+        "{}",
+        error.full_text()
+    );
+    let error = read("f", b"kind: Pod\nkind: Node\n").expect_err("YAML forbids it");
+    assert_eq!(
+        error.full_text(),
+        "f, document 1: line 2, column 1: not valid YAML: duplicate mapping key: kind"
+    );
+}
+
+#[test]
+fn the_version_of_the_cluster_is_detected() {
+    let node = |name: &str, version: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{name}","uid":"{name}"}},"status":{{"nodeInfo":{{"kubeletVersion":"{version}"}}}}}}"#
+        )
+    };
+    let server = r#"{"major":"1","minor":"28+","gitVersion":"v1.28.3-gke.100"}"#;
+    let nodes = [
+        node("a", "v1.26.4"),
+        node("b", "v1.27.1+k3s1"),
+        node("c", "unknown"),
+    ]
+    .join("\n");
+    let untyped = nodes.replace(r#""apiVersion":"v1","kind":"Node","#, "");
+    let list = |items: &str| {
+        format!(
+            r#"{{"kind":"NodeList","apiVersion":"v1","items":[{}]}}"#,
+            items.replace('\n', ",")
+        )
+    };
+    for (text, expected) in [
+        (POD.to_owned(), None),
+        (
+            nodes.clone(),
+            Some((VersionSource::Kubelet, "v1.27.1+k3s1", 27, 1)),
+        ),
+        (
+            list(&nodes),
+            Some((VersionSource::Kubelet, "v1.27.1+k3s1", 27, 1)),
+        ),
+        (
+            list(&untyped),
+            Some((VersionSource::Kubelet, "v1.27.1+k3s1", 27, 1)),
+        ),
+        (
+            server.to_owned(),
+            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
+        ),
+        (
+            format!("{nodes}\n{server}\n"),
+            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
+        ),
+        (
+            format!(
+                r#"{{"clientVersion":{{"gitVersion":"v1.31.0"}},"kustomizeVersion":"v5.4.2","serverVersion":{server}}}"#
+            ),
+            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
+        ),
+        (
+            format!(r#"{{"info":{server},"string":"v1.28.3-gke.100"}}"#),
+            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
+        ),
+        (
+            "clientVersion:\n  gitVersion: v1.31.0\nserverVersion:\n  gitVersion: v1.20.2\n".to_owned(),
+            Some((VersionSource::ApiServer, "v1.20.2", 20, 2)),
+        ),
+        (
+            "Client Version: v1.31.0\nServer Version: v1.30.1\n".to_owned(),
+            Some((VersionSource::ApiServer, "v1.30.1", 30, 1)),
+        ),
+        // The nearest one that is known.
+        (
+            server.replace("v1.28.3", "v1.99.3"),
+            Some((
+                VersionSource::ApiServer,
+                "v1.99.3-gke.100",
+                KubernetesVersion::MINOR_MAX,
+                0,
+            )),
+        ),
+        (
+            server.replace("v1.28.3", "v1.9.3"),
+            Some((
+                VersionSource::ApiServer,
+                "v1.9.3-gke.100",
+                KubernetesVersion::MINOR_MIN,
+                0,
+            )),
+        ),
+    ] {
+        let snapshot =
+            read("f", text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {}", error.full_text()));
+        let detected = snapshot.detected_version();
+        let found = detected.map(|one| (one.source, &*one.text, one.version.minor(), one.version.patch()));
+        assert_eq!(found, expected, "{text}");
+        assert!(detected.is_none_or(|one| &*one.place.file == "f"), "{text}");
+        assert_eq!(snapshot.version().minor(), 28, "only offered");
+        let mut detecting = reader().detect_version(true);
+        detecting.read("f", text.as_bytes()).expect("read before");
+        let used = detecting.finish().expect("read before").version();
+        assert_eq!(
+            used.minor(),
+            expected.map_or(28, |(.., minor, _)| minor),
+            "{text}"
+        );
+    }
+    for text in [
+        r#"{"serverVersion":{"gitVersion":"2.0"}}"#,
+        r#"{"gitVersion":"v1.28.3"}"#,
+        r#"{"info":{}}"#,
+    ] {
+        let error = read("f", text.as_bytes()).expect_err("no version");
+        assert_eq!(
+            error.to_string(),
+            "f, document 1: not an API object: it has neither apiVersion nor kind"
+        );
+    }
+    let bundled = both(&[
+        (
+            "cluster-info/cluster_version.json",
+            &format!(r#"{{"info":{server}}}"#),
+        ),
+        ("cluster-info/errors.json", "null"),
+        (
+            "cluster-resources/pods/shop.json",
+            std::str::from_utf8(&bytes("pods-raw.json")).expect("text"),
+        ),
+    ]);
+    assert_eq!(
+        bundled.detected_version().map(|one| one.version.minor()),
+        Some(28)
+    );
+}

@@ -1,0 +1,354 @@
+//! Compressed files, archives, encodings and streams: read as what they hold.
+
+use std::io::{Cursor, Write};
+
+use crate::common::{bytes, data, findings, read, reader, render};
+use flate2::{Compression, write::GzEncoder};
+use kubegc_snapshot::Problem;
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+/// A tar archive of these paths and contents.
+pub(crate) fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, path, *bytes).expect("memory");
+    }
+    archive.into_inner().expect("memory")
+}
+
+pub(crate) fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (path, bytes) in members {
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(*path, options).expect("memory");
+        archive.write_all(bytes).expect("memory");
+    }
+    archive.finish().expect("memory").into_inner()
+}
+
+/// A text in UTF-16 with a byte order mark.
+fn utf16(text: &[u8], to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    let text = std::str::from_utf8(text).expect("text");
+    let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+    units.flat_map(to_bytes).collect()
+}
+
+/// All files of a fixture's folder, as members of an archive.
+fn members(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let root = data(folder);
+    let mut folders = vec![root.clone()];
+    let mut members = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path
+                    .strip_prefix(&root)
+                    .expect("in the folder")
+                    .display()
+                    .to_string();
+                members.push((name, std::fs::read(path).expect("a file")));
+            }
+        }
+    }
+    members
+}
+
+#[test]
+fn a_stream_is_read_as_what_it_holds() {
+    let text = bytes("list.json");
+    let whole = render(&read("f", &text).expect("a list"));
+    let yaml = bytes("list.yaml");
+    let one: &[(&str, &[u8])] = &[("a/list.json", &text)];
+    for (name, packed) in [
+        ("gzip", gzip(&text)),
+        ("gzip of YAML", gzip(&yaml)),
+        (
+            "two gzip members",
+            [gzip(&text[..900]), gzip(&text[900..])].concat(),
+        ),
+        ("tar", tar(one)),
+        ("tar.gz", gzip(&tar(one))),
+        ("zip", zip(one)),
+        ("gzip in tar", tar(&[("./list.json.gz", &gzip(&text))])),
+        ("tar.gz in tar.gz", gzip(&tar(&[("inner.tgz", &gzip(&tar(one)))]))),
+        ("zip in tar", tar(&[("inner.zip", &zip(one))])),
+        ("little endian", utf16(&text, u16::to_le_bytes)),
+        ("big endian", utf16(&text, u16::to_be_bytes)),
+        ("UTF-16 YAML", utf16(&yaml, u16::to_le_bytes)),
+        ("UTF-16 in gzip", gzip(&utf16(&text, u16::to_le_bytes))),
+        ("UTF-8 with a mark", [b"\xef\xbb\xbf", &*text].concat()),
+        ("UTF-8 YAML with a mark", [b"\xef\xbb\xbf", &*yaml].concat()),
+    ] {
+        let snapshot = read(name, &packed).unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
+        assert_eq!(render(&snapshot), whole, "{name}");
+        assert_eq!(findings(&snapshot), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn members_are_named_by_their_archive_and_path() {
+    let long = format!("{}/pods.json", "folder/".repeat(40));
+    let text = bytes("pods-raw.json");
+    for (archive, path) in [
+        (tar(&[("core/pods.json", &text)]), "core/pods.json"),
+        (tar(&[(&long, &text)]), &*long),
+        (zip(&[("core/pods.json", &text)]), "core/pods.json"),
+        (zip(&[("../\u{1b}[31m.json", &text)]), "../\\u{1b}[31m.json"),
+    ] {
+        let snapshot = read("dump.archive", &archive).expect("an archive");
+        let pod = snapshot.object(0).expect("a pod");
+        assert_eq!(&*pod.place.file, format!("dump.archive:{path}"));
+    }
+}
+
+#[test]
+fn an_archive_is_read_as_its_folder() {
+    for folder in ["must-gather", "cluster-info"] {
+        let mut of_folder = reader();
+        of_folder.read_path(&data(folder)).expect(folder);
+        let of_folder = of_folder.finish().expect(folder);
+        let members = members(folder);
+        let members: Vec<(&str, &[u8])> = members.iter().map(|(path, bytes)| (&**path, &**bytes)).collect();
+        for (name, archive) in [("tgz", gzip(&tar(&members))), ("zip", zip(&members))] {
+            // From a file, whose name says nothing.
+            let folder_of_test = tempfile::tempdir().expect("a folder");
+            let path = folder_of_test.path().join("dump");
+            std::fs::write(&path, &archive).expect("a file");
+            let mut of_archive = reader();
+            of_archive
+                .read_path(&path)
+                .unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
+            let of_archive = of_archive.finish().expect(name);
+            assert_eq!(render(&of_archive), render(&of_folder), "{folder} {name}");
+            assert_eq!(
+                of_archive.finding_counts, of_folder.finding_counts,
+                "{folder} {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn other_files_are_counted_and_not_listed() {
+    let pod = bytes("pods-raw.json");
+    let members: &[(&str, &[u8])] = &[
+        ("README.md", b"# dump"),
+        ("logs/a.log", b"{"),
+        ("logs/b.log.gz", b"no gzip"),
+        (
+            "logs/logs.txt",
+            b"==== START logs for container a of pod b/c ====\n",
+        ),
+        ("package.json", b"{\"name\": \"x\", \"version\": \"1\"}"),
+        ("null.json", b"null\n"),
+        ("names.json", b"[\"a\", 7]"),
+        ("rules.json", b"[{\"verbs\": [\"get\"]}]"),
+        ("values.yaml", b"replicas: 3\n"),
+        ("hosts.yaml", b"- a\n- b\n"),
+        ("pods.json", &pod),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    for (path, bytes) in members {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("in the folder")).expect("a folder");
+        std::fs::write(path, bytes).expect("a file");
+    }
+    let mut of_folder = reader();
+    of_folder
+        .read_path(folder.path())
+        .expect("a dump and other files");
+    let of_folder = of_folder.finish().expect("read");
+    let of_archive = read("dump.tar", &tar(members)).expect("a dump and other files");
+    for (root, snapshot) in [
+        (folder.path().display().to_string(), of_folder),
+        ("dump.tar".to_owned(), of_archive),
+    ] {
+        assert_eq!(snapshot.len(), 1);
+        let found = findings(&snapshot);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].starts_with(&format!("NotAnObject: {root}: 8 documents skipped: it ")),
+            "{found:?}"
+        );
+        assert_eq!(
+            found[1],
+            format!("PassedOver: {root}: 4 files skipped: not JSON or YAML")
+        );
+        assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 4);
+        assert_eq!(snapshot.finding_counts[&Problem::NotAnObject], 8);
+    }
+}
+
+#[test]
+fn an_empty_member_makes_every_kind_incomplete() {
+    let mut reader = reader().complete("all");
+    let archive = tar(&[("pods.json", &bytes("pods-raw.json")), ("nodes.json", b"")]);
+    reader
+        .read("dump.tar", &*archive)
+        .expect("what a failed command leaves");
+    let snapshot = reader.finish().expect("read");
+    assert_eq!(
+        findings(&snapshot),
+        ["Unread: dump.tar:nodes.json: holds no document"]
+    );
+    assert!(!snapshot.completeness.of("", "Node").is_complete());
+}
+
+#[test]
+fn damaged_archives_are_refused() {
+    let text = bytes("list.json");
+    let members: &[(&str, &[u8])] = &[("a.json", &text), ("b.json", b"{}")];
+    let (plain, packed) = (tar(members), gzip(&tar(members)));
+    let mut wrong_sum = gzip(&text);
+    let length = wrong_sum.len();
+    wrong_sum[length - 6] ^= 1;
+    let mut symlink = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_size(0);
+    symlink
+        .append_link(&mut header, "a.json", "/etc/passwd")
+        .expect("memory");
+    let deep = (0..5).fold(text.clone(), |bytes, _| gzip(&bytes));
+    let end = 512 + text.len().next_multiple_of(512);
+    for (name, bytes, expected) in [
+        ("no gzip", b"\x1f\x8b\x08rest".to_vec(), "f: cannot be read: "),
+        ("a cut gzip", gzip(&text)[..400].to_vec(), "f: cannot be read: "),
+        (
+            "a wrong checksum",
+            wrong_sum,
+            "f: cannot be read: corrupt gzip stream does not have a matching checksum",
+        ),
+        ("no zip", b"PK\x03\x04rest".to_vec(), "f: cannot be read: "),
+        ("a cut zip", zip(members)[..200].to_vec(), "f: cannot be read: "),
+        (
+            "a tar cut in a member",
+            plain[..1_000].to_vec(),
+            "f:a.json, document 1, items[",
+        ),
+        (
+            "a tar cut behind a member",
+            plain[..end].to_vec(),
+            "f: cannot be read: the archive ends without its end mark, so it is cut off",
+        ),
+        (
+            "a cut tar.gz",
+            packed[..packed.len() - 5].to_vec(),
+            "f: cannot be read: ",
+        ),
+        (
+            "only a link",
+            symlink.into_inner().expect("memory"),
+            "f: no .json, .yaml or .yml file in this archive",
+        ),
+        (
+            "only other files",
+            tar(&[("a.log", b"x")]),
+            "f: no .json, .yaml or .yml file in this archive",
+        ),
+        (
+            "nothing",
+            zip(&[]),
+            "f: no .json, .yaml or .yml file in this archive",
+        ),
+        (
+            "packed too often",
+            deep,
+            "f: more than 4 compressions and archives within each other",
+        ),
+        (
+            "a chart",
+            tar(&[("web/Chart.yaml", b"name: web\n")]),
+            "f: looks like a Helm chart, which is not read; ",
+        ),
+        (
+            "etcd",
+            tar(&[("member/snap/db", b"\0")]),
+            "f: looks like the data folder of etcd, which is not read; ",
+        ),
+        (
+            "half a character",
+            b"\xff\xfe{\0}".to_vec(),
+            "f: cannot be read: UTF-16 text that ends within a character",
+        ),
+        (
+            "half a pair",
+            b"\xff\xfe\x00\xd8{\0}\0".to_vec(),
+            "f: cannot be read: not UTF-16",
+        ),
+    ] {
+        let error = read("f", &bytes).expect_err(name).full_text();
+        assert!(error.starts_with(expected), "{name}: {error}");
+        let mut lenient = reader().lenient(true).complete("all");
+        lenient.read("f", &*bytes).expect("a finding instead");
+        let snapshot = lenient.finish().expect(name);
+        assert!(snapshot.finding_counts[&Problem::Unread] >= 1, "{name}");
+        assert!(
+            snapshot
+                .completeness
+                .iter()
+                .all(|(_, coverage)| !coverage.is_complete()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_member_cut_off_at_the_end_of_a_line_is_refused() {
+    // Nothing in the text shows the cut, but the archive does.
+    let yaml = bytes("stream.yaml");
+    let archive = tar(&[("a.yaml", &yaml)]);
+    let cut = yaml
+        .windows(4)
+        .position(|four| four == b"---\n")
+        .expect("a second document");
+    let error = read("f", &archive[..512 + cut]).expect_err("cut off");
+    assert!(
+        error.full_text().starts_with("f: cannot be read: "),
+        "{}",
+        error.full_text()
+    );
+}
+
+#[test]
+fn what_unpacks_to_too_much_is_refused() {
+    let zeros = vec![b' '; 1 << 20];
+    let nested = gzip(&gzip(&zeros));
+    for (name, bomb) in [
+        ("gzip", gzip(&zeros)),
+        ("gzip twice", nested),
+        ("tar.gz", gzip(&tar(&[("a.json", &zeros)]))),
+        ("a skipped member", gzip(&tar(&[("a.log", &zeros)]))),
+        ("zip", zip(&[("a.json", &zeros)])),
+        (
+            "zip of many",
+            zip(&[("a.json", &zeros[..90_000]), ("b.json", &zeros[..90_000])]),
+        ),
+    ] {
+        let mut reader = reader().unpacked_bytes_max(100_000);
+        let error = reader.read("f", &*bomb).expect_err(name).full_text();
+        assert!(
+            error.ends_with(": cannot be read: more than 100000 bytes when unpacked"),
+            "{name}: {error}"
+        );
+    }
+    // A path is bounded too, however well it is compressed.
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::GNULongName);
+    header.set_size(1 << 20);
+    header.set_cksum();
+    let archive = [header.as_bytes(), &*zeros].concat();
+    let error = read("f", &gzip(&archive)).expect_err("too long").full_text();
+    assert_eq!(error, "f: cannot be read: a member whose path is too long");
+}
