@@ -175,9 +175,9 @@ mod tests {
                 .to_string()
         };
         assert_eq!(version(&[]), "1.36.0");
-        assert_eq!(version(&["--kubernetes", "1.20"]), "1.20.0");
+        assert_eq!(version(&["--kubernetes", "1.30"]), "1.30.0");
         assert_eq!(version(&["--dump", nodes]), "1.32.5");
-        assert_eq!(version(&["--dump", nodes, "--version", "1.20"]), "1.20.0");
+        assert_eq!(version(&["--dump", nodes, "--version", "1.30"]), "1.30.0");
     }
 
     #[test]

@@ -255,15 +255,23 @@ fn kinds_that_nothing_explains_are_undecided() {
             r#""apiVersion":"v1","kind":"ConfigMap","metadata""#,
             r#""apiVersion":"example.org/v1","kind":"Gadget","metadata""#,
         );
+        // One of them is in no namespace, so nothing can be inferred from them.
+        let other = gadget
+            .replace(r#""namespace":"shop","#, "")
+            .replace("0000001", "0000002")
+            .replace("uid-1", "uid-2");
+        let text = format!("{}\n{gadget}\n{other}", config_map(0, None));
+        let unknown = cluster(text.as_bytes());
+        let forecast = predict(&unknown, PropagationPolicy::Background);
+        assert_eq!(counts(&forecast), [("deleted", 1), ("undetermined", 2)]);
+        let delete = [delete("shop/Gadget/map-0000001", PropagationPolicy::Background)];
+        assert!(unknown.predict(&delete).is_err());
+        // Where they agree, the scope is certain: the collector deletes them, and they can be named.
         let text = format!("{}\n{gadget}", config_map(0, None));
-        let cluster = cluster(text.as_bytes());
-        let forecast = predict(&cluster, PropagationPolicy::Background);
-        assert_eq!(counts(&forecast), [("deleted", 1), ("undetermined", 1)]);
-        assert!(
-            cluster
-                .predict(&[delete("shop/Gadget/map-0000001", PropagationPolicy::Background)])
-                .is_err()
-        );
+        let inferred = cluster(text.as_bytes());
+        let forecast = predict(&inferred, PropagationPolicy::Background);
+        assert_eq!(counts(&forecast), [("deleted", 2)]);
+        assert!(inferred.predict(&delete).is_ok());
     });
 }
 

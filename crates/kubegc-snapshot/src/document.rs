@@ -41,6 +41,7 @@ pub(crate) fn read<R: Read>(
         settings,
         ingest,
         in_array: false,
+        objects: 0,
     };
     let beginning = window
         .at_least(sniff::BYTES)
@@ -121,12 +122,16 @@ struct Reading<'i> {
     ingest: &'i mut Ingest,
     /// Whether the items being read stand in a bare array.
     in_array: bool,
+    /// Maps so far that have something of an object.
+    objects: u64,
 }
 
 /// A document in the making, common to both formats.
 struct Shape {
     /// Records before it.
     mark: usize,
+    /// Objects before it.
+    objects: u64,
     items: u32,
     is_array: bool,
     /// What the items are by what stands before them, where that says something.
@@ -172,6 +177,7 @@ impl Reading<'_> {
     fn shape(&self) -> Shape {
         Shape {
             mark: self.ingest.mark(),
+            objects: self.objects,
             items: 0,
             is_array: false,
             head: None,
@@ -415,6 +421,7 @@ impl Reading<'_> {
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
+        self.objects += u64::from(!says_nothing(object));
         let is_hinted = source.hint.is_some() && !(source.is_member && says_nothing(object));
         if item.is_none() && !object.is_of_the_api() && !is_hinted {
             return self.no_object(object, text, source);
@@ -555,6 +562,11 @@ impl Reading<'_> {
         match (head.kind.as_str(), of_items) {
             ("", _) if shape.is_array => self.ingest.settle_pending(source.hint, source),
             ("", _) if shape.internal.is_some() => {}
+            ("", _) if source.is_member && head.api_version.is_empty() && shape.objects == self.objects => {
+                // Such as the events of an Insights archive, which are no objects.
+                self.ingest.forget_since(shape.mark);
+                self.ingest.no_object(source.place.clone(), NEITHER);
+            }
             ("", _) => {
                 return refuse("it has items and no kind, so it is cut off or no list of objects".to_owned());
             }

@@ -55,6 +55,10 @@ pub(crate) fn role(path: &str) -> Role {
             "export the objects as YAML with auger, or dump them with kubectl get -o json",
         );
     }
+    if segments.contains(&"__MACOSX") || segments.last().is_some_and(|name| name.starts_with("._")) {
+        // They have the name of the file beside them and hold its attributes.
+        return Role::Skipped(NO_DUMP);
+    }
     let plain = unpacked_name(path);
     let in_bundle = after(&segments, "cluster-resources");
     // Older support bundles save some lists without an extension.
@@ -116,19 +120,77 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     }
     match after(&segments, "namespaces") {
         Some([_, "pods", one, other]) if one == other => return Some(("v1", "Pod")),
+        Some([_, "imagestreams", _]) => return Some(("image.openshift.io/v1", "ImageStream")),
         _ => {}
     }
-    match after(&segments, "config")? {
-        ["pod", _, _] => Some(("v1", "Pod")),
-        ["node", _] => Some(("v1", "Node")),
-        ["crd", _] => Some(("apiextensions.k8s.io/v1", "CustomResourceDefinition")),
-        ["certificatesigningrequests", _] => Some(("certificates.k8s.io/v1", "CertificateSigningRequest")),
-        ["pdbs", _] | ["pdbs", _, _] => Some(("policy/v1", "PodDisruptionBudget")),
-        ["storage", "storageclasses", _] => Some(("storage.k8s.io/v1", "StorageClass")),
-        ["clusteroperator", _] => Some(("config.openshift.io/v1", "ClusterOperator")),
-        _ => None,
+    if let Some(["rbac.authorization.k8s.io", "clusterroles", _]) =
+        after(&segments, "cluster-scoped-resources")
+    {
+        return Some(("rbac.authorization.k8s.io/v1", "ClusterRole"));
     }
+    if let Some(["imageregistry.operator.openshift.io", folder, _]) = after(&segments, "clusteroperator") {
+        let api_version = "imageregistry.operator.openshift.io/v1";
+        return match *folder {
+            "config" => Some((api_version, "Config")),
+            "imagepruner" => Some((api_version, "ImagePruner")),
+            _ => None,
+        };
+    }
+    let name = match after(&segments, "config")? {
+        ["pod", _, _] => return Some(("v1", "Pod")),
+        ["pdbs", _, _] => return Some(("policy/v1", "PodDisruptionBudget")),
+        [file] => (*file).to_owned(),
+        [folders @ .., _] => folders.join("/") + "/",
+        [] => return None,
+    };
+    let found = INSIGHTS.iter().find(|(known, ..)| *known == name);
+    found.map(|&(_, api_version, kind)| (api_version, kind))
 }
+
+/// The files and folders of `config` in an Insights archive, and what they hold.
+const INSIGHTS: [(&str, &str, &str); 21] = [
+    ("apiserver", "config.openshift.io/v1", "APIServer"),
+    ("authentication", "config.openshift.io/v1", "Authentication"),
+    ("featuregate", "config.openshift.io/v1", "FeatureGate"),
+    ("image", "config.openshift.io/v1", "Image"),
+    ("infrastructure", "config.openshift.io/v1", "Infrastructure"),
+    ("ingress", "config.openshift.io/v1", "Ingress"),
+    ("network", "config.openshift.io/v1", "Network"),
+    ("oauth", "config.openshift.io/v1", "OAuth"),
+    ("proxy", "config.openshift.io/v1", "Proxy"),
+    ("version", "config.openshift.io/v1", "ClusterVersion"),
+    (
+        "certificatesigningrequests/",
+        "certificates.k8s.io/v1",
+        "CertificateSigningRequest",
+    ),
+    ("clusteroperator/", "config.openshift.io/v1", "ClusterOperator"),
+    (
+        "clusterrolebinding/",
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
+    ),
+    ("crd/", "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    (
+        "mutatingwebhookconfigurations/",
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+    ),
+    ("node/", "v1", "Node"),
+    ("pdbs/", "policy/v1", "PodDisruptionBudget"),
+    ("persistentvolumes/", "v1", "PersistentVolume"),
+    (
+        "securitycontextconstraint/",
+        "security.openshift.io/v1",
+        "SecurityContextConstraints",
+    ),
+    ("storage/storageclasses/", "storage.k8s.io/v1", "StorageClass"),
+    (
+        "validatingwebhookconfigurations/",
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+    ),
+];
 
 /// The folders and files of `cluster-resources` in a support bundle.
 const BUNDLED: [(&str, &str, &str); 31] = [

@@ -42,6 +42,10 @@ pub(crate) enum Notice {
 /// Whether a line is a message of kubectl; if so, whether it is an error. No kind of Kubernetes has a field `error` or `Error` beside
 /// its `metadata`, so such a line at the left edge of YAML is none of an object.
 pub(crate) fn message(line: &[u8]) -> Option<bool> {
+    // Most lines of YAML begin with a space, a dash or a small letter.
+    if !matches!(line.first(), Some(b'A'..=b'Z' | b'e')) {
+        return None;
+    }
     let known = MESSAGES.iter().find(|(start, _)| line.starts_with(start));
     known.map(|&(_, is_error)| is_error).or_else(|| log_line(line))
 }

@@ -213,14 +213,45 @@ fn an_insights_archive_is_read() {
         ("config/pod/shop/web.json", &untyped(&pod)),
         ("config/pod/shop/logs/web/errors.log", "x"),
         ("config/node/n.json", &untyped(&object("v1", "Node", "", "n"))),
-        ("config/crd/widgets.example.com.json", &untyped(&object("", "", "", "widgets.example.com"))),
-        ("config/clusteroperator/dns.json", &object("config.openshift.io/v1", "ClusterOperator", "", "dns")),
-        ("config/clusteroperator/operator.openshift.io/dns/default.json", &object("operator.openshift.io/v1", "DNS", "", "default")),
-        ("config/configmaps/shop/settings/app.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: no-object\n"),
+        (
+            "config/crd/widgets.example.com.json",
+            &untyped(&object("", "", "", "widgets.example.com")),
+        ),
+        (
+            "config/clusteroperator/dns.json",
+            &object("config.openshift.io/v1", "ClusterOperator", "", "dns"),
+        ),
+        (
+            "config/clusteroperator/operator.openshift.io/dns/default.json",
+            &object("operator.openshift.io/v1", "DNS", "", "default"),
+        ),
+        (
+            "config/configmaps/shop/settings/app.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: no-object\n",
+        ),
         ("config/id", "0b5f9a3e"),
         ("config/metrics", "up 1\n"),
-        ("conditional/namespaces/shop/pods/api/api.json", &untyped(&object("v1", "Pod", "shop", "api"))),
-        ("events/shop.json", r#"{"items":[{"namespace":"shop","reason":"x"}]}"#.replace(r#""items":"#, r#""events":"#).as_str()),
+        (
+            "conditional/namespaces/shop/pods/api/api.json",
+            &untyped(&object("v1", "Pod", "shop", "api")),
+        ),
+        (
+            "config/clusteroperator/imageregistry.operator.openshift.io/config/cluster.json",
+            &untyped(&object("", "", "", "cluster")),
+        ),
+        ("config/version.json", &untyped(&object("", "", "", "version"))),
+        (
+            "config/clusterrolebinding/a.json",
+            &untyped(&object("", "", "", "a")),
+        ),
+        (
+            "cluster-scoped-resources/rbac.authorization.k8s.io/clusterroles/b.json",
+            &untyped(&object("", "", "", "b")),
+        ),
+        (
+            "events/shop.json",
+            r#"{"items":[{"namespace":"shop","reason":"x"}]}"#,
+        ),
         ("insights-operator/gathers.json", r#"{"status_reports":[]}"#),
     ]);
     let names: Vec<String> = snapshot
@@ -235,9 +266,15 @@ fn an_insights_archive_is_read() {
             "v1 shop/Pod/web",
             "apiextensions.k8s.io/v1 CustomResourceDefinition/widgets.example.com",
             "config.openshift.io/v1 ClusterOperator/dns",
+            "config.openshift.io/v1 ClusterVersion/version",
+            "imageregistry.operator.openshift.io/v1 Config/cluster",
             "operator.openshift.io/v1 DNS/default",
+            "rbac.authorization.k8s.io/v1 ClusterRole/b",
+            "rbac.authorization.k8s.io/v1 ClusterRoleBinding/a",
         ]
     );
+    assert_eq!(snapshot.finding_counts[&Problem::NotAnObject], 2);
+    assert!(!snapshot.finding_counts.contains_key(&Problem::Unreadable));
     let inferred: Vec<String> = findings(&snapshot)
         .into_iter()
         .filter(|finding| finding.starts_with("InferredKind"))
@@ -247,6 +284,10 @@ fn an_insights_archive_is_read() {
         [
             "InferredKind: ClusterOperator ?: 1 objects of config.openshift.io/v1/ClusterOperator, which is neither built in nor defined: \
              taken as clusteroperators.config.openshift.io: cluster-scoped, because none of them has a namespace",
+            "InferredKind: ClusterVersion ?: 1 objects of config.openshift.io/v1/ClusterVersion, which is neither built in nor defined: \
+             taken as clusterversions.config.openshift.io: cluster-scoped, because none of them has a namespace",
+            "InferredKind: Config ?: 1 objects of imageregistry.operator.openshift.io/v1/Config, which is neither built in nor defined: \
+             taken as configs.imageregistry.operator.openshift.io: cluster-scoped, because none of them has a namespace",
             "InferredKind: DNS ?: 1 objects of operator.openshift.io/v1/DNS, which is neither built in nor defined: \
              taken as dnses.operator.openshift.io: cluster-scoped, because none of them has a namespace",
         ]
@@ -310,6 +351,13 @@ fn kinds_that_nothing_defines_are_inferred() {
             .completeness
             .of("example.com", "Policy")
             .is_complete()
+    );
+    // A list that says no kind is no object of the API only if nothing in it is one.
+    let cut = tar(&[("a.yaml", b"apiVersion: v1\nitems:\n")]);
+    let error = read("f", &cut).expect_err("cut off").to_string();
+    assert!(
+        error.ends_with("it has items and no kind, so it is cut off or no list of objects"),
+        "{error}"
     );
     // Nothing is inferred where the objects disagree, or were written by hand.
     for text in [

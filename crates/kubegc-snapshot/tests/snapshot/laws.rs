@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use kubegc_snapshot::Snapshot;
 
 use crate::common::{bytes, read, reader, render};
+use crate::packed::{gzip, tar, zip};
 
 /// What must not depend on the order of documents.
 fn essence(snapshot: &Snapshot) -> (String, String) {
@@ -80,9 +81,23 @@ proptest! {
     }
 
     #[test]
+    fn no_damage_of_an_archive_panics(kind in 0_usize..4, at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..40) {
+        let mut packed = packed().swap_remove(kind).1;
+        let at = at.index(packed.len());
+        let end = (at + drop).min(packed.len());
+        packed.splice(at..end, [with]);
+        for lenient in [false, true] {
+            let mut reader = reader().lenient(lenient);
+            let read = reader.read("f", packed.as_slice());
+            prop_assert!(!lenient || read.is_ok());
+            prop_assert_eq!(reader.finish().is_ok(), read.is_ok());
+        }
+    }
+
+    #[test]
     fn no_words_of_the_formats_panic(words in prop::collection::vec(prop::sample::select(vec![
         "{", "}", "[", "]", ",", ":", "\"items\"", "\"kind\"", "\"PodList\"", "\"List\"", "\"apiVersion\"", "\"v1\"", "\"metadata\"", "\"name\"", "null",
-        "items:", "\n", "\n- ", "\n  - ", "\n---\n", "kind: List", "apiVersion: v1", "metadata:", "  name: a", "  uid: b", "&a", "*a", "\\", "\"", "7",
+        "\"Items\"", "==== START logs for a ====\n", "==== END logs for a ====", "error: x", "Server Version: ", "items:", "\n", "\n- ", "\n  - ", "\n---\n", "kind: List", "apiVersion: v1", "metadata:", "  name: a", "  uid: b", "&a", "*a", "\\", "\"", "7",
     ]), 0..40)) {
         let text = words.concat();
         let mut reader = reader().lenient(true);
@@ -115,6 +130,32 @@ fn no_cut_gives_a_silently_shorter_snapshot() {
                 let complete = snapshot.completeness.of("", "Pod").is_complete()
                     && snapshot.find("", "Pod", "shop", "web-7d9f8b6c5d-x2x4z").is_none();
                 assert!(!complete, "{name} cut at {end}: a pod is missing and not unknown");
+            }
+        }
+    }
+}
+
+/// The same objects in each container.
+fn packed() -> Vec<(&'static str, Vec<u8>)> {
+    let (list, stream) = (bytes("list.json"), bytes("stream.yaml"));
+    let members: &[(&str, &[u8])] = &[("a/list.json", &list), ("b/stream.yaml", &stream)];
+    vec![
+        ("tar", tar(members)),
+        ("tar.gz", gzip(&tar(members))),
+        ("zip", zip(members)),
+        ("gzip", gzip(&stream)),
+    ]
+}
+
+#[test]
+fn no_cut_of_an_archive_is_read_silently() {
+    for (name, packed) in packed() {
+        read(name, &packed).expect(name);
+        for end in (0..packed.len()).step_by(7) {
+            // The padding behind the end mark of a tar archive may be missing.
+            if let Ok(snapshot) = read(name, &packed[..end]) {
+                assert!(name == "tar" && end >= packed.len() - 512, "{name} cut at {end}");
+                assert_eq!(render(&snapshot), render(&read(name, &packed).expect(name)));
             }
         }
     }

@@ -145,6 +145,7 @@ fn other_files_are_counted_and_not_listed() {
     let members: &[(&str, &[u8])] = &[
         ("README.md", b"# dump"),
         ("logs/a.log", b"{"),
+        ("._pods.json", b"\0\x05\x16\x07"),
         ("logs/b.log.gz", b"no gzip"),
         (
             "logs/logs.txt",
@@ -183,9 +184,9 @@ fn other_files_are_counted_and_not_listed() {
         );
         assert_eq!(
             found[1],
-            format!("PassedOver: {root}: 4 files skipped: not JSON or YAML")
+            format!("PassedOver: {root}: 5 files skipped: not JSON or YAML")
         );
-        assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 4);
+        assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 5);
         assert_eq!(snapshot.finding_counts[&Problem::NotAnObject], 8);
     }
 }
