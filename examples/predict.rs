@@ -89,8 +89,11 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if arguments.restored {
         let restored = arguments.dump.snapshot(bundled())?.restored();
         let restored = Cluster::new(cluster.version(), restored, cluster.assumptions().clone());
-        let mut question = Question::new(cluster.version());
-        question.controllers.clear();
+        // The status of objects, which other controllers read, is not restored.
+        let question = Question::new(cluster.version()).only(&[
+            "persistentvolumeclaim-protection-controller",
+            "persistentvolume-protection-controller",
+        ]);
         return write_forecast(&arguments, &restored, &restored.forecast(&question)?);
     }
     let forecast = forecast(&arguments, &cluster)?;

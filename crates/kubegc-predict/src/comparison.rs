@@ -24,8 +24,8 @@ use crate::{Fate, Forecast, forecast::key};
 /// metadata: {namespace: shop, name: owner, uid: u1}
 /// ---
 /// apiVersion: v1
-/// kind: Secret
-/// metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// kind: ConfigMap
+/// metadata: {namespace: shop, name: copy, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
 /// "[..])?;
 /// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
 /// let forecast = |policy| {
@@ -39,7 +39,7 @@ use crate::{Fate, Forecast, forecast::key};
 /// 1 object differs
 ///
 /// background: deleted, orphan: released
-///   - Secret shop/key
+///   - ConfigMap shop/copy
 /// ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -43,29 +43,37 @@ pub(crate) fn resolve(
             continue;
         }
         let found = named(name, catalog);
-        let key = match found.as_slice() {
+        let is_builtin = |key: &GroupKind| {
+            let mut kinds = catalog.iter().map(|(_, resource)| resource);
+            kinds.any(|resource| key_of(resource) == *key && !resource.custom)
+        };
+        let keys = match found.as_slice() {
             [] => {
                 return Err(bad(
                     "no kind of the catalog has this name; a custom kind needs its CustomResourceDefinition or api-resources".to_owned(),
                 ));
             }
-            [one] => one.clone(),
+            [_] => found,
             // kubectl takes the core group where a bare name fits it and others.
             several => match several.iter().find(|key| key.group.is_empty()) {
-                Some(core) => core.clone(),
+                Some(core) => vec![core.clone()],
+                // Several groups served the same objects up to 1.21, such as Ingresses.
+                None if several.iter().all(is_builtin) => found,
                 None => {
                     let names: Vec<String> = several.iter().map(GroupKind::to_string).collect();
                     return Err(bad(format!("it may mean {}", names.join(" or "))));
                 }
             },
         };
-        let is_cluster_scoped = catalog
-            .iter()
-            .any(|(_, resource)| key_of(resource) == key && !resource.is_namespaced());
-        if namespace.is_some() && is_cluster_scoped {
-            return Err(bad(format!("{key} is in no namespace")));
+        for key in keys {
+            let is_cluster_scoped = catalog
+                .iter()
+                .any(|(_, resource)| key_of(resource) == key && !resource.is_namespaced());
+            if namespace.is_some() && is_cluster_scoped {
+                return Err(bad(format!("{key} is in no namespace")));
+            }
+            declare(&mut kinds, key, namespace);
         }
-        declare(&mut kinds, key, namespace);
     }
     Ok(kinds)
 }

@@ -165,7 +165,8 @@ impl Edges {
             // The name belongs to another object: that is proof, complete or not.
             return Owner::Absent;
         }
-        // So is a uid that belongs to another object: it is given once. One kind may be served by several groups, under one uid.
+        // So is a uid that belongs to another object: it is given once. Several groups may serve one object, under one uid: a
+        // lookup may find it.
         let mut listed = self.positions_of(&reference.uid);
         if let (Some(at), None) = (listed.next(), listed.next()) {
             let may_be_the_same = snapshot.view(at as usize).is_none_or(|other| {
@@ -173,8 +174,12 @@ impl Edges {
                     && **other.name() == *reference.name
                     && **other.namespace() == *namespace
             });
-            if !reference.uid.is_empty() && !may_be_the_same {
-                return Owner::Absent;
+            if !reference.uid.is_empty() {
+                return if may_be_the_same {
+                    Owner::Unknown
+                } else {
+                    Owner::Absent
+                };
             }
         }
         let coverage = snapshot

@@ -219,6 +219,28 @@ fn stuck_objects_name_the_finalizer_and_its_component() {
     assert_eq!(found["terminating"][0]["fate"], "terminating");
 }
 
+/// Up to 1.15 two groups serve Deployments: the owner is there, under the other group.
+#[test]
+fn an_owner_of_another_group_is_never_absent() {
+    let items = [
+        item("apps/v1", "Deployment", "shop", "web", json!([])),
+        item(
+            "v1",
+            "Secret",
+            "shop",
+            "a",
+            json!([owner("extensions/v1beta1", "Deployment", "web", "uid-shop-web")]),
+        ),
+    ];
+    let cluster = cluster("1.15", &["deployments", "secrets"], &items);
+    let secret = cluster
+        .pending()
+        .fates
+        .iter()
+        .find(|fate| *fate.object.kind == *"Secret");
+    assert_ne!(secret.map(|fate| fate.fate.word()), Some("deleted"));
+}
+
 #[test]
 fn a_healthy_cluster_has_no_findings() {
     let owned = item(
