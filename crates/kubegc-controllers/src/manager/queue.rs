@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, hash_map::EntryRef};
 use kubegc_core::Timestamp;
 
 use super::Unit;
@@ -73,11 +73,7 @@ impl Queue {
 
     /// Takes the next key that is due by `now`, with the time at which it became due.
     pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Unit)> {
-        let (due, _) = self.due.first()?;
-        if *due > now {
-            return None;
-        }
-        let (due, unit) = self.due.pop_first()?;
+        let (due, unit) = self.due.first().filter(|(due, _)| *due <= now)?.clone();
         self.change(&unit, |state| (state.due, state.blocked_until) = (None, None));
         Some((due, unit))
     }
@@ -138,12 +134,15 @@ impl Queue {
     /// Changes the state of a key and keeps the order of what is due.
     fn change(&mut self, unit: &Unit, change: impl FnOnce(&mut State)) {
         let due = |state: &State| state.due.filter(|_| state.in_flight == 0);
-        let state = self.units.entry_ref(unit).or_default();
-        let before = due(state);
-        change(state);
-        let after = due(state);
-        if *state == State::default() {
-            self.units.remove(unit);
+        let mut entry = match self.units.entry_ref(unit) {
+            EntryRef::Occupied(entry) => entry,
+            EntryRef::Vacant(entry) => entry.insert_entry(State::default()),
+        };
+        let before = due(entry.get());
+        change(entry.get_mut());
+        let after = due(entry.get());
+        if *entry.get() == State::default() {
+            entry.remove();
         }
         if before != after {
             if let Some(before) = before {

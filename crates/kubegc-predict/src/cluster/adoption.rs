@@ -32,8 +32,10 @@ impl Cluster {
     /// workloads.
     pub(crate) fn adopters(&self, position: u32, simulation: &Simulation) -> Vec<u32> {
         let resource = self.resource_at(position);
-        let adopted = ADOPTED.iter().find(|(of, _)| Some(*of) == resource);
-        let (Some((_, owners)), Some(object)) = (adopted, self.snapshot.object(position as usize)) else {
+        let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
+            return Vec::new();
+        };
+        let Some(object) = self.snapshot.object(position as usize) else {
             return Vec::new();
         };
         let (before, Some(now)) = (controller_of(&object.meta), state(&object, simulation)) else {
