@@ -76,7 +76,7 @@ impl ControlPlane {
             && Arc::ptr_eq(before, body)
             && let Some(known) = self.manager.record(&ObjectId::new(resource, &object.meta))
         {
-            return Record::new(object.meta.clone(), known.body.clone());
+            return Record::new(object.meta.clone(), Arc::clone(&known.body));
         }
         self.read(server, resource, kind, object)
     }

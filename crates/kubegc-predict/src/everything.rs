@@ -246,7 +246,7 @@ fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
 
 /// The newest time of which the record of an object tells.
 fn newest(record: &Record) -> Option<Timestamp> {
-    let conditions = match &record.body {
+    let conditions = match &*record.body {
         Body::Job(job) => job.conditions.known(),
         Body::CertificateSigningRequest(request) => request.conditions.known(),
         Body::Node(node) => node.conditions.known(),

@@ -114,7 +114,7 @@ fn controller_of(meta: &ObjectMeta) -> Option<Uid> {
 }
 
 fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
-    match &record.body {
+    match &*record.body {
         Body::DaemonSet(set) => Some(&set.selector),
         Body::Deployment(deployment) => Some(&deployment.selector),
         Body::ReplicaSet(set) => Some(&set.selector),

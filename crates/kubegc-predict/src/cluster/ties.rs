@@ -118,7 +118,7 @@ impl Cluster {
         let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
         if is_referring && let Some(record) = self.snapshot.record_at(position as usize) {
             for (resource, namespace, name) in references(&record) {
-                let tie = match (resource, &record.body) {
+                let tie = match (resource, &*record.body) {
                     (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Tie::Follows,
                     (Resource::PersistentVolumeClaims, Body::Pod(_)) => Tie::Waits,
                     _ => Tie::Read,
@@ -343,7 +343,7 @@ fn references(record: &Record) -> Vec<Place> {
     let namespace = || Arc::clone(&record.meta.namespace);
     let non_empty = |name: Option<&Arc<str>>| name.filter(|name| !name.is_empty()).cloned();
     let mut places: Vec<Option<Place>> = Vec::new();
-    match &record.body {
+    match &*record.body {
         Body::Pod(pod) => {
             let node = non_empty(pod.node_name.known());
             places.push(node.map(|node| (Resource::Nodes, cluster(), node)));
