@@ -73,8 +73,18 @@ impl Queue {
 
     /// Takes the next key that is due by `now`, with the time at which it became due.
     pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Unit)> {
-        let (due, unit) = self.due.first().filter(|(due, _)| *due <= now)?.clone();
-        self.change(&unit, |state| (state.due, state.blocked_until) = (None, None));
+        let (due, _) = self.due.first()?;
+        if *due > now {
+            return None;
+        }
+        let (due, unit) = self.due.pop_first()?;
+        if let EntryRef::Occupied(mut entry) = self.units.entry_ref(&unit) {
+            let state = entry.get_mut();
+            (state.due, state.blocked_until) = (None, None);
+            if *state == State::default() {
+                entry.remove();
+            }
+        }
         Some((due, unit))
     }
 
