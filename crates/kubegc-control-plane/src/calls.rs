@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, deletion::DeleteOptionsSpec};
+use kubegc_core::{
+    KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
+};
 use kubegc_objects::call::{Answer, Ask, Request};
 use kubegc_sim::{ApiServer, Response, StoredObject};
 
@@ -86,13 +88,24 @@ impl ControlPlane {
 /// The identity of a stored object.
 #[must_use]
 pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
+    identity(server, kind, &meta.namespace, &meta.name, &meta.uid)
+}
+
+/// The identity of an object of a kind.
+pub(crate) fn identity(
+    server: &ApiServer,
+    kind: KindId,
+    namespace: &Arc<str>,
+    name: &Arc<str>,
+    uid: &Uid,
+) -> ObjectRef {
     let resource = &server.catalog()[kind];
     ObjectRef {
         kind: Arc::clone(&resource.kind),
         api_version: resource.api_version().into(),
-        namespace: Arc::clone(&meta.namespace),
-        name: Arc::clone(&meta.name),
-        uid: meta.uid.clone(),
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(name),
+        uid: uid.clone(),
     }
 }
 

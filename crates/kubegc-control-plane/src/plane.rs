@@ -9,7 +9,7 @@ use kubegc_controllers::{
     Cache, Controller, Documents, Manager, Wire, default_controllers, driver::Resources,
 };
 use kubegc_core::{
-    Catalog, KindId, KubernetesVersion, Timestamp,
+    Catalog, KindId, KubernetesVersion, Timestamp, Uid,
     record::{ObjectId, Resource},
     store::Discovered,
 };
@@ -285,6 +285,12 @@ impl ControlPlane {
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.trace.steps
+    }
+
+    /// Whether a write so far has made the object of this uid terminating.
+    #[must_use]
+    pub fn was_terminating(&self, uid: &Uid) -> bool {
+        self.trace.was_terminating(uid)
     }
 
     /// The writes and the warnings, taken out.

@@ -8,7 +8,7 @@ use kubegc_controllers::{
     driver::Performer,
 };
 use kubegc_core::{
-    KindId, ObjectMeta, ObjectRef, PatchType, StoreError, Timestamp,
+    KindId, ObjectRef, PatchType, StoreError, Timestamp,
     deletion::Propagation,
     record::{ObjectId, Record, Resource},
 };
@@ -17,7 +17,7 @@ use kubegc_sim::{ApiServer, Event, EventType, LocalStore, StoredObject};
 use crate::{
     Act, Actor, Assumptions, ControlPlane, Why,
     assumptions::{Instance, Plugins},
-    calls::object_ref,
+    calls::identity,
     trace::{Code, Recorded},
 };
 
@@ -76,7 +76,7 @@ impl ControlPlane {
             && Arc::ptr_eq(before, body)
             && let Some(known) = self.manager.record(&ObjectId::new(resource, &object.meta))
         {
-            return Record::new(object.meta.clone(), known.body.clone());
+            return Record::new(object.meta.clone(), Arc::clone(&known.body));
         }
         self.read(server, resource, kind, object)
     }
@@ -190,9 +190,14 @@ impl ControlPlane {
     fn object_ref(&self, server: &ApiServer, object: &ObjectId) -> Option<ObjectRef> {
         let resource = self.resources.find(object.resource).ok()?;
         let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
-        let mut meta = ObjectMeta::new(&object.namespace, &object.name, "");
-        meta.uid = object.uid.clone();
-        Some(object_ref(server, kind.ok()?, &meta))
+        let kind = kind.ok()?;
+        Some(identity(
+            server,
+            kind,
+            &object.namespace,
+            &object.name,
+            &object.uid,
+        ))
     }
 }
 

@@ -216,6 +216,12 @@ impl Touched {
 }
 
 impl Trace {
+    /// Whether the object of this uid became terminating.
+    pub(crate) fn was_terminating(&self, uid: &Uid) -> bool {
+        let touched = self.objects.get(uid);
+        touched.is_some_and(|touched| touched.terminating.is_some())
+    }
+
     /// Adds a step that has changed nothing yet, with its causes. `trigger` is the step that made a controller reconcile.
     pub(crate) fn record(&mut self, mut step: Step, trigger: Option<usize>) {
         let touched = |uid: &Uid| self.objects.get(uid).copied().unwrap_or_default();

@@ -98,7 +98,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
 
     /// The same for callers that do not read [`Decision::kept`], which may be left empty. A controller whose
-    /// keys each cover many objects saves a reason per object.
+    /// keys each cover many objects saves a reason per object, and one whose reasons are formatted saves that.
     ///
     /// Default: [`reconcile`](Self::reconcile).
     fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {

@@ -305,7 +305,7 @@ fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> 
 
 /// Whether a Secret is, or may be, a token of a ServiceAccount.
 fn is_token(secret: &Record) -> bool {
-    match &secret.body {
+    match &*secret.body {
         Body::Secret(secret) => secret
             .secret_type
             .known()

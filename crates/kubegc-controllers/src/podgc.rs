@@ -169,8 +169,13 @@ impl PodGc {
     }
 
     /// Whether a pass may delete the pod, or cannot decide about it. One that the last pass has counted among the
-    /// terminated pods raises their number no more.
-    fn concerns(&self, cache: &Cache, record: &Record, was_counted: bool) -> bool {
+    /// terminated pods raises their number no more. `node` finds a node by its name.
+    fn concerns<'a>(
+        &self,
+        record: &Record,
+        was_counted: bool,
+        node: impl FnOnce(&Arc<str>) -> Option<&'a Record>,
+    ) -> bool {
         let (true, Some(pod)) = (is_read(record), record.pod()) else {
             return true;
         };
@@ -180,10 +185,9 @@ impl PodGc {
         let Some(node_name) = place else {
             return is_counted || is_deleting;
         };
-        let node = || cache.get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)));
         let is_out =
             |node| is_deleting && self.deletes_out_of_service && is_out_of_service(node) != Ok(false);
-        is_counted || node().is_none_or(is_out)
+        is_counted || node(node_name).is_none_or(is_out)
     }
 
     /// Whether the pod was deleted without grace and only finalizers hold it: nothing that a pass does
@@ -347,9 +351,14 @@ impl<'a> Pass<'a> {
             }
             return decision;
         }
-        let pods: Vec<&Record> = cx.cache.records(Resource::Pods).collect();
         let nodes = cx.cache.records(Resource::Nodes);
         let nodes: HashMap<&str, &Record, FixedState> = nodes.map(|node| (&*node.meta.name, node)).collect();
+        // Most pods are kept, and without their reasons this is all that a pass reads of them.
+        let node = |name: &Arc<str>| nodes.get(&**name).copied();
+        let pods = cx.cache.records(Resource::Pods);
+        let pods: Vec<&Record> = pods
+            .filter(|record| notes_kept || settings.concerns(record, false, node))
+            .collect();
         let mut pass = Self {
             settings,
             cx,
@@ -632,7 +641,8 @@ impl Controller for PodGc {
             }
             (Resource::Pods, new) => {
                 let was_counted = change.old.is_some_and(may_be_terminated);
-                was_unread || new.is_some_and(|new| self.concerns(cache, new, was_counted))
+                let node = |name: &Arc<str>| cache.get(Resource::Nodes, &Key::cluster(Arc::clone(name)));
+                was_unread || new.is_some_and(|new| self.concerns(new, was_counted, node))
             }
             (Resource::Nodes, None) => true,
             (Resource::Nodes, Some(new)) => {

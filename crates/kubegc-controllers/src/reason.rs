@@ -1,6 +1,11 @@
 //! Why a controller acts on an object, keeps it, or cannot decide.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use kubegc_core::{
     StoreError,
@@ -187,7 +192,8 @@ pub(crate) fn age(length: Duration) -> String {
     let (mut text, mut rest) = (String::new(), seconds);
     for (size, unit) in UNITS.into_iter().skip(first).take(2) {
         if rest >= size || (text.is_empty() && size == 1) {
-            text.push_str(&format!("{}{unit}", rest / size));
+            // Writing to a text does not fail.
+            let _ = write!(text, "{}{unit}", rest / size);
         }
         rest %= size;
     }

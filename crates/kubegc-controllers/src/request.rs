@@ -329,7 +329,7 @@ impl FieldChange {
             | Self::ReservedFor(_)
             | Self::RemoveAllocation
             | Self::RequestDeallocation
-            | Self::Replicas(_) => self.apply_to_body(&mut record.body),
+            | Self::Replicas(_) => self.apply_to_body(record.body_mut()),
         }
     }
 

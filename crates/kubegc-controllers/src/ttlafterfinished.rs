@@ -49,7 +49,14 @@ impl TtlAfterFinished {
         }
     }
 
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    /// `notes_kept` says whether the decision has the reason for a Job that has not expired yet.
+    fn decide(
+        &self,
+        cx: &Context<'_>,
+        id: &ObjectId,
+        record: &Record,
+        notes_kept: bool,
+    ) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
             return keep("Disabled", "the feature gate TTLAfterFinished is off");
@@ -80,9 +87,12 @@ impl TtlAfterFinished {
             return keep("NeverExpires", "its time to live ends after the year 2262");
         };
         if expires_at > cx.now {
-            let message = format!("its time to live ends in {}", age(expires_at.since(cx.now)));
-            let reason = Reason::new("TtlNotExpired", message);
-            return Ok(Decision::keep(id.clone(), reason).requeue_at(expires_at));
+            let mut decision = Decision::default();
+            if notes_kept {
+                let message = format!("its time to live ends in {}", age(expires_at.since(cx.now)));
+                decision.add_kept(id.clone(), Reason::new("TtlNotExpired", message));
+            }
+            return Ok(decision.requeue_at(expires_at));
         }
         let message = format!(
             "it finished {} ago, and spec.ttlSecondsAfterFinished is {ttl_seconds}",
@@ -97,6 +107,15 @@ impl TtlAfterFinished {
             )
             .on_error(OnError::Retry);
         Ok(Decision::act(action))
+    }
+
+    fn judge(&self, cx: &Context<'_>, key: &Key, notes_kept: bool) -> Decision {
+        match cx.subject(Resource::Jobs, key) {
+            Subject::Found(id, record) => self
+                .decide(cx, &id, record, notes_kept)
+                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
+            Subject::Settled(decision) => decision,
+        }
     }
 }
 
@@ -125,11 +144,10 @@ impl Controller for TtlAfterFinished {
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Jobs, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
+        self.judge(cx, key, true)
+    }
+
+    fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        self.judge(cx, key, false)
     }
 }

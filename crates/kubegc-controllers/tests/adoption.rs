@@ -128,7 +128,7 @@ fn a_replica_set_adopts_orphans_and_deletes_its_surplus() {
         assert_eq!(requests(&controller, &others), [""; 0]);
     }
     let mut empty = objects.clone();
-    if let Body::ReplicaSet(set) = &mut empty[0].1.body {
+    if let Body::ReplicaSet(set) = empty[0].1.body_mut() {
         set.selector = LabelSelector::default().into();
     }
     assert_eq!(requests(&controller, &empty), [""; 0]);
@@ -161,7 +161,7 @@ fn what_decides_about_a_surplus_must_be_known() {
         let mut unread = objects();
         unread[1] = of("b", unread[1].clone());
         unread.push(pod("c", ready(5)));
-        if let Body::ReplicaSet(set) = &mut unread[0].1.body {
+        if let Body::ReplicaSet(set) = unread[0].1.body_mut() {
             change(set);
             // Whatever it selects otherwise, it does not select this one.
             unread[3].1 = unread[3].1.clone().label("app", "db");
@@ -288,7 +288,7 @@ fn rolling(max_unavailable: IntOrPercent, max_surge: IntOrPercent) -> Field<Depl
 fn set(name: &str, template: u64, created: i64, [replicas, available]: [i32; 2]) -> Object {
     let (resource, record) = replica_set(name, replicas);
     let mut record = record.created(created).label("app", "web");
-    if let Body::ReplicaSet(set) = &mut record.body {
+    if let Body::ReplicaSet(set) = record.body_mut() {
         set.template_digest = template.into();
         set.available_replicas = available.into();
     }
@@ -312,7 +312,7 @@ fn a_deployment_adopts_replica_sets_and_scales_the_old_ones_down() {
     for change in [
         |record: &mut Record| record.meta.deletion_timestamp = Some(secs(1)),
         |record: &mut Record| {
-            if let Body::Deployment(deployment) = &mut record.body {
+            if let Body::Deployment(deployment) = record.body_mut() {
                 deployment.selector = LabelSelector::default().into();
             }
         },
@@ -372,14 +372,14 @@ fn old_replica_sets_are_scaled_down_as_far_as_enough_pods_are_available() {
             of("d", set("a", 1, 1, a)),
             of("d", set("b", 2, 2, b)),
         ];
-        if let Body::Deployment(deployment) = &mut objects[0].1.body {
+        if let Body::Deployment(deployment) = objects[0].1.body_mut() {
             deployment.strategy = strategy;
         }
         let mut found = requests(&controller, &objects);
         found.sort();
         assert_eq!(found, expected, "case {at}");
         assert_cautious(&controller, &objects, secs(1_000));
-        if let Body::Deployment(deployment) = &mut objects[0].1.body {
+        if let Body::Deployment(deployment) = objects[0].1.body_mut() {
             deployment.is_paused = true.into();
         }
         assert_eq!(requests(&controller, &objects), [""; 0], "paused, case {at}");

@@ -656,7 +656,7 @@ proptest! {
         // What is deleted without a fact is deleted with it, too.
         let mut less = world.clone();
         let at = unread.index(less.len());
-        match &mut less[at].1.body {
+        match less[at].1.body_mut() {
             Body::Job(job) => job.start_time = Field::Unread,
             Body::CronJob(cron_job) => cron_job.successful_jobs_history_limit = Field::Unread,
             _ => {}

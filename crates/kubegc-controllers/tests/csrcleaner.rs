@@ -41,7 +41,7 @@ fn condition(condition_type: &str, seconds_ago: i64) -> Condition {
 fn request(conditions: Vec<Condition>, certificate: impl Into<Field<Certificate>>) -> Record {
     let created = json!({"name": "a", "creationTimestamp": "2026-02-28T12:00:00Z"});
     let (_, mut record) = record(json!({"kind": "CertificateSigningRequest", "metadata": created}));
-    record.body = Body::CertificateSigningRequest(CertificateSigningRequest {
+    *record.body_mut() = Body::CertificateSigningRequest(CertificateSigningRequest {
         conditions: conditions.into(),
         certificate: certificate.into(),
     });
@@ -224,7 +224,7 @@ fn nothing_is_decided_on_what_was_not_read() {
         unknown("status.certificate")
     );
     let mut no_conditions = request(vec![], valid());
-    no_conditions.body = Body::CertificateSigningRequest(CertificateSigningRequest {
+    *no_conditions.body_mut() = Body::CertificateSigningRequest(CertificateSigningRequest {
         conditions: Field::Unread,
         certificate: valid().into(),
     });
@@ -239,7 +239,7 @@ fn nothing_is_decided_on_what_was_not_read() {
         unknown("metadata.creationTimestamp")
     );
     let mut metadata = request(vec![], valid());
-    metadata.body = Body::Unread;
+    *metadata.body_mut() = Body::Unread;
     assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("only its metadata was read"));
     metadata.has_whole_meta = false;
     assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("its metadata could not be read in full"));
@@ -298,7 +298,7 @@ fn any_request() -> impl Strategy<Value = Record> {
 }
 
 fn body(record: &mut Record) -> &mut CertificateSigningRequest {
-    match &mut record.body {
+    match record.body_mut() {
         Body::CertificateSigningRequest(body) => body,
         other => panic!("{other:?}"),
     }

@@ -40,7 +40,7 @@ fn replica_set(name: &str, revision: &str, template: u64, created: i64) -> (Reso
 }
 
 fn set(change: impl FnOnce(&mut ReplicaSet), mut of: (Resource, Record)) -> (Resource, Record) {
-    if let Body::ReplicaSet(body) = &mut of.1.body {
+    if let Body::ReplicaSet(body) = of.1.body_mut() {
         change(body);
     }
     of

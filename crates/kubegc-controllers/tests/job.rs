@@ -248,7 +248,7 @@ fn what_is_not_known_is_not_decided() {
     // A phase that was not read leaves open whether the Job ends; a succeeded pod loses the finalizer all the
     // same.
     let mut unread = pod("a", "");
-    unread.body = Body::Unread;
+    *unread.body_mut() = Body::Unread;
     let of = vec![unread, pod("b", "Succeeded"), pod("c", "Running")];
     assert_eq!(
         lines(three(), false, of.clone()),
@@ -327,7 +327,7 @@ fn a_job_runs_to_its_end() {
     };
     let at = |name: &str, index: i32| {
         let mut record = pod(name, "Succeeded");
-        if let Body::Pod(pod) = &mut record.body {
+        if let Body::Pod(pod) = record.body_mut() {
             pod.completion_index = Some(index).into();
         }
         record

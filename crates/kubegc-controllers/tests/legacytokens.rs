@@ -426,7 +426,7 @@ fn unknown_facts_keep_the_token() {
         ),
     ];
     fn edit(record: &mut Record, edit: fn(&mut kubegc_core::record::Secret)) {
-        if let Body::Secret(secret) = &mut record.body {
+        if let Body::Secret(secret) = record.body_mut() {
             edit(secret);
         }
     }

@@ -115,7 +115,7 @@ fn nothing_is_tainted_while_no_node_is_ready() {
     assert_eq!(line(&partial, vec![dead()]), "patch node/n: ReadyChanged");
     // What is not known of the other nodes is not taken for anything.
     let mut unread = silent;
-    if let Body::Node(node) = &mut unread.1.body {
+    if let Body::Node(node) = unread.1.body_mut() {
         node.conditions = Field::Unread;
     }
     assert_eq!(

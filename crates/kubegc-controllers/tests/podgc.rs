@@ -863,7 +863,7 @@ fn requests(passes: &Passes) -> Vec<String> {
 }
 
 fn hide(record: &mut Record, field: u8) {
-    match (&mut record.body, field) {
+    match (record.body_mut(), field) {
         (Body::Pod(pod), 0) => pod.phase = Field::Unread,
         (Body::Pod(pod), 1) => pod.reason = Field::Unread,
         (Body::Pod(pod), 2) => pod.node_name = Field::Unread,

@@ -54,7 +54,7 @@ fn a_pod_group_waits_for_its_active_pods() {
     assert_cautious(&controller, &objects, secs(0));
     assert_eq!(run(&controller, &mut known, secs(0)).len(), 1);
     let mut unread = pod("d", "Running", "");
-    unread.1.body = Body::Unread;
+    *unread.1.body_mut() = Body::Unread;
     let known = cache(&controller, vec![group("done"), unread]);
     assert_eq!(
         plan(&controller, &known, secs(0)),
@@ -113,7 +113,7 @@ fn an_attributes_class_waits_for_volumes_and_claims() {
     assert_cautious(&controller, &objects, secs(0));
     assert_eq!(run(&controller, &mut known, secs(0)).len(), 2);
     let mut unread = objects.to_vec();
-    unread[6].1.body = Body::Unread;
+    *unread[6].1.body_mut() = Body::Unread;
     let lines = plan(&controller, &cache(&controller, unread), secs(0));
     assert!(
         lines.contains(&format!("unknown {name}/free: FieldUnread")),

@@ -690,7 +690,7 @@ proptest! {
         let mut less = cache.clone();
         let web = key("shop/web");
         let mut set = less.get(Resource::StatefulSets, &web).cloned().expect("a set");
-        if let kubegc_core::record::Body::StatefulSet(set) = &mut set.body {
+        if let kubegc_core::record::Body::StatefulSet(set) = set.body_mut() {
             match unread {
                 0 => set.replicas = Field::Unread,
                 1 => set.first_ordinal = Field::Unread,

@@ -29,7 +29,7 @@ fn token(name: &str) -> Value {
 /// A token with this expiration; the API has it in base64.
 fn expiring(name: &str, expiration: &str) -> Record {
     let (_, mut record) = record(token(name));
-    if let Body::Secret(secret) = &mut record.body {
+    if let Body::Secret(secret) = record.body_mut() {
         secret.expiration = Field::Known(expiration.into());
     }
     record
@@ -96,7 +96,7 @@ fn l12_1_and_l12_4_only_bootstrap_tokens_of_kube_system_count_whatever_their_nam
     terminating.meta.deletion_timestamp = Some(now());
     let edited = |name: &str, edit: fn(&mut Secret)| {
         let mut record = expiring(name, "soon");
-        if let Body::Secret(secret) = &mut record.body {
+        if let Body::Secret(secret) = record.body_mut() {
             edit(secret);
         }
         record
@@ -189,7 +189,7 @@ fn tokens() -> impl Strategy<Value = Vec<Record>> {
     vec((text, 0..8_u8), 0..8).prop_map(|tokens| {
         let record = |(at, (text, odds)): (usize, (String, u8))| {
             let mut record = expiring(&format!("token-{at}"), &text);
-            match &mut record.body {
+            match record.body_mut() {
                 Body::Secret(secret) if odds == 0 => secret.secret_type = Field::Known("Opaque".into()),
                 Body::Secret(secret) if odds == 1 => secret.expiration = Field::Unread,
                 _ => {}

@@ -31,7 +31,7 @@ fn condition(kind: &str, status: &str, at: impl Into<Option<i64>>) -> Condition 
 
 fn job(ttl: impl Into<Option<i32>>, conditions: &[Condition]) -> Record {
     let (_, mut record) = record(json!({"kind": "Job", "metadata": {"namespace": "shop", "name": "report"}}));
-    record.body = Body::Job(Job {
+    *record.body_mut() = Body::Job(Job {
         ttl_seconds_after_finished: ttl.into().into(),
         conditions: conditions.to_vec().into(),
         ..Job::default()
@@ -163,7 +163,7 @@ fn l2_1_and_l2_2_the_first_true_end_condition_says_when() {
 fn unknown_facts_decide_nothing_unless_the_known_ones_suffice() {
     let field = |field: &str| [format!("unknown:: {field} could not be read")];
     let edited = |mut record: Record, edit: fn(&mut Job)| {
-        if let Body::Job(job) = &mut record.body {
+        if let Body::Job(job) = record.body_mut() {
             edit(job);
         }
         verdict(record)
@@ -292,7 +292,7 @@ fn world() -> impl Strategy<Value = Vec<Record>> {
             let mut record = job(ttl, &[condition(kind, "True", NOW - ago)]);
             record.meta.name = format!("job-{at}").into();
             record.meta.uid = format!("uid-{at}").as_str().into();
-            match (missing, &mut record.body) {
+            match (missing, record.body_mut()) {
                 (0, Body::Job(job)) => job.conditions = Field::Unread,
                 (1, Body::Job(job)) => job.ttl_seconds_after_finished = Field::Unread,
                 (2, _) => record.meta.uid = "".into(),
@@ -335,7 +335,7 @@ proptest! {
         if !jobs.is_empty() {
             let mut less = jobs.clone();
             let at = unread.index(less.len());
-            if let Body::Job(job) = &mut less[at].body {
+            if let Body::Job(job) = less[at].body_mut() {
                 job.conditions = Field::Unread;
             }
             for action in planner.plan(&cache_of(less), now).actions {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use kubegc_control_plane::QUIET;
 use kubegc_controllers::{
     Controller, End, FieldChange, Input, Key, Manager, Output, Request, Response, Step as Sequenced, Task,
-    Wire, Work, Write,
+    Wire, Write,
 };
 use kubegc_core::{
     StoreError, Timestamp,
@@ -37,9 +37,10 @@ pub(crate) fn everything(
     run::list_all(cluster, &mut manager, began);
     manager.reconcile_due(began);
     let until = began.saturating_add(horizon.unwrap_or(QUIET));
-    let mut seeds: BTreeSet<u32> = pending(cluster).collect();
-    seeds.extend(planned(cluster, manager.clone(), began, until, horizon.is_some()));
-    seeds.extend(deletes.iter().filter_map(|delete| delete.position));
+    let seeds = pending(cluster);
+    let seeds = seeds.chain(planned(cluster, manager.clone(), began, until, horizon.is_some()));
+    let seeds = seeds.chain(deletes.iter().filter_map(|delete| delete.position));
+    let mut seeds: BTreeSet<u32> = seeds.collect();
     let run = Run {
         cluster,
         controllers,
@@ -96,13 +97,13 @@ fn planned(
     began: Timestamp,
     until: Timestamp,
     with_unknown: bool,
-) -> BTreeSet<u32> {
-    let mut seeds = BTreeSet::new();
+) -> Vec<u32> {
+    let mut seeds = Vec::new();
     let mut now = began;
     loop {
         match manager.poll_output(now) {
             Output::Perform(task) => {
-                seeds.extend(objects(cluster, &task));
+                seeds.extend(cluster.position_of(&task.object));
                 let id = task.id;
                 let deleted = deletions(cluster, &manager, *task, &mut seeds);
                 let end = End::Done;
@@ -131,7 +132,7 @@ fn planned(
 }
 
 /// The objects that a task deletes, where reads find what the dump has and every write succeeds. Adds the objects that it touches to the seeds.
-fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut BTreeSet<u32>) -> Vec<ObjectId> {
+fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();
     let mut sequence = task.work.into_steps(false).begin();
     let mut response = None;
@@ -218,17 +219,6 @@ fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> O
     (claims > 0).then_some(Finding::UnseenSets { claims })
 }
 
-/// The objects of the dump that a task is known to touch before it begins.
-fn objects(cluster: &Cluster, task: &Task) -> Vec<u32> {
-    let mut found: Vec<u32> = cluster.position_of(&task.object).into_iter().collect();
-    if let Work::Action(action) = &task.work {
-        for request in &action.requests {
-            found.extend(touched(cluster, request));
-        }
-    }
-    found
-}
-
 /// The objects of the dump that a request touches: its object, those that it reads, and the owners that it sets, which must exist.
 fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
@@ -256,7 +246,7 @@ fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
 
 /// The newest time in the record of an object.
 fn newest(record: &Record) -> Option<Timestamp> {
-    let conditions = match &record.body {
+    let conditions = match &*record.body {
         Body::Job(job) => job.conditions.known(),
         Body::CertificateSigningRequest(request) => request.conditions.known(),
         Body::Node(node) => node.conditions.known(),

@@ -190,7 +190,6 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
     } = simulated;
     let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
     let removers = removers(primary.plane.steps());
-    let terminating = terminating(primary.plane.steps());
     let concerned = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, &scope, &objects, concerned, primary.plane.steps());
     let mut stances = BTreeMap::new();
@@ -209,7 +208,7 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
         let stance = Stance {
             differs: differs || by_count.contains(&object.meta.uid),
             waits: (object.meta.is_deleting() && object.meta.has_finalizer(metadata::FINALIZER_FOREGROUND))
-                || terminating.contains(&object.meta.uid)
+                || primary.plane.was_terminating(&object.meta.uid)
                 || waited(end.as_deref())
                 || others.iter().any(|other| waited(other.as_deref())),
             is_target: targets.contains(&position),
@@ -223,7 +222,7 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
             after: end,
         });
     }
-    drop((removers, terminating, by_count));
+    drop((removers, by_count));
     let mut undetermined = doubt::spread(cluster, &scope, &stances, missing);
     for (position, fate) in scope.affected().zip(&mut fates) {
         if let Some(missing) = undetermined.remove(&position) {
@@ -298,15 +297,6 @@ fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
         (None, None) => true,
         _ => false,
     }
-}
-
-/// The objects that were terminating at some time.
-fn terminating(steps: &[Step]) -> HashSet<&Uid, FixedState> {
-    let changes = steps.iter().flat_map(|step| &step.changes);
-    changes
-        .filter(|change| change.outcome == Outcome::Terminating)
-        .map(|change| &change.object.uid)
-        .collect()
 }
 
 /// Objects that a controller deletes because there are too many of their kind, although missing data may delete

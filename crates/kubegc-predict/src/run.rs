@@ -449,7 +449,7 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
     let value = match object.details.as_deref()? {
         Details::Body(kind) => {
             let mut body = JsonDocuments::body(&object.record());
-            if let Body::Pod(pod) = kind
+            if let Body::Pod(pod) = &**kind
                 && let Some(spec) = body.get_mut("spec")
             {
                 // A pod that was read without its spec has the default grace period.

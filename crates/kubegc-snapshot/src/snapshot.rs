@@ -75,11 +75,14 @@ fn record_of(
     if meta_flawed {
         return record::Record::unreadable(meta);
     }
-    let mut body = details.map_or(record::Body::Unread, Details::body);
-    if let (record::Body::Pod(pod), Some(_)) = (&mut body, ready_at) {
+    let body = details.map(Details::body).unwrap_or_default();
+    let mut record = record::Record::new(meta, body);
+    if ready_at.is_some()
+        && let record::Body::Pod(pod) = record.body_mut()
+    {
         pod.ready_at = ready_at.into();
     }
-    record::Record::new(meta, body)
+    record
 }
 
 /// The objects of a cluster as far as they were dumped.

@@ -84,7 +84,7 @@ pub struct Manager {
     stale_at: BTreeMap<Unit, Timestamp>,
     /// In a simulation: the version at which an object was left by an action on it, by the code of its
     /// reason. The same action again changes nothing.
-    left_at: BTreeMap<(usize, ObjectId, &'static str), ResourceVersion>,
+    left_at: HashMap<(usize, ObjectId, &'static str), ResourceVersion, FixedState>,
     /// The cause of the changes that come next.
     cause: Option<Cause>,
     /// The cause of the last change that enqueued each key.
@@ -224,7 +224,7 @@ impl Manager {
             pending: Pending::default(),
             in_flight: BTreeMap::new(),
             stale_at: BTreeMap::new(),
-            left_at: BTreeMap::new(),
+            left_at: HashMap::default(),
             cause: None,
             causes: HashMap::default(),
             next_id: 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, hash_map::EntryRef};
 use kubegc_core::Timestamp;
 
 use super::Unit;
@@ -78,7 +78,13 @@ impl Queue {
             return None;
         }
         let (due, unit) = self.due.pop_first()?;
-        self.change(&unit, |state| (state.due, state.blocked_until) = (None, None));
+        if let EntryRef::Occupied(mut entry) = self.units.entry_ref(&unit) {
+            let state = entry.get_mut();
+            (state.due, state.blocked_until) = (None, None);
+            if *state == State::default() {
+                entry.remove();
+            }
+        }
         Some((due, unit))
     }
 
@@ -138,12 +144,15 @@ impl Queue {
     /// Changes the state of a key and keeps the order of what is due.
     fn change(&mut self, unit: &Unit, change: impl FnOnce(&mut State)) {
         let due = |state: &State| state.due.filter(|_| state.in_flight == 0);
-        let state = self.units.entry_ref(unit).or_default();
-        let before = due(state);
-        change(state);
-        let after = due(state);
-        if *state == State::default() {
-            self.units.remove(unit);
+        let mut entry = match self.units.entry_ref(unit) {
+            EntryRef::Occupied(entry) => entry,
+            EntryRef::Vacant(entry) => entry.insert_entry(State::default()),
+        };
+        let before = due(entry.get());
+        change(entry.get_mut());
+        let after = due(entry.get());
+        if *entry.get() == State::default() {
+            entry.remove();
         }
         if before != after {
             if let Some(before) = before {

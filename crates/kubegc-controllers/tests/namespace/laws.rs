@@ -62,7 +62,7 @@ fn servers() -> impl Strategy<Value = Server> {
             let mut item = object(&name, &finalizers);
             if RESOURCES[at] == "pods" {
                 item = pod(&name, phase, grace, &finalizers);
-                if let Body::Pod(pod) = &mut item.body
+                if let Body::Pod(pod) = item.body_mut()
                     && !is_scheduled
                 {
                     pod.node_name = Field::default();
@@ -187,7 +187,7 @@ proptest! {
         let (mut whole, mut partly) = (server.clone(), server);
         whole.pass(Wire::Strict);
         let mut pods = partly.content.get_mut("pods").into_iter().flatten();
-        if let Some(Record { body: Body::Pod(pod), .. }) = pods.nth(at) {
+        if let Some(Body::Pod(pod)) = pods.nth(at).map(Record::body_mut) {
             pod.termination_grace_period_seconds = Field::Unread;
         }
         partly.pass(Wire::Strict);

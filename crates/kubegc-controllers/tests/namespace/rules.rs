@@ -637,7 +637,7 @@ fn absurd_times_and_grace_periods_do_not_overflow() {
 fn fields_that_were_not_read_change_nothing() {
     let pods_unread = |change: fn(&mut Pod)| {
         let mut pod = running(30);
-        if let Body::Pod(pod) = &mut pod.body {
+        if let Body::Pod(pod) = pod.body_mut() {
             change(pod);
         }
         server().with("pods", pod)

@@ -120,11 +120,8 @@ impl Server {
     }
 
     pub(crate) fn namespace(mut self, change: impl FnOnce(&mut ObjectMeta, &mut Namespace)) -> Self {
-        if let Some(Record {
-            meta,
-            body: Body::Namespace(namespace),
-            ..
-        }) = &mut self.namespace
+        if let Some(Record { meta, body, .. }) = &mut self.namespace
+            && let Body::Namespace(namespace) = Arc::make_mut(body)
         {
             change(meta, namespace);
         }
@@ -321,7 +318,7 @@ pub(crate) fn pod(name: &str, phase: &str, grace: Option<i64>, finalizers: &[&st
         ..Pod::default()
     };
     Record {
-        body: Body::Pod(pod),
+        body: Body::Pod(pod).into(),
         ..object(name, finalizers)
     }
 }

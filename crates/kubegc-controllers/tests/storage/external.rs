@@ -1,5 +1,7 @@
 //! L5.9: which volumes an external provisioner deletes.
 
+use std::sync::Arc;
+
 use kubegc_controllers::{
     ExternalProvisioner, FINALIZER_EXTERNAL, Guard, Key, Operated, Request, Response, Step, Wire,
 };
@@ -18,7 +20,7 @@ fn ours(edit: Edit) -> Record {
         annotate(volume, |found| found.provisioned_by = Some(DRIVER.into()));
         meta.finalizers.push(FINALIZER_EXTERNAL.into());
     });
-    if let kubegc_core::record::Body::PersistentVolume(body) = &mut record.body {
+    if let kubegc_core::record::Body::PersistentVolume(body) = Arc::make_mut(&mut record.body) {
         edit(&mut record.meta, body);
     }
     record

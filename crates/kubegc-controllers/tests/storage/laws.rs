@@ -201,7 +201,7 @@ fn carried_out<C: Controller + Clone>(controller: &C, cache: &Cache) -> Cache {
 
 /// Makes one fact unread.
 fn without(record: &mut Record, fact: u8) {
-    match (&mut record.body, fact) {
+    match (record.body_mut(), fact) {
         (Body::PersistentVolume(volume), 0) => volume.phase = Field::Unread,
         (Body::PersistentVolume(volume), 1) => volume.reclaim_policy = Field::Unread,
         (Body::PersistentVolume(volume), 2) => volume.claim_ref = Field::Unread,
@@ -272,7 +272,7 @@ fn protected() -> impl Strategy<Value = Vec<Record>> {
                 _ => VolumeSource::Other,
             };
             let mut pod = pod_of(&format!("pod-{index}"), source, "Running");
-            if let (Body::Pod(body), false) = (&mut pod.body, is_scheduled) {
+            if let (Body::Pod(body), false) = (pod.body_mut(), is_scheduled) {
                 body.node_name = Field::default();
             }
             if is_shut_down {

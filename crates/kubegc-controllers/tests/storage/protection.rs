@@ -306,7 +306,7 @@ fn t_6_10_a_bound_volume_is_kept() {
             meta.deletion_timestamp = Some(Timestamp::EPOCH);
         };
         let mut record = volume("Delete", terminating);
-        if let kubegc_core::record::Body::PersistentVolume(body) = &mut record.body {
+        if let kubegc_core::record::Body::PersistentVolume(body) = record.body_mut() {
             body.phase = phase.map(Into::into);
         }
         let (requests, kept) = plan(&controller, &[record]);

@@ -153,7 +153,7 @@ fn binder_with_plugins_of(version: &str) -> PersistentVolumeBinder {
 
 fn volume_on(source: Field<PersistentVolumeSource>, policy: &str, provisioner: &str) -> Record {
     let mut record = volume(policy, SAME);
-    if let Body::PersistentVolume(volume) = &mut record.body {
+    if let Body::PersistentVolume(volume) = record.body_mut() {
         volume.source = source;
         annotate(volume, |found| {
             found.provisioned_by = (!provisioner.is_empty()).then(|| provisioner.into());
@@ -529,7 +529,7 @@ fn t_5_12_and_13_finalizers_follow_the_policy() {
         ),
     ] {
         let mut record = volume(policy, SAME);
-        if let Body::PersistentVolume(volume) = &mut record.body {
+        if let Body::PersistentVolume(volume) = record.body_mut() {
             annotate(volume, |found| found.provisioned_by = provisioner.map(Into::into));
         }
         record.meta.finalizers = finalizers.iter().map(|&name| name.into()).collect();
@@ -561,7 +561,7 @@ fn r_4_and_r_5_a_claim_that_exists_holds_the_volume() {
     check(&binder(), &[record(), claim("")], &[], "ClaimNotBound");
     for (mode, is_block) in [("Block", true), ("Filesystem", false)] {
         let mut claim = claim("");
-        if let Body::PersistentVolumeClaim(body) = &mut claim.body {
+        if let Body::PersistentVolumeClaim(body) = claim.body_mut() {
             body.volume_mode = Some(mode.into()).into();
         }
         let (requests, kept) = plan(&binder(), &[record(), claim]);

@@ -1,5 +1,7 @@
 //! What follows from each response while a volume is reclaimed.
 
+use std::sync::Arc;
+
 use kubegc_controllers::{FINALIZER_IN_TREE, Key, Operated, Plugin, Response, Steps, Wire};
 use kubegc_core::{
     ObjectMeta, StoreError,
@@ -251,7 +253,7 @@ fn l_5_1_a_claim_that_the_cache_does_not_have_is_read() {
     let metadata = "unknown: persistentvolumeclaim/data -n shop: its metadata could not be read in full";
     for phase in ["Bound", "Available", "", "Pending", "Released", "Failed"] {
         let mut record = dynamic("Retain", SAME);
-        if let kubegc_core::record::Body::PersistentVolume(body) = &mut record.body {
+        if let kubegc_core::record::Body::PersistentVolume(body) = record.body_mut() {
             body.phase = Field::Known(phase.into());
         }
         let is_settled = matches!(phase, "Released" | "Failed");
@@ -326,7 +328,7 @@ fn t_5_10_l_5_3_the_volume_is_read_right_before() {
     for policy in ["Delete", "Recycle"] {
         for (edit, end, is_upstream) in cases {
             let mut live = dynamic(policy, RELEASED);
-            if let kubegc_core::record::Body::PersistentVolume(body) = &mut live.body {
+            if let kubegc_core::record::Body::PersistentVolume(body) = Arc::make_mut(&mut live.body) {
                 edit(&mut live.meta, body);
             }
             for wire in [Wire::Strict, Wire::AsUpstream] {

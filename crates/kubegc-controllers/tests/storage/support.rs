@@ -1,5 +1,7 @@
 //! Volumes, claims, pods and requests in a few words.
 
+use std::sync::Arc;
+
 use kubegc_controllers::{
     BatchPlanner, Cache, Context, Controller, Deadlines, Decision, End, FINALIZER_IN_TREE,
     FINALIZER_VOLUME_PROTECTION, FieldChange, Key, Migration, PersistentVolumeBinder, Plugin, Request,
@@ -70,7 +72,7 @@ pub(crate) fn dynamic(policy: &str, edit: Edit) -> Record {
     if policy == "Delete" {
         record.meta.finalizers.push(FINALIZER_IN_TREE.into());
     }
-    if let Body::PersistentVolume(volume) = &mut record.body {
+    if let Body::PersistentVolume(volume) = Arc::make_mut(&mut record.body) {
         edit(&mut record.meta, volume);
     }
     record
@@ -115,14 +117,14 @@ pub(crate) fn pod(name: &str, source: VolumeSource) -> Record {
 }
 
 pub(crate) fn edit_pod(mut record: Record, edit: impl FnOnce(&mut ObjectMeta, &mut Pod)) -> Record {
-    if let Body::Pod(pod) = &mut record.body {
+    if let Body::Pod(pod) = Arc::make_mut(&mut record.body) {
         edit(&mut record.meta, pod);
     }
     record
 }
 
 fn resource_of(record: &Record) -> Resource {
-    match &record.body {
+    match &*record.body {
         Body::PersistentVolume(_) => Resource::PersistentVolumes,
         Body::PersistentVolumeClaim(_) => Resource::PersistentVolumeClaims,
         Body::Pod(_) => Resource::Pods,

@@ -79,35 +79,40 @@ pub struct Record {
     pub meta: ObjectMeta,
     /// Whether all of [`meta`](Self::meta) was read. Where it was not, owner references, finalizers and times may be missing from it.
     pub has_whole_meta: bool,
-    /// The fields of the kind.
-    pub body: Body,
+    /// The fields of the kind. Clones of a record share them, and so do objects that are alike in them.
+    pub body: Arc<Body>,
 }
 
 impl Record {
     /// An object whose metadata and fields were read.
     #[must_use]
-    pub const fn new(meta: ObjectMeta, body: Body) -> Self {
+    pub fn new(meta: ObjectMeta, body: impl Into<Arc<Body>>) -> Self {
         Self {
             meta,
             has_whole_meta: true,
-            body,
+            body: body.into(),
         }
     }
 
     /// An object of which only the metadata was read.
     #[must_use]
-    pub const fn metadata_only(meta: ObjectMeta) -> Self {
+    pub fn metadata_only(meta: ObjectMeta) -> Self {
         Self::new(meta, Body::Unread)
     }
 
     /// An object of which not even all metadata could be read.
     #[must_use]
-    pub const fn unreadable(meta: ObjectMeta) -> Self {
+    pub fn unreadable(meta: ObjectMeta) -> Self {
         Self {
             meta,
             has_whole_meta: false,
-            body: Body::Unread,
+            body: Arc::default(),
         }
+    }
+
+    /// The fields of the kind, for changing. Copies them where they are shared.
+    pub fn body_mut(&mut self) -> &mut Body {
+        Arc::make_mut(&mut self.body)
     }
 
     /// The identity of the object.
@@ -133,8 +138,8 @@ macro_rules! bodies {
             $(
                 #[doc = concat!("The fields of a ", stringify!($kind), "; `None` where they were not read.")]
                 #[must_use]
-                pub const fn $accessor(&self) -> Option<&$kind> {
-                    match &self.body {
+                pub fn $accessor(&self) -> Option<&$kind> {
+                    match &*self.body {
                         Body::$kind(body) => Some(body),
                         _ => None,
                     }

@@ -32,8 +32,10 @@ impl Cluster {
     /// workloads.
     pub(crate) fn adopters(&self, position: u32, simulation: &Simulation) -> Vec<u32> {
         let resource = self.resource_at(position);
-        let adopted = ADOPTED.iter().find(|(of, _)| Some(*of) == resource);
-        let (Some((_, owners)), Some(object)) = (adopted, self.snapshot.object(position as usize)) else {
+        let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
+            return Vec::new();
+        };
+        let Some(object) = self.snapshot.object(position as usize) else {
             return Vec::new();
         };
         let (Some(before), Some(now)) = (object.meta.controller(), state(&object, simulation)) else {
@@ -105,7 +107,7 @@ fn state(object: &SnapshotObject, simulation: &Simulation) -> Option<ObjectMeta>
 }
 
 fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
-    match &record.body {
+    match &*record.body {
         Body::DaemonSet(set) => Some(&set.selector),
         Body::Deployment(deployment) => Some(&deployment.selector),
         Body::ReplicaSet(set) => Some(&set.selector),

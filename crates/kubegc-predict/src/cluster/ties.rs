@@ -115,9 +115,10 @@ impl Cluster {
             }
             _ => {}
         }
-        if let Some(record) = resource.and_then(|_| self.snapshot.record_at(position as usize)) {
+        let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
+        if is_referring && let Some(record) = self.snapshot.record_at(position as usize) {
             for (resource, namespace, name) in references(&record) {
-                let tie = match (resource, &record.body) {
+                let tie = match (resource, &*record.body) {
                     (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Tie::Follows,
                     (Resource::PersistentVolumeClaims, Body::Pod(_)) => Tie::Waits,
                     _ => Tie::Read,
@@ -301,9 +302,20 @@ impl Cluster {
 
     /// The position of an object; `None` where it is not in the dump, or another one has its name.
     pub(crate) fn position_of(&self, object: &ObjectId) -> Option<u32> {
-        let found = self.by_name(object.resource, &object.namespace, &object.name)?;
-        let uid = self.snapshot.view(found as usize).map(|view| view.uid().clone());
-        uid.is_some_and(|uid| uid == object.uid).then_some(found)
+        if object.uid.is_empty() {
+            let found = self.by_name(object.resource, &object.namespace, &object.name)?;
+            let view = self.snapshot.view(found as usize)?;
+            return view.uid().is_empty().then_some(found);
+        }
+        // The uid leads to the object more quickly than its name.
+        let mut found = self.edges.positions_of(&object.uid);
+        found.find(|&at| {
+            self.snapshot.view(at as usize).is_some_and(|view| {
+                *view.name() == object.name
+                    && *view.namespace() == object.namespace
+                    && resource_of(view) == Some(object.resource)
+            })
+        })
     }
 
     /// The resource of an object; `None` where no controller reads its kind.
@@ -331,7 +343,7 @@ fn references(record: &Record) -> Vec<Place> {
     let namespace = || Arc::clone(&record.meta.namespace);
     let non_empty = |name: Option<&Arc<str>>| name.filter(|name| !name.is_empty()).cloned();
     let mut places: Vec<Option<Place>> = Vec::new();
-    match &record.body {
+    match &*record.body {
         Body::Pod(pod) => {
             let node = non_empty(pod.node_name.known());
             places.push(node.map(|node| (Resource::Nodes, cluster(), node)));

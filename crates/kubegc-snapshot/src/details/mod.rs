@@ -48,28 +48,29 @@ pub enum Details {
     /// Of an APIService.
     ApiService(ApiServiceDetails),
     /// Of any other kind.
-    Body(record::Body),
+    Body(Arc<record::Body>),
 }
 
 impl Details {
     /// The body of the object's record.
     #[must_use]
-    pub fn body(&self) -> record::Body {
+    pub fn body(&self) -> Arc<record::Body> {
         match self {
-            Self::Body(body) => body.clone(),
-            Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => {
-                record::Body::Unread
-            }
+            Self::Body(body) => Arc::clone(body),
+            Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => Arc::default(),
         }
     }
 
     /// When the pod became ready that it is.
     pub(crate) fn ready_at_mut(&mut self) -> Option<&mut Timestamp> {
-        match self {
-            Self::Body(record::Body::Pod(Pod {
+        let Self::Body(body) = self else {
+            return None;
+        };
+        match Arc::make_mut(body) {
+            record::Body::Pod(Pod {
                 ready_at: Field::Known(at),
                 ..
-            })) => at.as_mut(),
+            }) => at.as_mut(),
             _ => None,
         }
     }
@@ -168,7 +169,7 @@ pub(crate) fn read(
     if !is_whole && is_stripped && (has_spec || has_status) {
         return None;
     }
-    Some(Details::Body(fields))
+    Some(Details::Body(fields.into()))
 }
 
 fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions: Mentions) -> record::Body {

@@ -192,10 +192,10 @@ fn meta(item: &Item<'_>, store: &mut Store) -> Result<ObjectMeta, DocumentError>
     }
 }
 
-fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Body {
+fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Arc<Body> {
     let kind = Kind::in_group(resource.group(), resource.kind());
     let Some(kind) = kind.filter(|_| item.kind_str() != PARTIAL.1) else {
-        return Body::Unread;
+        return Arc::default();
     };
     let mentions = item.mentions.unwrap_or(Mentions::ANY);
     let details = details::read(
@@ -206,7 +206,7 @@ fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Body {
         &mut store.texts,
         &mut Vec::new(),
     );
-    details.as_ref().map_or(Body::Unread, Details::body)
+    details.as_ref().map(Details::body).unwrap_or_default()
 }
 
 fn error_of((_, field, problem): &DetailFlaw) -> DocumentError {

@@ -142,7 +142,7 @@ pub(crate) fn check<const N: usize>(resource: Resource, cases: [(Value, Body, &[
 pub(crate) fn live(resource: Resource, body: Value) -> Body {
     let documents = JsonDocuments::default();
     let record = documents.read(resource, object(resource, body).to_string().as_bytes());
-    record.expect("good metadata").body
+    Body::clone(&record.expect("good metadata").body)
 }
 
 /// The record body of an object in a dump, and its flaws, each as `field: problem`.
@@ -245,7 +245,8 @@ fn of_snapshot(text: &str) -> (Body, Vec<String>) {
     let record = snapshot.record_at(0).expect("one object");
     let object = snapshot.object(0).expect("one object");
     assert_eq!(object.record(), record);
-    let mut body = object.details.as_deref().map_or(Body::Unread, Details::body);
+    let body = object.details.as_deref().map(Details::body);
+    let mut body = body.map_or(Body::Unread, |body| Body::clone(&body));
     if let (Body::Pod(pod), Some(_)) = (&mut body, object.ready_at) {
         pod.ready_at = object.ready_at.into();
     }

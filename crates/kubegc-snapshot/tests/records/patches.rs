@@ -727,7 +727,7 @@ fn documents_that_cannot_be_read_are_refused() {
     let record = read(r#"{"metadata":{"name":"a","uid":"1"},"spec":{}}"#).expect("a job");
     assert!(record.job().is_some());
     let partial = r#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a","uid":"1"},"spec":{}}"#;
-    assert_eq!(read(partial).expect("metadata").body, Body::Unread);
+    assert_eq!(*read(partial).expect("metadata").body, Body::Unread);
 }
 
 /// The whole object with the changes of a write.

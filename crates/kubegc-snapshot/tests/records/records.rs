@@ -118,7 +118,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
         let snapshot = snapshot(&document);
         let found = snapshot.object(0).expect("one object");
         assert!(!found.meta_flawed, "{document}");
-        assert_ne!(found.record().body, Body::Unread, "{document}");
+        assert_ne!(*found.record().body, Body::Unread, "{document}");
     }
 }
 
@@ -157,7 +157,7 @@ fn metadata_alone_says_nothing_of_the_rest() {
             .expect("a list");
         let snapshot = reader.finish().expect("a snapshot");
         let record = snapshot.record_at(0).expect("one object");
-        assert_eq!(record.body, Body::Unread, "{kind}");
+        assert_eq!(*record.body, Body::Unread, "{kind}");
         assert_eq!(
             (record.meta.labels.len(), record.meta.owner_references.len()),
             (1, 1)
@@ -183,7 +183,7 @@ fn a_kind_has_the_same_fields_in_every_version_of_its_group() {
     ] {
         for text in ways(api_version, kind, body) {
             let record = snapshot(&text).record_at(0).expect("one object");
-            assert_ne!(record.body, Body::Unread, "{text}");
+            assert_ne!(*record.body, Body::Unread, "{text}");
         }
     }
 }
@@ -209,7 +209,7 @@ fn the_last_word_on_the_kind_of_a_list_counts() {
     );
     let found = snapshot(&other);
     assert!(found.find("", "PersistentVolumeClaim", "shop", "a").is_some());
-    assert_eq!(found.record_at(0).expect("one object").body, Body::Unread);
+    assert_eq!(*found.record_at(0).expect("one object").body, Body::Unread);
     // An item that says its own kind is no matter of the list.
     let mixed = list(
         r#","kind":"WidgetList""#,

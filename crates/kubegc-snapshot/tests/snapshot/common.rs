@@ -87,10 +87,12 @@ fn line(object: &SnapshotObject) -> String {
         .map(|(key, value)| format!("{key}:{value}"))
         .collect();
     part("labels", labels.join(","));
+    let details = object.details.as_deref();
+    let body = details.map(Details::body);
     part(
         "details",
-        match object.details.as_deref() {
-            Some(Details::Body(Body::Pod(pod))) => {
+        match (body.as_deref(), details) {
+            (Some(Body::Pod(pod)), _) => {
                 let text = |text: &Field<Arc<str>>| match text.known() {
                     Some(text) if !text.is_empty() => text.to_string(),
                     Some(_) => "-".to_owned(),
@@ -100,7 +102,7 @@ fn line(object: &SnapshotObject) -> String {
                 let grace = grace.map_or("?".to_owned(), |grace| format!("{grace:?}"));
                 format!("{}/{}/{grace}", text(&pod.node_name), text(&pod.phase))
             }
-            Some(Details::Body(Body::Namespace(namespace))) => {
+            (Some(Body::Namespace(namespace)), _) => {
                 let finalizers = namespace.finalizers.known();
                 let phase = namespace.phase.known().map_or("?", |phase| phase);
                 format!(
@@ -108,7 +110,7 @@ fn line(object: &SnapshotObject) -> String {
                     finalizers.map_or("?".to_owned(), |names| names.join(","))
                 )
             }
-            Some(Details::CustomResourceDefinition(definition)) => {
+            (_, Some(Details::CustomResourceDefinition(definition))) => {
                 let versions: Vec<&str> = definition.versions.iter().map(|version| &*version.name).collect();
                 format!(
                     "{}/{}/{}",
