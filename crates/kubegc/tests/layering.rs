@@ -131,11 +131,6 @@ const NOT_PURE: &[&str] = &[
 
 /// Lines that a source file may have before a part of it wants a file of its own.
 const LINES_MAX: usize = 800;
-/// Files that have more, as long as they are not split.
-const LONGER: &[(&str, usize)] = &[
-    ("kubegc-predict/src/explore/independence.rs", 1_100),
-    ("kubegc-snapshot/src/body.rs", 840),
-];
 
 struct Package {
     name: String,
@@ -233,11 +228,9 @@ fn every_source_file_says_what_it_decides_and_is_of_a_size_to_read() {
                         path.display()
                     ));
                 }
-                let longer = LONGER.iter().find(|(file, _)| path.ends_with(file));
-                let lines_max = longer.map_or(LINES_MAX, |(_, lines_max)| *lines_max);
-                if lines > lines_max {
+                if lines > LINES_MAX {
                     problems.push(format!(
-                        "{}: {lines} lines, at most {lines_max} are allowed",
+                        "{}: {lines} lines, at most {LINES_MAX} are allowed",
                         path.display()
                     ));
                 }
