@@ -1,6 +1,6 @@
 //! What examples ask about a dump on the command line, and the cluster that is read for them.
 
-use std::{error::Error, path::PathBuf};
+use std::{collections::BTreeMap, error::Error, path::PathBuf};
 
 use kubegc::{
     core::{KubernetesVersion, printable},
@@ -28,6 +28,9 @@ pub struct DumpArguments {
     /// What to take for granted.
     #[command(flatten)]
     pub assumptions: AssumptionArguments,
+    /// List every finding about the dump, not only the first of each problem.
+    #[arg(long)]
+    pub notes: bool,
     /// Read past documents that cannot be read; their kinds count as incomplete then.
     #[arg(long)]
     pub lenient: bool,
@@ -59,6 +62,9 @@ impl From<&AssumptionArguments> for Assumptions {
         }
     }
 }
+
+/// How many findings of one problem are listed without `--notes`.
+const NOTES_MAX: u64 = 3;
 
 /// What is read where no dump is named.
 #[expect(clippy::exhaustive_structs, reason = "a question that examples build")]
@@ -100,6 +106,27 @@ impl DumpArguments {
         Ok(Cluster::new(snapshot.version(), snapshot, assumptions))
     }
 
+    /// Writes the findings to stderr: without `--notes` the first of each problem.
+    #[expect(clippy::print_stderr, reason = "notes of command line tools")]
+    fn note_findings(&self, snapshot: &Snapshot) {
+        let notes_max = if self.notes { u64::MAX } else { NOTES_MAX };
+        let mut shown = BTreeMap::new();
+        for finding in &snapshot.findings {
+            let count = shown.entry(finding.problem).or_insert(0_u64);
+            if *count < notes_max {
+                *count += 1;
+                eprintln!("note: {}", printable(&finding.to_string()));
+            }
+        }
+        for (problem, count) in &snapshot.finding_counts {
+            let more = count - shown.get(problem).copied().unwrap_or(0);
+            if more > 0 {
+                let hint = if self.notes { "" } else { "; --notes lists them" };
+                eprintln!("note: {problem:?}: {more} more{hint}");
+            }
+        }
+    }
+
     /// Reads the dump alone, as [`cluster`](Self::cluster) does.
     ///
     /// # Errors
@@ -126,8 +153,8 @@ impl DumpArguments {
         })?;
         let snapshot = reader.finish()?;
         // The bundled dump explains itself in files of its own.
-        for finding in snapshot.findings.iter().filter(|_| !self.is_bundled()) {
-            eprintln!("note: {}", printable(&finding.to_string()));
+        if !self.is_bundled() {
+            self.note_findings(&snapshot);
         }
         let detected = snapshot.detected_version().filter(|_| !self.is_bundled());
         if let (None, Some(detected)) = (self.kubernetes, detected) {

@@ -1,7 +1,7 @@
-//! Who goes in the end when some objects are deleted in the background: the steady state, without a timeline (rules ).
+//! The objects that no longer exist after background deletes: the steady state, without a timeline (rules ).
 //!
-//! One pass over plain arrays: an object goes once the last of its owners is gone. It is for clusters and questions where the order does not matter;
-//! what only a simulation can tell is listed as such.
+//! One pass over plain arrays: an object is deleted once the last of its owners no longer exists. Objects whose fate depends on
+//! the order of events are listed apart, for a simulation.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -11,20 +11,20 @@ use crate::{
     cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
 };
 
-/// What goes in the end, by position in the dump ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
+/// The steady state after background deletes, by position in the dump ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// What is gone, the roots first, then in the order in which it goes.
+    /// Objects that no longer exist, the roots first, in the order of their deletion.
     pub gone: Vec<u32>,
-    /// What is being deleted and held by finalizers; its dependents stay.
+    /// Objects that wait for finalizers; their dependents are kept.
     pub held: Vec<u32>,
-    /// What loses some of its owners and stays.
+    /// Objects that lose some of their owners and are kept.
     pub released: Vec<u32>,
-    /// What goes if owners that are not in the dump do not exist.
+    /// Objects that are deleted if owners that are missing from the dump do not exist.
     pub undecided: Vec<u32>,
-    /// What carries the collector's own finalizers, and namespaces and definitions, with which other objects go: only a simulation tells what becomes of
-    /// them and below.
+    /// Objects with the collector's own finalizers, Namespaces and CustomResourceDefinitions: their fates and those of
+    /// their dependents take a simulation.
     pub to_simulate: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ const DECIDED: u8 = 2;
 const IN_DOUBT: u8 = 3;
 
 impl Cluster {
-    /// Finds out who goes in the end.
+    /// Finds the objects that no longer exist in the steady state.
     ///
     /// # Assumptions
     /// The roots are deleted in the background, pods end, finalizers are held, nothing fails.
@@ -56,7 +56,7 @@ impl Cluster {
         Ok(self.closure_of(&positions))
     }
 
-    /// The same for positions in the dump. Positions that do not exist are passed over.
+    /// The same for positions in the dump. Positions that do not exist are ignored.
     #[must_use]
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
         let gone_anyway = self.gone_anyway();

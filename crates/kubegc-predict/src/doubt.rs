@@ -132,7 +132,7 @@ pub(crate) fn spread(
         }
     }
     for (&position, _) in stances.iter().filter(|(_, stance)| stance.differs) {
-        // What is not an owner's doing, such as a namespace that waits for its content, may hang on any of them.
+        // Differences that no owner explains, such as a namespace that waits for its content, may depend on any of them.
         let facts = reached.entry(position).or_default();
         if facts.is_empty() {
             facts.extend(0..sources.len().min(MISSING_LISTED_MAX));

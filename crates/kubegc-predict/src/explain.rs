@@ -18,7 +18,7 @@ use crate::{Act, Fate, Forecast, ObjectFate, Outcome, Step, Why, report::sentenc
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
-    /// How deep it stands below the question.
+    /// Its depth below the question.
     pub depth: usize,
     /// The fact.
     pub fact: Fact,
@@ -92,7 +92,7 @@ impl Forecast {
         };
         statements.push(Statement { depth: 0, fact });
         let mut seen = BTreeSet::new();
-        // A stack of what is still to be told, instead of recursion over chains of owners.
+        // A stack instead of recursion: chains of owners may be long.
         let mut pending: Vec<Statement> = Vec::new();
         if let Some(index) = self.last_failure(object) {
             pending.push(Statement {
@@ -199,7 +199,7 @@ impl Forecast {
         causes
     }
 
-    /// Why an object that nothing writes to stays: its owners stand.
+    /// Why an object that no request changes is kept: its owners.
     fn standing(&self, object: &ObjectRef) -> Vec<Statement> {
         let Some(fate) = self.fate(object) else {
             return Vec::new();

@@ -349,7 +349,7 @@ impl Race<'_> {
     }
 }
 
-/// A body without the version that it was built on, which its call's expectation tells.
+/// A body without the resourceVersion that it was built from; the precondition of its call has that.
 fn without_version(body: &[u8], version: Option<&str>) -> String {
     let text = String::from_utf8_lossy(body);
     match version {

@@ -69,11 +69,11 @@ pub enum Missing {
         /// The object.
         object: ObjectRef,
     },
-    /// What a cleaner would have to know to decide about the object, or about one that it hangs on.
+    /// A fact that a controller needs to decide about the object, or about one that it depends on.
     Controller {
-        /// The object about which the cleaner cannot decide.
+        /// The object about which the controller cannot decide.
         object: ObjectRef,
-        /// What it does not know, in words.
+        /// The missing fact, in words.
         reason: String,
     },
     /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a finalizer

@@ -21,7 +21,7 @@ pub struct Intent {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One object. A Namespace goes with its content, a CustomResourceDefinition with its objects.
+    /// One object. The content of a Namespace and the objects of a CustomResourceDefinition are deleted with it.
     Object(ObjectName),
     /// All objects of a kind with these labels, in one namespace or in all.
     Labelled {

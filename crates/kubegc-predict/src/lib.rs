@@ -1,11 +1,24 @@
-//! Predicts what a delete does to a Kubernetes cluster, and why.
+//! Forecasts of what deletes do to a Kubernetes cluster, with explanations.
 //!
-//! A [`Cluster`] is built from a dump. It is asked what an [`Intent`] does and answers with a [`Forecast`]: the fate of every object that can be reached, the
-//! writes that lead there with their reasons, the warnings, and what is worth knowing besides. What the dump does not show is unknown, never
-//! absent: a fate that hangs on it is undecided, and says what to dump.
+//! A [`Cluster`] is built from a dump and answers questions:
 //!
-//! The answer is not computed by rules of its own. The real API server's semantics (`kubegc-sim`) and the real collector's decisions (`kubegc-objects`) meet here, and what they do to
-//! each other is what is predicted.
+//! | question | call |
+//! |---|---|
+//! | What do these deletes do? | [`Cluster::predict`], with the [`Intent`]s of a [`Selection`] |
+//! | What happens without any delete? | [`Cluster::pending`] |
+//! | What happens until tomorrow, with these controllers? | [`Cluster::forecast`], with a [`Question`] |
+//! | Why does this object have this fate? | [`Forecast::explain`] |
+//! | What is stuck in deletion, and which owner references are wrong? | [`Cluster::doctor`] |
+//! | What changes with another cascade, version or dump? | [`Forecast::compare`] |
+//! | What does a restore of this dump lose? | [`Snapshot::restored`](kubegc_snapshot::Snapshot::restored) |
+//! | Which fates are possible if steps happen in another order? | [`Cluster::explore`] |
+//! | What does the kubelet of a node remove next? | [`node_forecast`] |
+//!
+//! A [`Forecast`] has the fate of every object that the question can reach, the writes that lead there with their reasons
+//! and causes, warnings and findings. Objects that are missing from the dump are unknown, never absent: a fate that depends on
+//! them is [undetermined](Fate::Undetermined) and names the missing data.
+//!
+//! Forecasts have no rules of their own. They are read from a run of the simulated control plane (`kubegc-control-plane`).
 
 mod closure;
 mod cluster;
