@@ -24,7 +24,7 @@ use kubegc::core::{Timestamp, printable};
 pub fn log_to_stderr() {
     use tracing_subscriber::{EnvFilter, fmt};
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }
 
 /// The exit code of a result. An error is printed to stderr with its causes.
