@@ -221,7 +221,7 @@ fn surplus_pods_are_deleted_in_order() {
     // The deletion cost counts from 1.22 on.
     let cheap = || pod("b", with(|pod| pod.deletion_cost = Field::Known(-1)));
     assert_eq!(first(21, pod("a", ready(101)), cheap()), "a");
-    // The younger one goes first. From 1.22 on, ages of the same magnitude count as equal.
+    // The younger one is deleted first. From 1.22 on, ages of the same magnitude count as equal.
     let created = |name, at| {
         let (resource, record) = pod(name, ready(100));
         (resource, record.created(at))
@@ -347,7 +347,7 @@ fn old_replica_sets_are_scaled_down_as_far_as_enough_pods_are_available() {
         (4, limits(0, 1), [[4, 0], [2, 2], [2, 2]], &[]),
         (4, limits(1, 0), [[4, 0], [2, 2], [2, 2]], &["a=Replicas(1)"]),
         (4, limits(0, 0), [[4, 0], [2, 2], [2, 2]], &["a=Replicas(1)"]),
-        // What is unhealthy goes first, wherever it is.
+        // Unhealthy pods are deleted first, on any node.
         (4, limits(1, 0), [[4, 0], [2, 2], [2, 1]], &["b=Replicas(1)"]),
         (
             4,

@@ -165,7 +165,7 @@ async fn elect<F: Future<Output = bool>>(
             if failing_since.is_none() {
                 break changed.await;
             }
-            // The lease manager reports neither that a renewal works again nor that one hangs, so the Lease
+            // The lease manager reports neither that a renewal works again nor that one blocks, so the Lease
             // is read.
             match timeout(RETRY_AFTER, &mut changed).await {
                 Ok(step) => break step,

@@ -9,7 +9,7 @@ use kubegc_core::{ApiResource, Catalog};
 
 use crate::{GroupKind, SnapshotError, completeness::Entry};
 
-/// Every kind of the catalog with what was declared of it. `all` does not mean kinds that were only inferred.
+/// Every kind of the catalog with its declared completeness. `all` does not cover kinds that were only inferred.
 ///
 /// # Errors
 /// A declaration names no kind of the catalog, or several.

@@ -120,7 +120,7 @@ pub(crate) fn read<R: Read>(
 struct Reading<'i> {
     settings: Settings,
     ingest: &'i mut Ingest,
-    /// Whether the items being read stand in a bare array.
+    /// Whether the items being read are those of a bare array.
     in_array: bool,
     /// Maps so far that have something of an object.
     objects: u64,
@@ -136,12 +136,12 @@ struct Shape {
     is_array: bool,
     /// What the items are by what stands before them, where that says something.
     head: Option<TypeName>,
-    /// What the items of an internal list are.
+    /// The kind of the items of an internal list.
     internal: Option<(&'static str, &'static str)>,
 }
 
 impl Reading<'_> {
-    /// What kubectl printed beside the objects. An error of kubectl means that something was not dumped.
+    /// The output of kubectl beside the objects. An error of kubectl means that the dump lacks something.
     fn notice<R: Read>(
         &mut self,
         notice: Notice,
@@ -247,7 +247,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Names the keys that stand twice in an object of JSON.
+    /// Reports the keys that an object of JSON has twice.
     fn duplicates(&mut self, text: &str, object: Option<&Item<'_>>, source: &Source, item: Option<u32>) {
         let name = object.and_then(Item::name);
         for field in duplicates::of(text) {
@@ -669,7 +669,7 @@ pub(crate) fn strict<'t>(
     (item, parsed)
 }
 
-/// What is missing of a map that is no object.
+/// The fields that a map lacks to be an object.
 const NEITHER: &str = "it has neither apiVersion nor kind";
 
 /// Whether a map has nothing of an object.

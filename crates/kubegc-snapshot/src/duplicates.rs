@@ -10,7 +10,7 @@ use serde::{
 /// Keys that are named of one object.
 const KEYS_MAX: usize = 10;
 
-/// The paths of the keys that stand there twice: the first few, in the order of the text.
+/// The paths of duplicate keys: the first few, in the order of the text.
 pub(crate) fn of(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let seed = Walk {

@@ -181,7 +181,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Takes one finding; `finding` is built only where it is listed.
+    /// Adds one finding; `finding` is built only where it is listed.
     pub(crate) fn add(&mut self, problem: Problem, finding: impl FnOnce() -> Finding) {
         let count = self.counts.entry(problem).or_insert(0);
         *count += 1;
@@ -190,7 +190,22 @@ impl Findings {
         }
     }
 
-    /// Takes one finding that stands for so many.
+    /// Adds a finding about all objects of a kind.
+    pub(crate) fn add_of_kind(&mut self, problem: Problem, api_version: &str, kind: &str, detail: &str) {
+        self.add(problem, || Finding {
+            problem,
+            place: None,
+            object: Some(ObjectName {
+                api_version: api_version.into(),
+                kind: kind.into(),
+                ..ObjectName::default()
+            }),
+            field: "".into(),
+            detail: detail.into(),
+        });
+    }
+
+    /// Adds one finding that covers this many.
     pub(crate) fn add_many(&mut self, problem: Problem, count: u64, finding: impl FnOnce() -> Finding) {
         self.add(problem, finding);
         *self.counts.entry(problem).or_insert(1) += count.saturating_sub(1);

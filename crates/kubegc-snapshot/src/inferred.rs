@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use kubegc_core::{ApiResource, Catalog, Scope, catalog::Verbs, identity::split_api_version};
 
 use crate::{
-    Details, Finding, GroupKind, ObjectName, Problem,
+    Details, GroupKind, Problem,
     declaration::key_of,
     finding::Findings,
     layout,
     store::{Store, TypeId},
 };
 
-/// What the objects of one type show.
+/// The objects of one type, counted.
 #[derive(Clone, Copy, Default)]
 struct Shown {
     objects: u64,
@@ -91,22 +91,11 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
             inferred.remove(&GroupKind::new(group, kind));
             continue;
         }
-        let problem = Problem::InferredKind;
-        findings.add(problem, || Finding {
-            problem,
-            place: None,
-            object: Some(ObjectName {
-                api_version: api_version.clone(),
-                kind: kind.clone(),
-                ..ObjectName::default()
-            }),
-            field: "".into(),
-            detail: format!(
-                "{} objects of {api_version}/{kind}, which is neither built in nor defined: {detail}",
-                shown.objects
-            )
-            .into(),
-        });
+        let detail = format!(
+            "{} objects of {api_version}/{kind}, which is neither built in nor defined: {detail}",
+            shown.objects
+        );
+        findings.add_of_kind(Problem::InferredKind, api_version, kind, &detail);
     }
     inferred
 }
@@ -128,13 +117,7 @@ fn in_path(path: &str, group: &str, kind: &str) -> Option<String> {
     let path = layout::unpacked_name(path);
     let segments: Vec<&str> = path
         .split(['/', '\\', ':'])
-        .map(|segment| {
-            ["json", "yaml", "yml"].iter().fold(segment, |name, extension| {
-                name.strip_suffix(extension)
-                    .and_then(|name| name.strip_suffix('.'))
-                    .unwrap_or(name)
-            })
-        })
+        .map(layout::without_extension)
         .collect();
     let of_two = segments.windows(2).find(|two| two[0] == group).map(|two| two[1]);
     let of_one = segments

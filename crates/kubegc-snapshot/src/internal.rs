@@ -1,6 +1,6 @@
 //! Lists that `kubectl cluster-info dump` wrote up to 1.13: types that are not of the API, as Go prints them.
 //!
-//! Their list is under `Items`, the metadata of an object stands at its top level, and there is no kind: the `selfLink` of the list
+//! Their list is under `Items`, the metadata of an object is at its top level, and there is no kind: the `selfLink` of the list
 //! or the name of the file says it. All other fields have the names of Go and are left unread.
 
 use serde::Deserialize;
@@ -37,7 +37,7 @@ struct Head {
     self_link: String,
 }
 
-/// What the items of a list are. `head` is what stands before them, without its closing brace or whole.
+/// The kind of the items of a list. `head` is the text before them, without its closing brace or whole.
 pub(crate) fn kind_of(head: &[u8], file: &str) -> Option<(&'static str, &'static str)> {
     let closed = [head, b"}"].concat();
     let head: Head = serde_json::from_slice(head)

@@ -66,7 +66,7 @@ impl Serialize for Text<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Pairs<'a>(pub(crate) Vec<(Text<'a>, Text<'a>)>);
 
-/// How errors about keys that stand there twice begin, here and where the code is generated.
+/// How errors about duplicate keys begin, here and in generated code.
 pub(crate) const DUPLICATE: &str = "duplicate field";
 
 fn has_equal_keys(pairs: &[(Text<'_>, Text<'_>)]) -> bool {

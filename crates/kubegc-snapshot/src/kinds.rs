@@ -9,8 +9,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    CrdDetails, Details, Finding, ObjectName, Problem, declaration::key_of, discovery::Discovery,
-    finding::Findings, store::Store,
+    CrdDetails, Details, Problem, declaration::key_of, discovery::Discovery, finding::Findings, store::Store,
 };
 
 /// The catalog of the dumped cluster.
@@ -90,7 +89,7 @@ impl Kinds<'_> {
                 words(&resource),
                 words(known)
             );
-            self.report(
+            self.findings.add_of_kind(
                 Problem::ConflictingDefinition,
                 &api_version,
                 &resource.kind,
@@ -102,7 +101,7 @@ impl Kinds<'_> {
     fn define(&mut self, definition: &CrdDetails, name: &str) {
         if definition.established == Some(false) {
             let detail = format!("{name} is not established, so {} is not served", definition.kind);
-            self.report(
+            self.findings.add_of_kind(
                 Problem::NotEstablished,
                 &definition.group,
                 &definition.kind,
@@ -131,20 +130,6 @@ impl Kinds<'_> {
             resource.preferred = index == 0;
             self.add(resource, name);
         }
-    }
-
-    fn report(&mut self, problem: Problem, api_version: &str, kind: &str, detail: &str) {
-        self.findings.add(problem, || Finding {
-            problem,
-            place: None,
-            object: Some(ObjectName {
-                api_version: api_version.into(),
-                kind: kind.into(),
-                ..ObjectName::default()
-            }),
-            field: "".into(),
-            detail: detail.into(),
-        });
     }
 }
 

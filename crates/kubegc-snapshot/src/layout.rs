@@ -30,17 +30,17 @@ pub(crate) const NO_DUMP: &str = "not JSON or YAML";
 /// The same of links.
 pub(crate) const LINK: &str = "links and special files";
 
-/// What a member of a folder or archive is, by its path.
+/// The role of a member of a folder or archive, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Read,
     /// Not read, for this reason.
     Skipped(&'static str),
-    /// The whole is no dump: what it looks like, and what to do instead.
+    /// The folder or archive is not a dump: its format, and what to do instead.
     Refused(&'static str, &'static str),
 }
 
-/// What a member of a folder or archive is. `path` has slashes and begins within the folder or archive.
+/// The role of a member of a folder or archive. `path` has slashes and begins within the folder or archive.
 pub(crate) fn role(path: &str) -> Role {
     let segments: Vec<&str> = path.split('/').collect();
     if segments.last() == Some(&"Chart.yaml") {
@@ -108,12 +108,7 @@ pub(crate) fn role(path: &str) -> Role {
 /// of the typed client without kinds.
 pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     let path = unpacked_name(path);
-    let path = ["json", "yaml"].iter().fold(&*path, |path, extension| {
-        path.strip_suffix(extension)
-            .and_then(|path| path.strip_suffix('.'))
-            .unwrap_or(path)
-    });
-    let segments: Vec<&str> = path.split(['/', '\\']).collect();
+    let segments: Vec<&str> = without_extension(&path).split(['/', '\\']).collect();
     if let Some([name] | [name, _]) = after(&segments, "cluster-resources") {
         let found = BUNDLED.iter().find(|(known, ..)| known == name);
         return found.map(|&(_, api_version, kind)| (api_version, kind));
@@ -277,6 +272,13 @@ pub(crate) fn unpacked_name(path: &str) -> Cow<'_, str> {
         return path[..path.len() - 3].into();
     }
     path.into()
+}
+
+/// A name without its `.json`, `.yaml` or `.yml`.
+pub(crate) fn without_extension(name: &str) -> &str {
+    let extensions = [".json", ".yaml", ".yml"].into_iter();
+    let mut names = extensions.filter_map(|extension| name.strip_suffix(extension));
+    names.next().unwrap_or(name)
 }
 
 /// Whether a text may be a dump only if it begins as JSON does.

@@ -11,7 +11,7 @@ use crate::{
     store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
 };
 
-/// What the redactors of troubleshoot.sh put in the place of a text. As a uid it would make different objects one.
+/// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
 const HIDDEN: &str = "***HIDDEN***";
 
 fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {

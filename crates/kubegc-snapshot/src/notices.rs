@@ -1,4 +1,4 @@
-//! What kubectl prints beside objects: the logs of `kubectl cluster-info dump`, and messages that `2>&1` saved with the dump.
+//! Output of kubectl beside objects: the logs of `kubectl cluster-info dump`, and messages that `2>&1` saved with the dump.
 
 use std::io::Read;
 
@@ -28,7 +28,7 @@ const MESSAGES: [(&[u8], bool); 8] = [
     (b"Cluster info dumped to ", false),
 ];
 
-/// What stands before a document or between two.
+/// The text before a document or between two.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The logs of a container.

@@ -162,8 +162,8 @@ impl Reader {
         self.read_found(Path::new(pattern), found, None)
     }
 
-    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, told apart by the first bytes.
-    /// `name` stands for it in findings and errors.
+    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the first bytes.
+    /// `name` is its name in findings and errors.
     ///
     /// # Errors
     /// The stream fails, or holds what is no dump.

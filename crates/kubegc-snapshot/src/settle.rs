@@ -237,21 +237,10 @@ impl Settling {
             .filter(|&(at, &count)| count > 0 && kind_ids[at].is_none());
         for (at, count) in unresolved {
             let (api_version, kind) = store.type_texts(at as u32);
-            let problem = Problem::Unresolvable;
-            findings.add(problem, || Finding {
-                problem,
-                place: None,
-                object: Some(ObjectName {
-                    api_version: api_version.clone(),
-                    kind: kind.clone(),
-                    ..ObjectName::default()
-                }),
-                field: "".into(),
-                detail: format!(
-                    "{count} objects of {api_version}/{kind}: neither built in, nor defined in the dump, nor in api-resources"
-                )
-                .into(),
-            });
+            let detail = format!(
+                "{count} objects of {api_version}/{kind}: neither built in, nor defined in the dump, nor in api-resources"
+            );
+            findings.add_of_kind(Problem::Unresolvable, api_version, kind, &detail);
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Stream<'a> {
     pub(crate) input: &'a mut dyn Read,
 }
 
-/// What unpacking finds.
+/// A member of an input.
 pub(crate) enum Unpacked<'a> {
     Text(Stream<'a>),
     /// A member that is not read, for this reason.
@@ -67,7 +67,7 @@ impl Unpacker {
         }
     }
 
-    /// Visits what a file holds.
+    /// Visits the members of a file.
     pub(crate) fn file(
         &mut self,
         mut file: File,
@@ -77,7 +77,7 @@ impl Unpacker {
         visit: &mut Visit<'_>,
     ) -> Result<(), SnapshotError> {
         let head = head(&mut file, 4).map_err(|source| io_error(&name, source))?;
-        // What cannot be rewound, such as a pipe, is read as a stream.
+        // An input that cannot be rewound, such as a pipe, is read as a stream.
         if file.seek(SeekFrom::Start(0)).is_ok() {
             if is_zip(&head) {
                 return self.zip(&name, file, 1, visit);
@@ -107,7 +107,7 @@ impl Unpacker {
         )
     }
 
-    /// Visits what a stream holds.
+    /// Visits the members of a stream.
     pub(crate) fn stream(
         &mut self,
         stream: Stream<'_>,
@@ -334,7 +334,7 @@ impl Unpacker {
     }
 }
 
-/// Counts what is unpacked and fails beyond the limit.
+/// Counts unpacked bytes and fails beyond the limit.
 struct Counted<R> {
     input: R,
     bytes_left: u64,

@@ -31,7 +31,7 @@ impl Utf16 {
     }
 }
 
-/// Bytes asked of the input at a time.
+/// The bytes of one read.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// Transcodes a chunk at a time.

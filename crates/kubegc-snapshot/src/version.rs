@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Place;
 
-/// What said the version.
+/// The source of the version.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VersionSource {
@@ -38,13 +38,13 @@ pub enum VersionSource {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetectedVersion {
-    /// What said it.
+    /// Its source.
     pub source: VersionSource,
     /// The release, or the nearest one that kubegc knows.
     pub version: KubernetesVersion,
     /// The text as the dump has it, such as `v1.28.3-gke.100`.
     pub text: Arc<str>,
-    /// Where it stands.
+    /// Its place in the dump.
     pub place: Place,
 }
 
@@ -70,7 +70,7 @@ impl DetectedVersion {
         })
     }
 
-    /// Whether this one decides: of the better source, then the newer one. Equal ones are told apart by place, so that the order
+    /// Whether this one decides: of the better source, then the newer one. Equal ones are ordered by place, so that the order
     /// of reading changes nothing.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         let rank = |one: &Self| (one.source, one.version.minor(), one.version.patch());

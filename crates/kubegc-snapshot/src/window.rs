@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Bytes asked of the input at a time.
+/// The bytes of one read.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Why the window cannot show more.

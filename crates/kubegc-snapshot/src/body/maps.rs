@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Annotations<'a>(Vec<(&'static str, Soft<Text<'a>>)>);
 
 impl<'a> Annotations<'a> {
-    /// What stands under a key, which is one of those that are read.
+    /// The value of a key, which is one of those that are read.
     pub(crate) fn at(&self, key: &str) -> &Soft<Text<'a>> {
         // Of equal keys the last one counts, as in Go.
         let found = self.0.iter().rev().find(|(known, _)| *known == key);
@@ -69,7 +69,7 @@ pub(crate) const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracki
 pub(crate) const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The cost of deleting a pod that is surplus.
 pub(crate) const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-/// The revision of a Deployment that a ReplicaSet stands for.
+/// The revision of its Deployment that a ReplicaSet has.
 pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
 /// Set on Endpoints that serve as a lock.
 pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

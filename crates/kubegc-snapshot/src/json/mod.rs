@@ -79,7 +79,7 @@ impl Splitter {
         &self.rest
     }
 
-    /// Whether the items stand under `Items`, as types that are not of the API are written.
+    /// Whether the items are under `Items`, as internal types are written.
     pub(crate) fn is_internal(&self) -> bool {
         self.is_internal
     }
