@@ -140,6 +140,7 @@ impl DumpArguments {
         };
         let mut reader = Reader::new(self.kubernetes.unwrap_or(KubernetesVersion::LATEST))
             .detect_version(self.kubernetes.is_none() && !self.is_bundled())
+            .default_namespace("default")
             .lenient(self.lenient);
         for kind in self.complete.iter().map(String::as_str).chain(complete) {
             reader = reader.complete(kind);

@@ -48,7 +48,7 @@ pub enum Problem {
     Unread,
     /// An object whose kind or name is missing was left out; its kind is incomplete.
     Unreadable,
-    /// An object has no uid, so references by uid cannot be matched with it; its kind is incomplete.
+    /// An object was stored and has no uid, so references by uid cannot be matched with it; its kind is incomplete.
     NoUid,
     /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it was
     /// taken as absent, and controllers decide nothing about the object.
@@ -79,6 +79,8 @@ pub enum Problem {
     Superseded,
     /// One uid belongs to objects with different names or kinds: all were kept.
     SharedUid,
+    /// A field that the API server fills is missing, as in manifests: the value of a new object was assumed.
+    Assumed,
     /// A CustomResourceDefinition is not established, so its kind is not served.
     NotEstablished,
     /// A resource is defined twice, differently: the first definition was kept (built in, then discovery,
@@ -118,6 +120,7 @@ impl Problem {
             Self::Repeated => "Repeated",
             Self::Superseded => "Superseded",
             Self::SharedUid => "SharedUid",
+            Self::Assumed => "Assumed",
             Self::NotEstablished => "NotEstablished",
             Self::ConflictingDefinition => "ConflictingDefinition",
             Self::NotAnObject => "NotAnObject",

@@ -8,10 +8,11 @@ use crate::{
     DetectedVersion, Finding, ObjectName, Place, Problem, SnapshotError, VersionSource,
     body::Body,
     completeness::{Spoils, Why},
-    details::{self, DetailFlaw, Kind},
+    details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta, Text},
     mentions::Mentions,
+    metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
 
@@ -133,6 +134,7 @@ impl Ingest {
         }
         let empty = Meta::default();
         let meta = item.meta.as_ref().unwrap_or(&empty);
+        let origin = origin(meta);
         let mut flaws: Vec<DetailFlaw> = item
             .flaws
             .iter()
@@ -148,7 +150,7 @@ impl Ingest {
             ));
             None
         } else {
-            let mut record = self.store.record(meta, Arc::clone(&name), &mut flaws);
+            let mut record = self.store.record(meta, Arc::clone(&name), origin, &mut flaws);
             record.type_id = type_id;
             record.file = source.file;
             record.document = source.place.document;
@@ -160,7 +162,7 @@ impl Ingest {
             Some(self.store.records.len() - 1)
         };
         if type_id == TYPE_PENDING {
-            let contents = self.contents(item, list.filter(|_| item.rests_on_hint));
+            let contents = self.contents(item, list.filter(|_| item.rests_on_hint), origin);
             self.pending.push(Pending {
                 record,
                 item: position.unwrap_or(NO_ITEM),
@@ -177,7 +179,7 @@ impl Ingest {
         {
             let (api_version, kind) = self.store.type_texts(type_id);
             let kind = Kind::of(api_version, kind);
-            let details = self.details(kind, &item.body, item.mentions, &mut flaws);
+            let details = self.details(kind, &item.body, item.mentions, origin, &mut flaws);
             self.set_details(record, details, &flaws);
         }
         if !flaws.is_empty() {
@@ -256,7 +258,11 @@ impl Ingest {
             };
             if let Some(record) = entry.record {
                 self.store.records[record].type_id = type_id;
-                let details = self.settle_contents(entry.contents, type_id, &mut entry.flaws);
+                let origin = match self.store.records[record].is_manifest {
+                    true => Origin::Manifest,
+                    false => Origin::Dump,
+                };
+                let details = self.settle_contents(entry.contents, type_id, origin, &mut entry.flaws);
                 self.set_details(record, details, &entry.flaws);
             }
             if !entry.flaws.is_empty() {
@@ -314,11 +320,12 @@ impl Ingest {
         kind: Option<Kind>,
         body: &Body<'_>,
         mentions: Option<Mentions>,
+        origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
     ) -> Kept {
         let mentions = mentions.unwrap_or(Mentions::ANY);
         let found =
-            kind.and_then(|kind| details::read(kind, body, mentions, false, &mut self.store.texts, flaws));
+            kind.and_then(|kind| details::read(kind, body, mentions, origin, &mut self.store.texts, flaws));
         let Some(mut details) = found else {
             return (0, NO_TIME);
         };
@@ -337,12 +344,12 @@ impl Ingest {
     }
 
     /// Keeps what is to be known of an item until its kind is.
-    fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>) -> Contents {
+    fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>, origin: Origin) -> Contents {
         match list {
             Some((api_version, kind)) => {
                 let mut flaws = Vec::new();
                 let of = Kind::of(api_version, kind);
-                let details = self.details(of, &item.body, item.mentions, &mut flaws);
+                let details = self.details(of, &item.body, item.mentions, origin, &mut flaws);
                 Contents::Read {
                     api_version: Arc::clone(api_version),
                     kind: Arc::clone(kind),
@@ -359,7 +366,13 @@ impl Ingest {
     }
 
     /// The details of an item whose kind has turned out.
-    fn settle_contents(&mut self, contents: Contents, type_id: TypeId, flaws: &mut Vec<DetailFlaw>) -> Kept {
+    fn settle_contents(
+        &mut self,
+        contents: Contents,
+        type_id: TypeId,
+        origin: Origin,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> Kept {
         let (api_version, kind) = self.store.type_texts(type_id);
         match contents {
             Contents::Read {
@@ -376,7 +389,7 @@ impl Ingest {
                 let kind = Kind::of(api_version, kind);
                 // What was written here is read here.
                 let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
-                self.details(kind, &body, Some(mentions), flaws)
+                self.details(kind, &body, Some(mentions), origin, flaws)
             }
         }
     }

@@ -60,6 +60,7 @@ mod kinds;
 mod layout;
 mod live;
 mod loose;
+mod manifest;
 mod mentions;
 mod metadata;
 pub mod node;

@@ -6,7 +6,7 @@ use kubegc_core::{Timestamp, Uid};
 
 use crate::{
     Problem,
-    details::DetailFlaw,
+    details::{DetailFlaw, Origin},
     item::{Meta, Owner, Text},
     store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
 };
@@ -23,17 +23,37 @@ fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
 
 /// Why a text that must be there is not.
 fn missing(text: Option<&Text<'_>>) -> String {
-    match text.is_some_and(|text| text.as_str() == HIDDEN) {
+    match is_hidden(text) {
         true => "hidden by a redactor".to_owned(),
         false => "not there".to_owned(),
     }
 }
 
+fn is_hidden(text: Option<&Text<'_>>) -> bool {
+    text.is_some_and(|text| text.as_str() == HIDDEN)
+}
+
+/// Where an object of a dump comes from: without uid and resourceVersion, the API server never stored it.
+pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
+    let is_empty = |text: &Option<Text<'_>>| text.as_ref().is_none_or(|text| text.as_str().is_empty());
+    match is_empty(&meta.uid) && is_empty(&meta.resource_version) {
+        true => Origin::Manifest,
+        false => Origin::Dump,
+    }
+}
+
 impl Store {
-    /// The record of an object's metadata, and what is wrong with that.
-    pub(crate) fn record(&mut self, meta: &Meta<'_>, name: Arc<str>, flaws: &mut Vec<DetailFlaw>) -> Record {
+    /// The record of an object's metadata, and what is wrong with that. Missing uids of manifests are no flaws yet: they
+    /// are assumed when all objects are known.
+    pub(crate) fn record(
+        &mut self,
+        meta: &Meta<'_>,
+        name: Arc<str>,
+        origin: Origin,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> Record {
         let uid = Uid::new(meta.uid.as_ref().map_or("", unhidden));
-        if uid.is_empty() {
+        if uid.is_empty() && origin != Origin::Manifest {
             let detail = missing(meta.uid.as_ref());
             flaws.push((Problem::NoUid, "metadata.uid".to_owned(), detail));
         }
@@ -63,7 +83,7 @@ impl Store {
         };
         let owners_start = self.owners.len() as u32;
         for (index, owner) in meta.owner_references.iter().flatten().enumerate() {
-            let owner = self.owner(owner, index, flaws);
+            let owner = self.owner(owner, index, origin, flaws);
             self.owners.push(owner);
         }
         let version = meta.resource_version.as_ref().map_or("", Text::as_str);
@@ -87,6 +107,7 @@ impl Store {
             details: 0,
             ready_at: NO_TIME,
             flawed: false,
+            is_manifest: origin == Origin::Manifest,
             meta_flawed: false,
         }
     }
@@ -115,7 +136,13 @@ impl Store {
         number
     }
 
-    fn owner(&mut self, owner: &Owner<'_>, index: usize, flaws: &mut Vec<DetailFlaw>) -> OwnerRecord {
+    fn owner(
+        &mut self,
+        owner: &Owner<'_>,
+        index: usize,
+        origin: Origin,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> OwnerRecord {
         let fields = [
             ("apiVersion", &owner.api_version),
             ("kind", &owner.kind),
@@ -123,7 +150,9 @@ impl Store {
             ("uid", &owner.uid),
         ];
         for (field, text) in fields {
-            if text.as_ref().is_none_or(|text| unhidden(text).is_empty()) {
+            let is_missing = text.as_ref().is_none_or(|text| unhidden(text).is_empty());
+            let is_assumed_later = field == "uid" && origin != Origin::Whole && !is_hidden(text.as_ref());
+            if is_missing && !is_assumed_later {
                 let field = format!("metadata.ownerReferences[{index}].{field}");
                 flaws.push((Problem::IncompleteOwner, field, missing(text.as_ref())));
             }

@@ -58,6 +58,7 @@ pub struct Reader {
     unpacked_bytes_max: u64,
     /// How many members of which folder or archive were not read, by reason.
     skipped: BTreeMap<(Arc<str>, &'static str), u64>,
+    default_namespace: Option<Box<str>>,
     failed: Option<Place>,
 }
 
@@ -73,6 +74,7 @@ impl Reader {
                 object_bytes_max: OBJECT_BYTES_MAX,
             },
             declarations: Vec::new(),
+            default_namespace: None,
             discovery: Discovery::default(),
             ingest: Ingest::new(),
             unpacked_bytes_max: UNPACKED_BYTES_MAX,
@@ -107,6 +109,14 @@ impl Reader {
     pub fn api_resources(mut self, listing: &str) -> Result<Self, SnapshotError> {
         self.discovery.add(listing)?;
         Ok(self)
+    }
+
+    /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that the object is
+    /// [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and resourceVersion.
+    #[must_use]
+    pub fn default_namespace(mut self, namespace: &str) -> Self {
+        self.default_namespace = Some(namespace.into());
+        self
     }
 
     /// Whether a document that cannot be read becomes a finding. Default: no, it is an error.
@@ -211,7 +221,14 @@ impl Reader {
             None => {
                 let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
                 let version = detected.map_or(self.version, |detected| detected.version);
-                settle::settle(self.ingest, version, &self.discovery, &self.declarations)
+                let namespace = self.default_namespace.as_deref();
+                settle::settle(
+                    self.ingest,
+                    version,
+                    &self.discovery,
+                    &self.declarations,
+                    namespace,
+                )
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::{
     inferred,
     ingest::Ingest,
     kinds::{self, Priority},
+    manifest,
     store::{Record, Store, Version},
 };
 
@@ -27,6 +28,7 @@ pub(crate) fn settle(
     version: KubernetesVersion,
     discovery: &Discovery,
     declarations: &[String],
+    default_namespace: Option<&str>,
 ) -> Result<Snapshot, SnapshotError> {
     let mut settling = Settling { ingest };
     settling.sort();
@@ -36,6 +38,13 @@ pub(crate) fn settle(
     let mut catalog = kinds::catalog(version, discovery, store, findings);
     let inferred = inferred::add(&mut catalog, store, findings);
     let kind_ids = kinds::resolve(store, &catalog);
+    if let Some(namespace) = default_namespace
+        && manifest::fill_namespaces(&mut settling.ingest, &catalog, &kind_ids, namespace)
+    {
+        settling.sort();
+        settling.merge();
+    }
+    manifest::fill_identities(&mut settling.ingest);
     settling.scopes(&catalog, &kind_ids);
     settling.unresolvable(&kind_ids);
     settling.shared_uids();
@@ -383,7 +392,7 @@ fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
         || store.details_of(two).is_none()
 }
 
-fn object_name(store: &Store, record: &Record) -> ObjectName {
+pub(crate) fn object_name(store: &Store, record: &Record) -> ObjectName {
     let (api_version, kind) = store.type_texts(record.type_id);
     ObjectName {
         api_version: api_version.clone(),

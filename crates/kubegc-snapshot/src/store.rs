@@ -52,6 +52,8 @@ pub(crate) struct Record {
     /// When a pod became ready, in nanoseconds; [`NO_TIME`] where it is not or does not say when.
     pub(crate) ready_at: i64,
     pub(crate) flawed: bool,
+    /// Whether it was never stored: it has neither uid nor resourceVersion.
+    pub(crate) is_manifest: bool,
     /// Whether a part of the metadata could not be read, or is missing there.
     pub(crate) meta_flawed: bool,
 }

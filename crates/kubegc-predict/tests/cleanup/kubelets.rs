@@ -91,11 +91,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
             |pod| pod["spec"] = Value::Null,
             Some("its node is not known"),
         ),
-        (
-            "Pod web",
-            |pod| pod["status"] = Value::Null,
-            Some("whether it has finished is not known"),
-        ),
+        ("Pod web", |pod| pod["status"] = Value::Null, None),
         (
             "Pod web",
             |pod| (pod["spec"], pod["status"]) = (Value::Null, Value::Null),

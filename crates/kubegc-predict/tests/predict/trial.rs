@@ -447,3 +447,37 @@ fn the_reasons_of_controllers_are_named() {
         .find(|step| step["actor"] == "pod-garbage-collector-controller");
     assert_eq!(of_podgc.expect("it deletes the pod")["reason"], "Orphaned");
 }
+
+/// Point 9: a Namespace and objects without uid, status or phase, as people write them.
+#[test]
+fn manifests_are_a_cluster() {
+    let manifest = |mut object: Value| {
+        let meta = object["metadata"].as_object_mut().expect("metadata");
+        meta.retain(|field, _| field != "uid" && field != "resourceVersion");
+        for owner in object["metadata"]["ownerReferences"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
+            owner.as_object_mut().expect("a reference").remove("uid");
+        }
+        object
+    };
+    let pod = object("v1", "Pod", "shop", "web", owned("v1", "ConfigMap", "owner"));
+    let objects = [
+        object("v1", "Namespace", "", "shop", json!({})),
+        object("v1", "ConfigMap", "shop", "owner", json!({})),
+        pod,
+    ];
+    let manifests: Vec<Value> = objects.iter().cloned().map(manifest).collect();
+    for objects in [&objects[..2], &manifests[..]] {
+        let cluster = complete(objects);
+        let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
+        assert_eq!(
+            forecast.counts().into_iter().collect::<Vec<_>>(),
+            [("deleted", objects.len())],
+            "{}",
+            forecast.to_text(Detail::default())
+        );
+    }
+}

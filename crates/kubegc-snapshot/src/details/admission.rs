@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use super::{
     ApiServiceDetails, NO_STATUS, SPEC, STATUS, condition_is_true,
-    reading::{Found, Path, Reading, Unreadable},
+    reading::{Found, Origin, Path, Reading, Unreadable},
     selector::selector,
     spec_of, status_of,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// The webhooks of a configuration that can be read; `None` where the list was stripped. In `v1beta1` failures
 /// are ignored and policies are exact by default.
 pub(super) fn webhooks(reading: &mut Reading<'_>, body: &Body<'_>, is_beta: bool) -> Option<Vec<Webhook>> {
-    if body.webhooks.is_absent() && !reading.is_whole {
+    if body.webhooks.is_absent() && reading.origin == Origin::Dump {
         return None;
     }
     let path = Path::of("webhooks");

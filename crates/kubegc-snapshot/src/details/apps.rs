@@ -10,7 +10,7 @@ use kubegc_core::{
 
 use super::{
     SPEC, STATUS, annotation,
-    reading::{Found, Path, Reading, Unreadable},
+    reading::{Found, Origin, Path, Reading, Unreadable},
     selector, spec_of, status_of,
 };
 use crate::{
@@ -25,10 +25,9 @@ pub(super) fn deployment(reading: &mut Reading<'_>, body: &Body<'_>) -> Deployme
         revision_history_limit: reading.field(spec, |reading, spec| {
             let limit = history_limit(reading, spec)?;
             // The API server has the default 10. A whole object without a limit keeps all.
-            Ok(if reading.is_whole {
-                limit
-            } else {
-                limit.or(Some(10))
+            Ok(match reading.origin {
+                Origin::Whole => limit,
+                Origin::Dump | Origin::Manifest => limit.or(Some(10)),
             })
         }),
         is_paused: reading.field(spec, |reading, spec| {
@@ -87,7 +86,7 @@ pub(super) fn controller_revision(reading: &mut Reading<'_>, body: &Body<'_>) ->
     let revision = revision.map(Option::<&i64>::copied);
     ControllerRevision {
         revision: reading
-            .unless_stripped(revision)
+            .or_default(revision, || 0)
             .map_or(Field::Unread, Field::Known),
     }
 }
@@ -114,7 +113,10 @@ fn selector_of(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<LabelSelect
 /// The API server has the default `RollingUpdate` with 25 % each.
 fn strategy(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<DeploymentStrategy, Unreadable> {
     let path = SPEC.field("strategy");
-    let default = if reading.is_whole { "" } else { "RollingUpdate" };
+    let default = match reading.origin {
+        Origin::Whole => "",
+        Origin::Dump | Origin::Manifest => "RollingUpdate",
+    };
     let strategy = reading.value(&spec.strategy, path)?;
     let kind = match strategy {
         Some(strategy) => reading.text_unless_empty(&strategy.strategy_type, path.field("type"))?,

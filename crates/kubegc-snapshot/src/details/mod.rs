@@ -34,7 +34,7 @@ use crate::{
 use self::reading::Found;
 pub(crate) use self::{
     kind::{Kind, Part, may_read},
-    reading::{DetailFlaw, Path, Reading},
+    reading::{DetailFlaw, Origin, Path, Reading},
 };
 
 /// Fields of one object beside its metadata. Kinds without fields of interest have no details.
@@ -133,24 +133,24 @@ static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
 /// Reads the details of a kind; `None` where there are none to read.
 ///
-/// A field that cannot be read is unread, and a flaw. `is_whole` says that nothing was stripped from the
-/// object, so that whatever is absent has Go's zero value. In dumps an absent `spec` or `status` was
-/// stripped, and so was an absent field that the API server always fills. Fields of pods that the text does
-/// not mention are not searched for.
+/// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In dumps
+/// an absent `spec` or `status` was stripped, and so was an absent field that the API server always fills. Fields
+/// of pods that the text does not mention are not searched for.
 pub(crate) fn read(
     kind: Kind,
     body: &Body<'_>,
     mentions: Mentions,
-    is_whole: bool,
+    origin: Origin,
     texts: &mut Texts,
     flaws: &mut Vec<DetailFlaw>,
 ) -> Option<Details> {
-    let mut reading = Reading {
-        texts,
-        flaws,
-        is_whole,
-    };
+    let lacks_status = origin == Origin::Dump && lacks_first_status(kind, body);
+    let origin = if lacks_status { Origin::Manifest } else { origin };
+    let mut reading = Reading { texts, flaws, origin };
     let reading = &mut reading;
+    if lacks_status {
+        reading.assumed(STATUS, "that of a new object");
+    }
     match kind {
         Kind::CustomResourceDefinition => {
             return definition::read(reading, body).map(Details::CustomResourceDefinition);
@@ -166,7 +166,7 @@ pub(crate) fn read(
     // Whether a part that the kind does not use was read depends on the order of the document.
     let [has_spec, has_status] = [Part::Spec, Part::Status].map(|part| kind.has(part));
     let is_stripped = (!has_spec || body.spec.is_absent()) && (!has_status || body.status.is_absent());
-    if !is_whole && is_stripped && (has_spec || has_status) {
+    if origin == Origin::Dump && is_stripped && (has_spec || has_status) {
         return None;
     }
     Some(Details::Body(fields.into()))
@@ -260,14 +260,39 @@ fn has_annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Fiel
     })
 }
 
-/// `status.phase`, which the API server always fills.
-fn phase_of(reading: &mut Reading<'_>, body: &Body<'_>, status: Option<&Status<'_>>) -> Field<Arc<str>> {
+/// `status.phase`. The API server always fills it, first with the initial phase.
+fn phase_or_initial(
+    reading: &mut Reading<'_>,
+    body: &Body<'_>,
+    status: Option<&Status<'_>>,
+    initial: &str,
+) -> Field<Arc<str>> {
     let path = STATUS.field("phase");
-    if body.status.is_absent() && !reading.is_whole {
+    if body.status.is_absent() && reading.origin == Origin::Dump {
         reading.missing(path);
     }
     reading.field(status, |reading, status| {
-        let phase = reading.text(&status.phase, path);
-        reading.always_filled(phase, path)
+        let phase = reading.text(&status.phase, path)?;
+        Ok(match phase {
+            Some(phase) => phase,
+            None if reading.origin == Origin::Whole => Arc::default(),
+            None => {
+                if reading.origin == Origin::Dump {
+                    reading.assumed(path, initial);
+                }
+                reading.texts.share(initial)
+            }
+        })
     })
+}
+
+/// Whether the object lacks the status that the API server gives each new one, and has the rest: it was written by
+/// hand.
+fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
+    let may_lack_spec = match kind {
+        Kind::Namespace => true,
+        Kind::Pod => false,
+        _ => return false,
+    };
+    body.status.is_absent() && (may_lack_spec || !body.spec.is_absent())
 }

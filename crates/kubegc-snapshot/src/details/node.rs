@@ -3,8 +3,8 @@
 use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
 
 use super::{
-    SPEC, STATUS, phase_of,
-    reading::{Reading, Unreadable},
+    SPEC, STATUS, phase_or_initial,
+    reading::{Origin, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
@@ -58,9 +58,13 @@ pub(super) fn namespace(reading: &mut Reading<'_>, body: &Body<'_>) -> Namespace
     let spec = spec_of(reading, body);
     let status = status_of(reading, body);
     Namespace {
-        phase: phase_of(reading, body, status),
+        phase: phase_or_initial(reading, body, status, "Active"),
         finalizers: reading.field(spec, |reading, spec| {
-            reading.all_texts(&spec.finalizers, SPEC.field("finalizers"))
+            let finalizers = reading.all_texts(&spec.finalizers, SPEC.field("finalizers"))?;
+            Ok(match reading.origin {
+                Origin::Manifest => vec!["kubernetes".into()],
+                Origin::Whole | Origin::Dump => finalizers,
+            })
         }),
         conditions: reading.field(status, |reading, status| conditions(reading, status, |_| true)),
     }

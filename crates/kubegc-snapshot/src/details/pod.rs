@@ -11,7 +11,7 @@ use kubegc_core::{
 use super::{
     SPEC, STATUS, annotation,
     node::conditions,
-    phase_of,
+    phase_or_initial,
     reading::{Found, Path, Reading, Unreadable},
     status_of,
 };
@@ -66,7 +66,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
         node_name: reading.field(spec, |reading, spec| {
             reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"))
         }),
-        phase: phase_of(reading, body, status),
+        phase: phase_or_initial(reading, body, status, "Pending"),
         reason: reading.field(status, |reading, status| {
             reading.text_or_empty(&status.reason, STATUS.field("reason"))
         }),

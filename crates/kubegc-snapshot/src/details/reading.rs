@@ -89,8 +89,19 @@ impl fmt::Display for Path<'_> {
 pub(crate) struct Reading<'r> {
     pub(crate) texts: &'r mut Texts,
     pub(crate) flaws: &'r mut Vec<DetailFlaw>,
-    /// Whether an absent part has Go's zero value. Otherwise it was stripped.
-    pub(crate) is_whole: bool,
+    /// Where the object comes from.
+    pub(crate) origin: Origin,
+}
+
+/// Where an object comes from. This decides what an absent field means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The API server wrote it, and nothing was stripped: an absent field has Go's zero value.
+    Whole,
+    /// A dump. An absent field that the API server always fills was stripped.
+    Dump,
+    /// A manifest that was never stored: an absent field gets the API server's default.
+    Manifest,
 }
 
 impl Reading<'_> {
@@ -105,6 +116,12 @@ impl Reading<'_> {
     pub(crate) fn missing(&mut self, path: Path<'_>) {
         let flaw = (Problem::MissingField, path.to_string(), "not there".to_owned());
         self.flaws.push(flaw);
+    }
+
+    /// Says that a field is not there, and which value it is taken to have.
+    pub(crate) fn assumed(&mut self, path: Path<'_>, value: &str) {
+        let detail = format!("not there: {value} is assumed");
+        self.flaws.push((Problem::Assumed, path.to_string(), detail));
     }
 
     fn wrong(&mut self, path: Path<'_>, expected: &str, found: Shape) -> Unreadable {
@@ -132,7 +149,7 @@ impl Reading<'_> {
         path: Path<'_>,
     ) -> Option<Option<&'v T>> {
         let part = self.value(part, path).ok()?;
-        (part.is_some() || self.is_whole).then_some(part)
+        (part.is_some() || self.origin != Origin::Dump).then_some(part)
     }
 
     /// A field of a part.
@@ -147,13 +164,24 @@ impl Reading<'_> {
         }
     }
 
-    /// A field that the API server always fills: where it is absent from an object that may not be whole, it
-    /// was stripped.
+    /// A field that every object has: where it is absent from an object that may not be whole, it is unknown.
     pub(crate) fn unless_stripped<T: Default>(&self, found: Found<T>) -> Result<T, Unreadable> {
         match found? {
             Some(value) => Ok(value),
-            None if self.is_whole => Ok(T::default()),
+            None if self.origin == Origin::Whole => Ok(T::default()),
             None => Err(Unreadable),
+        }
+    }
+
+    /// A field that the API server fills with a default.
+    pub(crate) fn or_default<T: Default>(
+        &self,
+        found: Found<T>,
+        default: impl FnOnce() -> T,
+    ) -> Result<T, Unreadable> {
+        match self.origin {
+            Origin::Manifest => Ok(found?.unwrap_or_else(default)),
+            Origin::Whole | Origin::Dump => self.unless_stripped(found),
         }
     }
 
@@ -162,11 +190,12 @@ impl Reading<'_> {
         &mut self,
         found: Found<T>,
         path: Path<'_>,
+        default: impl FnOnce() -> T,
     ) -> Result<T, Unreadable> {
-        if !self.is_whole && matches!(found, Ok(None)) {
+        if self.origin == Origin::Dump && matches!(found, Ok(None)) {
             self.missing(path);
         }
-        self.unless_stripped(found)
+        self.or_default(found, default)
     }
 
     /// The entries of a list that can be read; one that is absent has none. The second is whether all could

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use kubegc_core::{
     Uid,
     record::{
-        ClaimRef, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, VolumeAnnotations,
+        ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, VolumeAnnotations,
         VolumeAttachment,
     },
 };
 
 use super::{
-    ANNOTATIONS, SPEC, STATUS, annotations_of, phase_of,
-    reading::{Found, Reading, Unreadable},
+    ANNOTATIONS, SPEC, STATUS, annotations_of,
+    reading::{Found, Origin, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 
 pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVolume {
     let status = status_of(reading, body);
-    let phase = phase_of(reading, body, status);
+    let phase = phase(reading, body, status);
     let annotations = reading.field(Some(body), annotations);
     let spec = spec_of(reading, body);
     PersistentVolume {
@@ -33,7 +33,7 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
         reclaim_policy: reading.field(spec, |reading, spec| {
             let path = SPEC.field("persistentVolumeReclaimPolicy");
             let policy = reading.text(&spec.persistent_volume_reclaim_policy, path);
-            reading.unless_stripped(policy)
+            reading.or_default(policy, || "Retain".into())
         }),
         volume_mode: reading.field(spec, |reading, spec| {
             reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
@@ -45,6 +45,18 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
             reading.unless_stripped(source)
         }),
     }
+}
+
+/// `status.phase`. No phase is assumed where it is absent, because released volumes may be deleted.
+fn phase(reading: &mut Reading<'_>, body: &Body<'_>, status: Option<&Status<'_>>) -> Field<Arc<str>> {
+    let path = STATUS.field("phase");
+    if body.status.is_absent() && reading.origin == Origin::Dump {
+        reading.missing(path);
+    }
+    reading.field(status, |reading, status| {
+        let phase = reading.text(&status.phase, path);
+        reading.always_filled(phase, path, || "Pending".into())
+    })
 }
 
 fn claim_ref(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<ClaimRef> {

@@ -7,7 +7,7 @@ use kubegc_core::record::{ConfigMap, Secret, ServiceAccount};
 
 use super::{
     ANNOTATIONS, annotations_of,
-    reading::{Path, Reading, Unreadable},
+    reading::{Origin, Path, Reading, Unreadable},
 };
 use crate::{
     body::{ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, Body, Data, SECRET_TYPE_BOOTSTRAP_TOKEN},
@@ -21,7 +21,7 @@ static STRING_DATA: Path<'static> = Path::of("stringData");
 pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
     let secret_type = reading.field(Some(body), |reading, body| {
         let secret_type = reading.text(&body.object_type, Path::of("type"));
-        reading.unless_stripped(secret_type)
+        reading.or_default(secret_type, || "Opaque".into())
     });
     let is_bootstrap_token = secret_type
         .known()
@@ -54,7 +54,7 @@ fn expiration(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<Arc<str>, Un
     }
     let data = reading.value(&body.data, DATA)?;
     // A token without any data was stripped of them.
-    if !reading.is_whole && [plain, data].into_iter().flatten().all(Data::is_empty) {
+    if reading.origin == Origin::Dump && [plain, data].into_iter().flatten().all(Data::is_empty) {
         return Err(Unreadable);
     }
     let path = DATA.field("expiration");

@@ -120,21 +120,23 @@ fn is_end(condition: &str) -> bool {
 pub(super) fn cron_job(reading: &mut Reading<'_>, body: &Body<'_>) -> CronJob {
     let spec = spec_of(reading, body);
     // The API server has a default for each limit.
-    let mut limit = |value: fn(&Spec<'_>) -> Soft<i64>, field| {
+    let mut limit = |value: fn(&Spec<'_>) -> Soft<i64>, field, default| {
         reading.field(spec, |reading, spec| {
             let path = SPEC.field(field);
             let jobs = reading.number(&value(spec), path).map(|jobs| jobs.map(Some));
-            reading.always_filled(jobs, path)
+            reading.always_filled(jobs, path, || Some(default))
         })
     };
     CronJob {
         successful_jobs_history_limit: limit(
             |spec| spec.successful_jobs_history_limit.clone(),
             "successfulJobsHistoryLimit",
+            3,
         ),
         failed_jobs_history_limit: limit(
             |spec| spec.failed_jobs_history_limit.clone(),
             "failedJobsHistoryLimit",
+            1,
         ),
         template_labels: reading.field(spec, template_labels),
     }

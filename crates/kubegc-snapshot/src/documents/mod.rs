@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Details,
-    details::{self, DetailFlaw, Kind},
+    details::{self, DetailFlaw, Kind, Origin},
     document,
     item::{Item, Text},
     loose,
@@ -185,7 +185,7 @@ fn meta(item: &Item<'_>, store: &mut Store) -> Result<ObjectMeta, DocumentError>
         return Err(missing("metadata.name"));
     }
     let mut flaws = Vec::new();
-    let record = store.record(meta, name.into(), &mut flaws);
+    let record = store.record(meta, name.into(), Origin::Whole, &mut flaws);
     match flaws.first() {
         Some(flaw) => Err(error_of(flaw)),
         None => Ok(store.meta(&record)),
@@ -202,7 +202,7 @@ fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Arc<Body> 
         kind,
         &item.body,
         mentions,
-        true,
+        Origin::Whole,
         &mut store.texts,
         &mut Vec::new(),
     );

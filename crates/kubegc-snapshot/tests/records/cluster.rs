@@ -110,7 +110,8 @@ fn leases() {
 
 #[test]
 fn namespaces() {
-    const NO_PHASE: &str = "status.phase: not there";
+    const NO_PHASE: &str = "status.phase: not there: Active is assumed";
+    const NO_STATUS: &str = "status: not there: that of a new object is assumed";
     let remaining = Condition {
         reason: "SomeResourcesRemain".into(),
         message: "pods.".into(),
@@ -144,10 +145,14 @@ fn namespaces() {
                 ),
                 &[],
             ),
-            (json!({}), Body::Unread, &[NO_PHASE]),
+            (
+                json!({}),
+                namespace("Active".into(), Field::Known(&["kubernetes"]), Field::default()),
+                &[NO_STATUS],
+            ),
             (
                 json!({ "spec": { "finalizers": null }, "status": {} }),
-                namespace(Field::Unread, Field::Known(&[]), Field::default()),
+                namespace("Active".into(), Field::Known(&[]), Field::default()),
                 &[NO_PHASE],
             ),
             (

@@ -245,11 +245,11 @@ fn bad_fields_become_findings_and_the_object_stays() {
     let at = "f, document 1, items[0]: Pod shop/a: ";
     let cases: &[(&str, &str)] = &[
         (
-            r#""name":"a","namespace":"shop""#,
+            r#""name":"a","namespace":"shop","resourceVersion":"7""#,
             "NoUid: {}metadata.uid: not there",
         ),
         (
-            r#""name":"a","namespace":"shop","uid":"""#,
+            r#""name":"a","namespace":"shop","uid":"","resourceVersion":"7""#,
             "NoUid: {}metadata.uid: not there",
         ),
         (
@@ -428,7 +428,11 @@ fn scopes_kinds_and_missing_status_are_found() {
 #[test]
 fn findings_are_listed_up_to_a_bound_and_all_counted() {
     let objects: Vec<String> = (0..1_500)
-        .map(|number| pod(&format!(r#""name":"p{number}","namespace":"shop""#)))
+        .map(|number| {
+            pod(&format!(
+                r#""name":"p{number}","namespace":"shop","resourceVersion":"7""#
+            ))
+        })
         .collect();
     let snapshot = snapshot(&objects);
     assert_eq!(snapshot.len(), 1_500);

@@ -8,5 +8,6 @@ mod kinds;
 mod kubectl;
 mod laws;
 mod layouts;
+mod manifests;
 mod packed;
 mod streaming;

@@ -1,0 +1,248 @@
+//! Completes manifests: gives objects that were never stored what the API server gives to new ones.
+//!
+//! A manifest has neither uid nor resourceVersion. Its identity is its name: the references that name it are taken to mean
+//! it, whatever uid they have.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use kubegc_core::{Catalog, KindId, Uid, identity::split_api_version};
+
+use crate::{
+    Finding, Problem,
+    completeness::Why,
+    ingest::Ingest,
+    settle::object_name,
+    store::{Record, Store},
+    texts::TextId,
+};
+
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Puts namespaced manifests without a namespace into this one; whether there were any.
+pub(crate) fn fill_namespaces(
+    ingest: &mut Ingest,
+    catalog: &Catalog,
+    kind_ids: &[Option<KindId>],
+    namespace: &str,
+) -> bool {
+    let Ingest { store, findings, .. } = ingest;
+    let default = store.texts.number(namespace);
+    let mut is_any = false;
+    for at in 0..store.records.len() {
+        let record = &store.records[at];
+        let kind = kind_ids[record.type_id as usize];
+        let is_namespaced = kind.is_some_and(|kind| catalog[kind].is_namespaced());
+        if record.is_manifest && is_namespaced && store.texts.text(record.namespace).is_empty() {
+            store.records[at].namespace = default;
+            let finding = assumed(store, &store.records[at], "metadata.namespace", namespace);
+            findings.add(Problem::Assumed, || finding);
+            is_any = true;
+        }
+    }
+    is_any
+}
+
+/// Gives manifests a uid and the finalizers that the API server adds, and owner references without a uid that of the object
+/// that they name.
+///
+/// # Complexity
+/// O(n + r) for n objects and r owner references; O(n) where every uid is there.
+pub(crate) fn fill_identities(ingest: &mut Ingest) {
+    let store = &ingest.store;
+    let is_any = store.records.iter().any(|record| record.is_manifest)
+        || store.owners.iter().any(|owner| owner.uid.is_empty());
+    if !is_any {
+        return;
+    }
+    let uids = assumed_uids(store);
+    for at in 0..ingest.store.records.len() {
+        if ingest.store.records[at].is_manifest {
+            fill_uid(ingest, at, &uids);
+            add_finalizers(&mut ingest.store, at);
+        }
+    }
+    fill_references(ingest);
+}
+
+/// Group, kind, namespace and name.
+type Name<'s> = (&'s str, &'s str, &'s str, &'s str);
+
+fn name_of<'s>(store: &'s Store, record: &'s Record) -> Name<'s> {
+    let (api_version, kind) = store.type_texts(record.type_id);
+    let namespace = store.texts.text(record.namespace);
+    (split_api_version(api_version).0, kind, namespace, &record.name)
+}
+
+/// The objects that an owner reference may name: in the namespace of the dependent, or cluster-scoped.
+fn named_by<'s>(store: &'s Store, dependent: &Record, owner: usize) -> [Name<'s>; 2] {
+    let owner = &store.owners[owner];
+    let text = |id: TextId| &**store.texts.text(id);
+    let name = |namespace| {
+        let group = split_api_version(text(owner.api_version)).0;
+        (group, text(owner.kind), namespace, text(owner.name))
+    };
+    [name(text(dependent.namespace)), name("")]
+}
+
+fn owners_of(record: &Record) -> std::ops::Range<usize> {
+    let start = record.owners_start as usize;
+    start..start + record.owners_count as usize
+}
+
+/// The uid to assume for each manifest, by its position in the store: the one by which references name it, otherwise one of
+/// its own. `None` where references disagree.
+fn assumed_uids(store: &Store) -> HashMap<usize, Option<Uid>> {
+    let manifests = (0..store.records.len()).filter(|&at| store.records[at].is_manifest);
+    let by_name: HashMap<Name<'_>, usize> = manifests
+        .map(|at| (name_of(store, &store.records[at]), at))
+        .collect();
+    let stored = store.records.iter().filter(|record| !record.uid.is_empty());
+    let taken: HashSet<&Uid> = stored.map(|record| &record.uid).collect();
+    let mut uids: HashMap<usize, Option<Uid>> = HashMap::new();
+    for dependent in &store.records {
+        for owner in owners_of(dependent) {
+            let uid = &store.owners[owner].uid;
+            let names = named_by(store, dependent, owner);
+            let Some(&named) = names.iter().find_map(|name| by_name.get(name)) else {
+                continue;
+            };
+            if uid.is_empty() || taken.contains(uid) {
+                continue;
+            }
+            uids.entry(named)
+                .and_modify(|known| {
+                    if known.as_ref() != Some(uid) {
+                        *known = None;
+                    }
+                })
+                .or_insert_with(|| Some(uid.clone()));
+        }
+    }
+    // A uid that references give to several objects belongs to none of them for certain.
+    let mut users: HashMap<Uid, usize> = HashMap::new();
+    for uid in uids.values().flatten() {
+        *users.entry(uid.clone()).or_default() += 1;
+    }
+    for uid in uids.values_mut() {
+        if uid.as_ref().is_some_and(|uid| users[uid] > 1) {
+            *uid = None;
+        }
+    }
+    for &at in by_name.values() {
+        uids.entry(at).or_insert_with(|| {
+            let (group, kind, namespace, name) = name_of(store, &store.records[at]);
+            Some(Uid::new(&format!("assumed:{group}/{kind}/{namespace}/{name}")))
+        });
+    }
+    uids
+}
+
+fn fill_uid(ingest: &mut Ingest, at: usize, uids: &HashMap<usize, Option<Uid>>) {
+    let Some(uid) = uids.get(&at).cloned().flatten() else {
+        let (api_version, kind) = ingest.store.type_texts(ingest.store.records[at].type_id);
+        let group = split_api_version(api_version).0;
+        ingest.spoils.kind(group, kind, Why::NoUid(1));
+        let detail = "not there, and owner references give several";
+        flaw(ingest, at, Problem::NoUid, "metadata.uid".into(), detail);
+        return;
+    };
+    let finding = assumed(&ingest.store, &ingest.store.records[at], "metadata.uid", &uid);
+    ingest.findings.add(Problem::Assumed, || finding);
+    ingest.store.records[at].uid = uid;
+}
+
+/// The finalizers that admission adds to claims and volumes.
+fn add_finalizers(store: &mut Store, at: usize) {
+    let record = &store.records[at];
+    let (api_version, kind) = store.type_texts(record.type_id);
+    let protection = match (&**api_version, &**kind) {
+        ("v1", "PersistentVolumeClaim") => CLAIM_PROTECTION,
+        ("v1", "PersistentVolume") => VOLUME_PROTECTION,
+        _ => return,
+    };
+    let protection = store.texts.number(protection);
+    let mut extra = store.extras[record.extra as usize].clone();
+    let mut finalizers = store.finalizer_lists.sequence(extra.finalizers).to_vec();
+    if finalizers.contains(&protection) {
+        return;
+    }
+    finalizers.push(protection);
+    extra.finalizers = store.finalizer_lists.number(&finalizers);
+    store.extras.push(extra);
+    store.records[at].extra = store.extras.len() as u32 - 1;
+}
+
+/// Gives owner references without a uid that of the object that they name, or reports them.
+fn fill_references(ingest: &mut Ingest) {
+    let store = &ingest.store;
+    let mut wanted = Vec::new();
+    // What is hidden by a redactor was reported when it was read.
+    let read = store
+        .records
+        .iter()
+        .enumerate()
+        .filter(|(_, record)| !record.meta_flawed);
+    for (at, record) in read {
+        let empty = owners_of(record).filter(|&owner| store.owners[owner].uid.is_empty());
+        wanted.extend(empty.map(|owner| (at, owner)));
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let identified = store.records.iter().filter(|record| !record.uid.is_empty());
+    let by_name: HashMap<Name<'_>, &Uid> = identified
+        .map(|record| (name_of(store, record), &record.uid))
+        .collect();
+    let found: Vec<Option<Uid>> = wanted
+        .iter()
+        .map(|&(at, owner)| {
+            let names = named_by(store, &store.records[at], owner);
+            names
+                .iter()
+                .find_map(|name| by_name.get(name))
+                .map(|&uid| uid.clone())
+        })
+        .collect();
+    for ((at, owner), uid) in wanted.into_iter().zip(found) {
+        let index = owner - ingest.store.records[at].owners_start as usize;
+        let field = format!("metadata.ownerReferences[{index}].uid");
+        match uid {
+            Some(uid) => {
+                let finding = assumed(&ingest.store, &ingest.store.records[at], &field, &uid);
+                ingest.findings.add(Problem::Assumed, || finding);
+                ingest.store.owners[owner].uid = uid;
+            }
+            None => flaw(ingest, at, Problem::IncompleteOwner, field.into(), "not there"),
+        }
+    }
+}
+
+fn assumed(store: &Store, record: &Record, field: &str, value: impl fmt::Display) -> Finding {
+    Finding {
+        problem: Problem::Assumed,
+        place: Some(store.place(record)),
+        object: Some(object_name(store, record)),
+        field: field.into(),
+        detail: format!("not there: {value} is assumed").into(),
+    }
+}
+
+/// Reports a part of the metadata that is missing.
+fn flaw(ingest: &mut Ingest, at: usize, problem: Problem, field: Box<str>, detail: &str) {
+    let record = &mut ingest.store.records[at];
+    record.flawed = true;
+    record.meta_flawed = true;
+    let record = &ingest.store.records[at];
+    let (place, object) = (ingest.store.place(record), object_name(&ingest.store, record));
+    ingest.findings.add(problem, || Finding {
+        problem,
+        place: Some(place),
+        object: Some(object),
+        field,
+        detail: detail.into(),
+    });
+}
