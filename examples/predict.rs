@@ -70,7 +70,10 @@ struct Arguments {
 enum Output {
     Text,
     Json,
+    /// The owner graph for Graphviz.
     Dot,
+    /// A page with the owner graph, for a browser.
+    Html,
 }
 
 fn main() -> ExitCode {
@@ -160,14 +163,17 @@ fn write_forecast(
     let mut text = match arguments.output {
         Output::Json => format!("{:#}\n", forecast.to_json()),
         Output::Dot => forecast.to_dot(),
+        Output::Html => forecast.to_html(),
         Output::Text if arguments.explain.is_empty() => forecast.to_text(arguments.detail()),
         Output::Text => {
             let text = forecast.to_text(Detail::default());
             format!("{}\n", text.lines().next().unwrap_or_default())
         }
     };
-    for object in arguments.selection.objects_named(cluster, &arguments.explain)? {
-        text.push_str(&format!("\n{}", forecast.explain(&object)));
+    if arguments.output == Output::Text {
+        for object in arguments.selection.objects_named(cluster, &arguments.explain)? {
+            text.push_str(&format!("\n{}", forecast.explain(&object)));
+        }
     }
     write_out(&text)?;
     let is_open = forecast

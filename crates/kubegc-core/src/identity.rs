@@ -285,15 +285,36 @@ impl ObjectRef {
         split_api_version(&self.api_version).1
     }
 
-    /// `Kind/name` with the namespace in front where there is one: how people name objects.
+    /// The name as kubectl takes it: `deployment/web -n shop`.
     #[must_use]
     pub fn short(&self) -> String {
-        if self.namespace.is_empty() {
-            format!("{}/{}", self.kind, self.name)
-        } else {
-            format!("{}/{}/{}", self.namespace, self.kind, self.name)
-        }
+        kubectl_name(self.group(), &self.kind, &self.namespace, &self.name)
     }
+}
+
+/// The name of an object as kubectl takes it: `deployment/web -n shop`, `node/a`. A group that is not one of Kubernetes' own
+/// follows the kind: `database.example.com/orders -n shop`.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::identity::kubectl_name;
+/// assert_eq!(kubectl_name("apps", "Deployment", "shop", "web"), "deployment/web -n shop");
+/// assert_eq!(kubectl_name("example.com", "Database", "shop", "orders"), "database.example.com/orders -n shop");
+/// ```
+#[must_use]
+pub fn kubectl_name(group: &str, kind: &str, namespace: &str, name: &str) -> String {
+    let mut text = kind.to_lowercase();
+    if group.contains('.') && !group.ends_with(".k8s.io") {
+        text.push('.');
+        text.push_str(group);
+    }
+    text.push('/');
+    text.push_str(name);
+    if !namespace.is_empty() {
+        text.push_str(" -n ");
+        text.push_str(namespace);
+    }
+    text
 }
 
 impl fmt::Display for ObjectRef {

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use smallvec::SmallVec;
 
-use crate::{Timestamp, Uid};
+use crate::{
+    Timestamp, Uid,
+    identity::{kubectl_name, split_api_version},
+};
 
 /// The finalizer that asks the collector to release the dependents before the object goes.
 pub const FINALIZER_ORPHAN: &str = "orphan";
@@ -40,6 +43,12 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
+    /// The owner as kubectl names it, without a namespace: `deployment/web`. See [`kubectl_name`].
+    #[must_use]
+    pub fn short(&self) -> String {
+        kubectl_name(split_api_version(&self.api_version).0, &self.kind, "", &self.name)
+    }
+
     /// Whether this reference holds up a foreground deletion of its owner. Absent means no.
     #[must_use]
     pub fn is_blocking(&self) -> bool {

@@ -81,15 +81,15 @@ impl OwnerState {
 impl fmt::Display for OwnerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Present => f.write_str("is there"),
-            Self::Terminating => f.write_str("is being deleted, but still there"),
-            Self::WaitsForDependents => f.write_str("waits for its dependents to be deleted"),
+            Self::Present => f.write_str("exists"),
+            Self::Terminating => f.write_str("is being deleted and still exists"),
+            Self::WaitsForDependents => f.write_str("is being deleted in the foreground"),
             Self::NotFound => f.write_str("does not exist"),
             Self::Replaced { live } => write!(
                 f,
                 "does not exist: its name belongs to another object (uid {live})"
             ),
-            Self::RememberedAbsent => f.write_str("was found absent before"),
+            Self::RememberedAbsent => f.write_str("was not found before"),
         }
     }
 }

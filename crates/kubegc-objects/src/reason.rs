@@ -79,13 +79,17 @@ impl fmt::Display for Reason {
         let text = match self {
             Self::VerifyItem => "its owners are to be verified",
             Self::LookUpOwner => "a dependent names it as an owner",
-            Self::SomeOwnersGone(_) => "some of its owners stay, others do not",
-            Self::BreakCycle(_) => "it would block an owner that waits for it in a circle",
+            Self::SomeOwnersGone(_) => {
+                "some of its owners exist, so only the references to the others are removed"
+            }
+            Self::BreakCycle(_) => "it and an owner wait for each other, so it no longer blocks the owner",
             Self::NoOwnerLeft(owners) if owners.iter().any(|owner| owner.class() == Class::Waiting) => {
-                "an owner waits for it to go, and no other is there"
+                "its only remaining owner is being deleted in the foreground and waits for it"
             }
             Self::NoOwnerLeft(_) => "no owner of it is left",
-            Self::OwnerWaits(_) => "an owner waits for it, and it has dependents itself",
+            Self::OwnerWaits(_) => {
+                "an owner is being deleted in the foreground and waits for it, and it has dependents of its own"
+            }
             Self::ReadBeforePatch => "a merge patch needs the latest state",
             Self::RecheckAfterConflict => "it changed between read and delete",
             Self::OwnerOrphans(owner) => {

@@ -80,7 +80,7 @@ impl Case {
 fn t3_a_dependent_in_another_namespace_than_its_observed_owner() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "blue", "item").owned_by(&owner);
-    let suspect: &[&str] = &["warn blue/Secret/item", "blue/Secret/item"];
+    let suspect: &[&str] = &["warn secret/item -n blue", "secret/item -n blue"];
     for (release, expected) in [
         ("1.13", &[][..]),
         ("1.19", &[]),
@@ -97,7 +97,7 @@ fn t3_a_dependent_in_another_namespace_than_its_observed_owner() {
 fn t4_a_guessed_owner_is_observed_in_another_namespace() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "blue", "item").owned_by(&owner);
-    let suspect: &[&str] = &["warn blue/Secret/item", "blue/Secret/item"];
+    let suspect: &[&str] = &["warn secret/item -n blue", "secret/item -n blue"];
     for (release, namespace, expected) in [
         ("1.13", "blue", &[][..]),
         ("1.20.2", "red", suspect),
@@ -107,7 +107,7 @@ fn t4_a_guessed_owner_is_observed_in_another_namespace() {
         let mut case = Case::new(release);
         assert_eq!(
             case.apply(&item),
-            ["blue/ConfigMap/owner"],
+            ["configmap/owner -n blue"],
             "the guess is looked up"
         );
         assert_eq!(case.apply(&owner), expected, "{release}");
@@ -123,8 +123,8 @@ fn t5_another_api_version_is_looked_at_and_not_warned_of() {
     let item = Object::new(SECRET, "red", "item").with(reference);
     for (release, expected) in [
         ("1.13", &[][..]),
-        ("1.20.2", &["red/Secret/item"]),
-        ("1.36", &["red/Secret/item"]),
+        ("1.20.2", &["secret/item -n red"]),
+        ("1.36", &["secret/item -n red"]),
     ] {
         let mut case = Case::new(release);
         case.apply(&owner);
@@ -140,7 +140,10 @@ fn t6_one_event_warns_once() {
         .owned_by(&owners[1]);
     let mut case = Case::new("1.36");
     owners.iter().for_each(|owner| drop(case.apply(owner)));
-    assert_eq!(case.apply(&item), ["warn blue/Secret/item", "blue/Secret/item"]);
+    assert_eq!(
+        case.apply(&item),
+        ["warn secret/item -n blue", "secret/item -n blue"]
+    );
 }
 
 #[test]
@@ -150,12 +153,12 @@ fn t7_a_cluster_scoped_bad_dependent_hides_a_good_one_until_1_20_3() {
     let good = Object::new(SECRET, "red", "good").owned_by(&gone);
     for (release, expected) in [
         ("1.20.2", &[][..]),
-        ("1.20.3", &["red/Secret/good"]),
-        ("1.28", &["red/Secret/good"]),
-        ("1.36", &["red/Secret/good"]),
+        ("1.20.3", &["secret/good -n red"]),
+        ("1.28", &["secret/good -n red"]),
+        ("1.36", &["secret/good -n red"]),
     ] {
         let mut case = Case::new(release);
-        assert_eq!(case.apply(&bad), ["ConfigMap/gone"]);
+        assert_eq!(case.apply(&bad), ["configmap/gone"]);
         assert_eq!(case.apply(&good), expected, "{release}");
     }
 }
@@ -174,8 +177,8 @@ fn t8_a_second_reference_with_one_uid_is_added_again_on_every_update() {
     let once = Object::new(SECRET, "red", "item").with(wrong);
     for (release, expected) in [
         ("1.13", &[][..]),
-        ("1.20.2", &["red/Secret/item"]),
-        ("1.36", &["red/Secret/item"]),
+        ("1.20.2", &["secret/item -n red"]),
+        ("1.36", &["secret/item -n red"]),
     ] {
         let mut case = Case::new(release);
         case.apply(&owner);
@@ -204,7 +207,7 @@ fn t9_editing_a_reference_in_place_enqueues_nothing() {
 fn t14_a_finalizer_that_appears_after_the_timestamp() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
-    let both: &[&str] = &["red/Secret/item", "red/ConfigMap/owner"];
+    let both: &[&str] = &["secret/item -n red", "configmap/owner -n red"];
     for (release, expected) in [
         ("1.13", &[][..]),
         ("1.15", &[]),

@@ -39,7 +39,7 @@ use crate::{Fate, Forecast, forecast::key};
 /// 1 object differs
 ///
 /// background: deleted, orphan: released
-///   - ConfigMap shop/copy
+///   - configmap/copy -n shop
 /// ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -248,11 +248,7 @@ impl fmt::Display for Fact {
                 }
             }
             Self::Owner { owner } => {
-                write!(
-                    f,
-                    "its owner {} {} {}",
-                    owner.reference.kind, owner.reference.name, owner.state
-                )
+                write!(f, "its owner {} {}", owner.reference.short(), owner.state)
             }
             Self::NotReached { object } => write!(
                 f,

@@ -119,7 +119,7 @@ fn a_deep_chain_goes_in_the_background() {
         assert!(
             explanation
                 .to_string()
-                .ends_with("you delete shop/ConfigMap/map-0000000 (Background)\n")
+                .ends_with("you delete configmap/map-0000000 -n shop (Background)\n")
         );
     });
 }

@@ -4,7 +4,7 @@
 //! it, whatever uid they have.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn fill_namespaces(
 /// that they name.
 ///
 /// # Complexity
-/// O(n + r) for n objects and r owner references; O(n) where every uid is there.
+/// O((n + r) log n) for n objects and r owner references; O(n + r) where every uid is there.
 pub(crate) fn fill_identities(ingest: &mut Ingest) {
     let store = &ingest.store;
     let is_any = store.records.iter().any(|record| record.is_manifest)
@@ -95,14 +95,14 @@ fn owners_of(record: &Record) -> std::ops::Range<usize> {
 
 /// The uid to assume for each manifest, by its position in the store: the one by which references name it, otherwise one of
 /// its own. `None` where references disagree.
-fn assumed_uids(store: &Store) -> HashMap<usize, Option<Uid>> {
+fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
     let manifests = (0..store.records.len()).filter(|&at| store.records[at].is_manifest);
-    let by_name: HashMap<Name<'_>, usize> = manifests
+    let by_name: BTreeMap<Name<'_>, usize> = manifests
         .map(|at| (name_of(store, &store.records[at]), at))
         .collect();
     let stored = store.records.iter().filter(|record| !record.uid.is_empty());
-    let taken: HashSet<&Uid> = stored.map(|record| &record.uid).collect();
-    let mut uids: HashMap<usize, Option<Uid>> = HashMap::new();
+    let taken: BTreeSet<&Uid> = stored.map(|record| &record.uid).collect();
+    let mut uids: BTreeMap<usize, Option<Uid>> = BTreeMap::new();
     for dependent in &store.records {
         for owner in owners_of(dependent) {
             let uid = &store.owners[owner].uid;
@@ -123,7 +123,7 @@ fn assumed_uids(store: &Store) -> HashMap<usize, Option<Uid>> {
         }
     }
     // A uid that references give to several objects belongs to none of them for certain.
-    let mut users: HashMap<Uid, usize> = HashMap::new();
+    let mut users: BTreeMap<Uid, usize> = BTreeMap::new();
     for uid in uids.values().flatten() {
         *users.entry(uid.clone()).or_default() += 1;
     }
@@ -141,7 +141,7 @@ fn assumed_uids(store: &Store) -> HashMap<usize, Option<Uid>> {
     uids
 }
 
-fn fill_uid(ingest: &mut Ingest, at: usize, uids: &HashMap<usize, Option<Uid>>) {
+fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>) {
     let Some(uid) = uids.get(&at).cloned().flatten() else {
         let (api_version, kind) = ingest.store.type_texts(ingest.store.records[at].type_id);
         let group = split_api_version(api_version).0;
@@ -194,7 +194,7 @@ fn fill_references(ingest: &mut Ingest) {
         return;
     }
     let identified = store.records.iter().filter(|record| !record.uid.is_empty());
-    let by_name: HashMap<Name<'_>, &Uid> = identified
+    let by_name: BTreeMap<Name<'_>, &Uid> = identified
         .map(|record| (name_of(store, record), &record.uid))
         .collect();
     let found: Vec<Option<Uid>> = wanted

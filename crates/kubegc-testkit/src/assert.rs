@@ -31,9 +31,9 @@ impl Expected {
 
     const fn word(self) -> &'static str {
         match self {
-            Self::Collected => "gone",
-            Self::Survives => "there, and not being deleted",
-            Self::Stuck => "being deleted and held by something",
+            Self::Collected => "deleted",
+            Self::Survives => "not being deleted",
+            Self::Stuck => "terminating, and waiting for more than its grace period",
         }
     }
 }

@@ -110,20 +110,20 @@ pub enum OwnerState {
 impl fmt::Display for OwnerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::There => "is there",
+            Self::There => "exists",
             Self::Terminating => "is being deleted",
             Self::WaitsForDependents => "is being deleted and waits for its dependents",
-            Self::Gone => "is gone",
-            Self::Replaced => "is gone, and another object has its name",
+            Self::Gone => "no longer exists",
+            Self::Replaced => "no longer exists, and another object has its name",
             Self::NeverThere { namespaced: true } => "never existed in this namespace",
             Self::NeverThere { namespaced: false } => "never existed",
             Self::OtherUid => "never existed with this uid: its name belongs to another object",
             Self::InOtherNamespace => {
-                "exists in another namespace only: an owner reference names an object in the namespace of its dependent"
+                "exists only in another namespace: owner references name objects of the namespace of their dependent"
             }
-            Self::KindNotServed => "is of a kind that is not served: nothing is ever decided",
+            Self::KindNotServed => "is of a kind that is not served: the collector never decides about its dependents",
             Self::OutOfReach => {
-                "lives in a namespace, out of reach of an object that does not: nothing is ever decided"
+                "is namespaced, and its dependent is cluster-scoped: the collector never decides about the dependent"
             }
         })
     }
@@ -447,18 +447,18 @@ fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
     let mut out = Vec::new();
     match &fate.standing {
         Standing::Alive if fate.owners.is_empty() => {
-            out.push("somebody deletes it: it has no owner".to_owned())
+            out.push("someone deletes it: it has no owner".to_owned())
         }
         Standing::Alive => {
             for owner in &fate.owners {
-                let OwnerReference { kind, name, .. } = &owner.reference;
+                let name = owner.reference.short();
                 out.push(match owner.state {
-                    OwnerState::There => format!("its owner {kind}/{name} is deleted"),
+                    OwnerState::There => format!("its owner {name} is deleted"),
                     OwnerState::Terminating | OwnerState::WaitsForDependents => {
-                        format!("its owner {kind}/{name} is gone, or waits for it alone")
+                        format!("its owner {name} no longer exists, or is its only owner and waits for it")
                     }
-                    OwnerState::KindNotServed => format!("the kind of its owner {kind}/{name} is served"),
-                    OwnerState::OutOfReach => format!("its reference to {kind}/{name} is removed"),
+                    OwnerState::KindNotServed => format!("the kind of its owner {name} is served"),
+                    OwnerState::OutOfReach => format!("its reference to {name} is removed"),
                     OwnerState::Gone
                     | OwnerState::Replaced
                     | OwnerState::NeverThere { .. }
@@ -467,7 +467,7 @@ fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                 });
             }
             if out.is_empty() {
-                out.push(acts(plane, "the collector sees that no owner is left"));
+                out.push(acts(plane, "the collector finds that no owner exists"));
             }
         }
         Standing::Terminating {
@@ -483,13 +483,15 @@ fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                     FINALIZER_FOREGROUND if blocked_by.is_empty() => {
                         acts(plane, "the collector removes foregroundDeletion")
                     }
-                    FINALIZER_FOREGROUND => format!("these dependents are gone: {}", names(blocked_by)),
+                    FINALIZER_FOREGROUND => format!("these dependents are deleted: {}", names(blocked_by)),
                     FINALIZER_ORPHAN => acts(
                         plane,
                         "the collector has released its dependents and removes orphan",
                     ),
-                    "kubernetes" if !blocked_by.is_empty() => format!("it is empty of {}", names(blocked_by)),
-                    finalizer => format!("finalizer {finalizer} is removed by whoever set it"),
+                    "kubernetes" if !blocked_by.is_empty() => {
+                        format!("its content is deleted: {}", names(blocked_by))
+                    }
+                    finalizer => format!("its controller removes finalizer {finalizer}"),
                 });
             }
         }
@@ -502,7 +504,7 @@ fn acts(plane: &Plane, what: &str) -> String {
     if plane.collects {
         what.to_owned()
     } else {
-        format!("{what}; this cluster runs none")
+        format!("{what}; this cluster runs no collector")
     }
 }
 
@@ -544,18 +546,18 @@ impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeverThere { others } if others.is_empty() => {
-                f.write_str("never there, nor any other of its kind")
+                f.write_str("never existed, nor any other object of its kind")
             }
-            Self::NeverThere { others } => write!(f, "never there; there is {}", others.join(", ")),
-            Self::Gone { replaced: false } => f.write_str("gone"),
-            Self::Gone { replaced: true } => f.write_str("gone, and another object has its name"),
-            Self::Alive => f.write_str("there, and nobody deletes it"),
+            Self::NeverThere { others } => write!(f, "never existed; its kind has {}", others.join(", ")),
+            Self::Gone { replaced: false } => f.write_str("deleted"),
+            Self::Gone { replaced: true } => f.write_str("deleted, and another object has its name"),
+            Self::Alive => f.write_str("not being deleted"),
             Self::Terminating {
                 in_grace_until: Some(_),
                 ..
-            } => f.write_str("being deleted, within its grace period"),
+            } => f.write_str("terminating, in its grace period"),
             Self::Terminating { finalizers, .. } => {
-                write!(f, "being deleted, held by {}", finalizers.join(", "))
+                write!(f, "terminating, waiting for {}", finalizers.join(", "))
             }
         }
     }
@@ -572,8 +574,7 @@ impl Fate {
     /// All but the first line, each line begun anew.
     pub(crate) fn write_details(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for owner in &self.owners {
-            let OwnerReference { kind, name, .. } = &owner.reference;
-            write!(f, "\n  its owner {kind}/{name} {}", owner.state)?;
+            write!(f, "\n  its owner {} {}", owner.reference.short(), owner.state)?;
             if let Some((at, failures)) = owner.retry {
                 write!(
                     f,
@@ -617,7 +618,7 @@ impl Fate {
             }
         }
         if !self.goes_once.is_empty() {
-            write!(f, "\n  it goes once {}", self.goes_once.join(", and "))?;
+            write!(f, "\n  it is deleted once {}", self.goes_once.join(", and "))?;
         }
         Ok(())
     }

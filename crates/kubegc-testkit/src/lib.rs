@@ -39,15 +39,15 @@
 //! An expectation that is not met is explained:
 //!
 //! ```text
-//! default/ConfigMap/dependent
-//!   expected: gone
-//!        got: there, and nobody deletes it
-//!   its owner ConfigMap/owner is gone
-//!   its owner ConfigMap/other is there
+//! configmap/dependent -n default
+//!   expected: deleted
+//!        got: not being deleted
+//!   its owner configmap/owner no longer exists
+//!   its owner configmap/other exists
 //!   requests:
 //!     +0s client create configmaps default/dependent -> 201
 //!     +0s client delete configmaps default/owner -> 200
-//!   it goes once its owner ConfigMap/other is deleted
+//!   it is deleted once its owner configmap/other is deleted
 //! ```
 //!
 //! # What there is

@@ -85,7 +85,7 @@ pub mod driving_the_collector {
     //!         Output::Wait(_) => break,
     //!     }
     //! }
-    //! assert_eq!(deleted, ["shop/ConfigMap/left-over: no owner of it is left"]);
+    //! assert_eq!(deleted, ["configmap/left-over -n shop: no owner of it is left"]);
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
@@ -247,10 +247,10 @@ pub mod cleaning_up {
     //! let noon = Timestamp::parse("2026-03-01T12:00:00Z")?;
     //! let forecast = cluster.forecast(&Question::new(version).at(noon).up_to(Duration::from_secs(3_600)))?;
     //! let removed: Vec<String> = forecast.removals().map(|removal| format!("{} {}", removal.at, removal.object.short())).collect();
-    //! assert_eq!(removed, ["2026-03-01T12:30:00Z shop/Pod/report-x7k2p", "2026-03-01T12:30:00Z shop/Job/report"]);
+    //! assert_eq!(removed, ["2026-03-01T12:30:00Z pod/report-x7k2p -n shop", "2026-03-01T12:30:00Z job/report -n shop"]);
     //! let text = forecast.to_text(Detail::default());
-    //! assert!(text.contains("Job shop/report: it finished 1h ago"));
-    //! assert!(text.contains("and with it Pod report-x7k2p"));
+    //! assert!(text.contains("job/report -n shop: it finished 1h ago"));
+    //! assert!(text.contains("and with it pod/report-x7k2p"));
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!

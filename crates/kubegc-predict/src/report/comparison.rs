@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     json::{fate_json, object_json},
-    text::{named_group, place_and_name},
+    names::{Name, names_of_kind},
     words::{line_text, number},
 };
 use crate::{Comparison, Difference, node::units::wrapped};
@@ -36,16 +36,9 @@ impl Comparison<'_> {
         for (words, differences) in groups {
             let title = format!("{}: {}, {}: {}", names[0], words[0], names[1], words[1]);
             writeln!(out, "\n{}", line_text(&title))?;
-            let mut kinds: Vec<(&str, Vec<String>)> = Vec::new();
-            for Difference { object, .. } in differences {
-                let name = place_and_name(&object.namespace, &object.name);
-                match kinds.last_mut() {
-                    Some((kind, names)) if *kind == &*object.kind => names.push(name),
-                    _ => kinds.push((&object.kind, vec![name])),
-                }
-            }
-            for (kind, names) in kinds {
-                let text = named_group(kind, names, objects_max);
+            let names: Vec<Name<'_>> = differences.iter().map(|one| Name::from(one.object)).collect();
+            for of_kind in names.chunk_by(|a, b| (a.group, a.kind) == (b.group, b.kind)) {
+                let text = names_of_kind(of_kind, objects_max);
                 writeln!(out, "{}", wrapped("  - ", &line_text(&text)))?;
             }
         }

@@ -2,13 +2,12 @@
 
 use std::fmt::{self, Write as _};
 
-use kubegc_core::printable;
+use kubegc_core::{ObjectRef, printable};
 use serde_json::{Value, json};
 
 use super::{
     fates::{missing_text, sentence},
     json::{fate_json, object_json},
-    text::named,
     words::{line_text, moment, number, span},
 };
 use crate::{Diagnosis, Fate, Fix, Terminating, WrongReference, node::units::wrapped};
@@ -130,7 +129,7 @@ impl Text<'_> {
         }
         writeln!(self.out, "\n{title}: {}", objects.len())?;
         for one in objects.iter().take(self.objects_max) {
-            let mut text = named(&one.object);
+            let mut text = one.object.short();
             if let Some(since) = one.since {
                 text.push_str(&format!(", since {} UTC", moment(since)));
                 if since < self.diagnosis.now {
@@ -147,7 +146,8 @@ impl Text<'_> {
             }
             self.line("  - ", &text)?;
             for finalizer in &one.foreign_finalizers {
-                let workloads: Vec<String> = finalizer.similar_workloads.iter().map(named).collect();
+                let workloads: Vec<String> =
+                    finalizer.similar_workloads.iter().map(ObjectRef::short).collect();
                 let text = match (workloads.is_empty(), finalizer.workloads_are_complete) {
                     (false, _) => format!("workloads with a similar name: {}", workloads.join(", ")),
                     (true, true) => "no workload of the dump has a similar name".to_owned(),
@@ -199,7 +199,7 @@ impl Text<'_> {
         };
         let text = format!(
             "{}: owner {} {} {} (uid {}): {}",
-            named(&one.object),
+            one.object.short(),
             reference.api_version,
             reference.kind,
             reference.name,

@@ -5,12 +5,14 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use kubegc_core::{ObjectRef, record::Resource};
+use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
 
 use super::{
     events::Event,
-    text::{Text, place_and_name},
-    words::{moment, span},
+    names::{Name, names_of_kind},
+    text::Text,
+    tree::{DEPTH_MAX, Relations, rows},
+    words::{moment, number, span},
 };
 use crate::{Fate, Forecast, ObjectFate, fate::Missing, forecast::key, run::deletion_requested_at};
 
@@ -32,7 +34,7 @@ impl Text<'_> {
                     text.push_str(&format!(" ({})", span(began.since(since))));
                 }
             }
-            (text, &fate.object)
+            (text, Name::from(&fate.object))
         });
         self.write_grouped(texts)
     }
@@ -47,20 +49,16 @@ impl Text<'_> {
         let unknown = fates(self.forecast, |fate| matches!(fate, Fate::Undetermined { .. }));
         // What a controller does not know of the object itself comes after these.
         let texts = unknown.iter().map(|fate| match &fate.fate {
-            Fate::Undetermined { missing } => (missing_text(missing, &fate.object), &fate.object),
-            _ => (String::new(), &fate.object),
+            Fate::Undetermined { missing } => (missing_text(missing, &fate.object), Name::from(&fate.object)),
+            _ => (String::new(), Name::from(&fate.object)),
         });
         self.write_grouped(texts.filter(|(text, _)| !text.is_empty()))?;
         let of_controllers = self.forecast.undetermined.iter().map(|one| {
             let object = &one.object;
             let text = format!("{}: {}", one.controller, one.missing.message_about(object));
-            (
-                text,
-                object.resource.kind(),
-                place_and_name(&object.namespace, &object.name),
-            )
+            (text, Name::from(object))
         });
-        self.write_named_groups(of_controllers)
+        self.write_grouped(of_controllers)
     }
 
     /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
@@ -79,6 +77,52 @@ impl Text<'_> {
         self.write_timeline(events)
     }
 
+    /// Writes the deleted objects below their owners. Owners that are not deleted are there with their fate.
+    pub(super) fn write_deleted(&mut self) -> fmt::Result {
+        let is_deleted = |fate: &ObjectFate| matches!(fate.fate, Fate::Deleted { .. });
+        let count = self.forecast.fates.iter().filter(|fate| is_deleted(fate)).count();
+        if count == 0 {
+            return Ok(());
+        }
+        writeln!(self.out, "\nDeleted: {count}")?;
+        let (rows, _) = rows(self.forecast, usize::MAX, Relations::Together);
+        // A row is written if it is deleted or something below it is.
+        let mut is_written: Vec<bool> = rows
+            .iter()
+            .map(|row| row.objects.iter().any(|fate| is_deleted(fate)))
+            .collect();
+        for (at, row) in rows.iter().enumerate().rev() {
+            if let (true, Some(parent)) = (is_written[at], row.parent) {
+                is_written[parent.row] = true;
+            }
+        }
+        let written = rows
+            .iter()
+            .zip(&is_written)
+            .filter(|(_, is_written)| **is_written);
+        let (mut left, mut named) = (self.detail.rows_max, 0);
+        for (row, _) in written {
+            let Some(first) = row.objects.first() else {
+                continue;
+            };
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            let mut line = names_of_kind(&row.names(), self.detail.objects_max);
+            match is_deleted(first) {
+                true => named += row.objects.len(),
+                false => line.push_str(&format!(": {}", first.fate.word())),
+            }
+            let indent = "  ".repeat(row.depth.min(DEPTH_MAX));
+            self.line(&format!("  {indent}- "), &line)?;
+        }
+        match count - named {
+            0 => Ok(()),
+            more => self.line("  - ", &number(more, "more object")),
+        }
+    }
+
     /// Writes the names of the objects with one fate, with what else there is to say.
     pub(super) fn write_fates(&mut self, title: &str, is_meant: fn(&Fate) -> bool) -> fmt::Result {
         let fates = fates(self.forecast, is_meant);
@@ -87,8 +131,8 @@ impl Text<'_> {
         }
         writeln!(self.out, "\n{title}: {}", fates.len())?;
         let texts = fates.iter().map(|fate| match &fate.fate {
-            Fate::Released { .. } => (sentence(&fate.fate), &fate.object),
-            _ => (String::new(), &fate.object),
+            Fate::Released { .. } => (sentence(&fate.fate), Name::from(&fate.object)),
+            _ => (String::new(), Name::from(&fate.object)),
         });
         self.write_grouped(texts)
     }
@@ -132,10 +176,7 @@ pub(crate) fn sentence(fate: &Fate) -> String {
             format!("waiting for {}", waits.join(", and for "))
         }
         Fate::Released { owners } => {
-            let names: Vec<String> = owners
-                .iter()
-                .map(|owner| format!("{} {}", owner.kind, owner.name))
-                .collect();
+            let names: Vec<String> = owners.iter().map(OwnerReference::short).collect();
             format!("released from {}", names.join(" and "))
         }
         _ => String::new(),

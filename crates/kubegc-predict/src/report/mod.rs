@@ -6,10 +6,13 @@ mod dot;
 mod events;
 mod fates;
 mod json;
+mod names;
 mod notes;
+mod page;
 mod reasons;
 mod text;
 mod timeline;
+mod tree;
 mod words;
 
 pub(crate) use fates::sentence;

@@ -9,10 +9,11 @@ use kubegc_controllers::default_controllers;
 use kubegc_core::{KubernetesVersion, ObjectRef};
 
 use super::{
-    text::{Text, counted, named, place_and_name},
-    words::{later, moment, number, some_of},
+    names::{Name, counted, names_of_kind},
+    text::Text,
+    words::{later, moment},
 };
-use crate::fate::Finding;
+use crate::{Forecast, fate::Finding};
 
 impl Text<'_> {
     /// Writes the next scheduled reconcile, warnings, findings and assumptions.
@@ -22,13 +23,7 @@ impl Text<'_> {
             let (at, later) = (moment(next_at), later(next_at.since(forecast.began)));
             writeln!(self.out, "\nNext reconcile: {at} UTC ({later})")?;
         }
-        let warnings = forecast
-            .warnings
-            .iter()
-            .map(|warning| format!("{}: {warning}", named(&warning.dependent)));
-        let notes: Vec<String> = warnings
-            .chain(grouped(&forecast.findings, self.detail.objects_max))
-            .collect();
+        let notes = notes(forecast, self.detail.objects_max);
         if !notes.is_empty() {
             writeln!(self.out, "\nNotes:")?;
         }
@@ -36,23 +31,37 @@ impl Text<'_> {
             self.line("  ! ", &note)?;
         }
         writeln!(self.out, "\nAssumed:")?;
-        let assumptions = forecast.assumptions.to_string();
-        let mut assumptions: Vec<String> = assumptions.split("; ").map(str::to_owned).collect();
-        if forecast.horizon.is_some() {
-            assumptions.push("all controllers start at the beginning".to_owned());
-        }
-        let defaults = default_controllers(KubernetesVersion::LATEST);
-        let defaults = defaults.iter().map(|controller| controller.info().name);
-        let disabled: Vec<&str> = defaults
-            .filter(|name| !forecast.controllers.contains(name))
-            .collect();
-        if !disabled.is_empty() {
-            assumptions.push(format!("these controllers do not run: {}", disabled.join(", ")));
-        }
-        assumptions
+        assumptions(forecast)
             .iter()
             .try_for_each(|assumption| self.line("  - ", assumption))
     }
+}
+
+/// The warnings and findings, with the first names of grouped ones.
+pub(super) fn notes(forecast: &Forecast, names_max: usize) -> Vec<String> {
+    let warnings = forecast
+        .warnings
+        .iter()
+        .map(|warning| format!("{}: {warning}", warning.dependent.short()));
+    warnings.chain(grouped(&forecast.findings, names_max)).collect()
+}
+
+/// The assumptions, and the controllers that do not run.
+pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
+    let assumptions = forecast.assumptions.to_string();
+    let mut assumptions: Vec<String> = assumptions.split("; ").map(str::to_owned).collect();
+    if forecast.horizon.is_some() {
+        assumptions.push("all controllers start at the beginning".to_owned());
+    }
+    let defaults = default_controllers(KubernetesVersion::LATEST);
+    let defaults = defaults.iter().map(|controller| controller.info().name);
+    let disabled: Vec<&str> = defaults
+        .filter(|name| !forecast.controllers.contains(name))
+        .collect();
+    if !disabled.is_empty() {
+        assumptions.push(format!("these controllers do not run: {}", disabled.join(", ")));
+    }
+    assumptions
 }
 
 /// Findings, with those about controllers that create objects again grouped.
@@ -74,9 +83,7 @@ fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
             other => others.push(other.to_string()),
         }
     }
-    let recreated = recreated
-        .iter()
-        .map(|((kind, _), of_kind)| of_kind.text(kind, names_max));
+    let recreated = recreated.values().map(|of_kind| of_kind.text(names_max));
     let mut all: Vec<String> = recreated.collect();
     all.append(&mut others);
     all
@@ -91,19 +98,15 @@ struct Recreated<'a> {
 }
 
 impl Recreated<'_> {
-    fn text(&self, kind: &str, names_max: usize) -> String {
-        let names = self
+    fn text(&self, names_max: usize) -> String {
+        let names: Vec<Name<'_>> = self
             .controllers
             .iter()
-            .map(|controller| place_and_name(&controller.namespace, &controller.name));
-        let names = some_of(names.collect(), names_max).join(", ");
+            .map(|controller| Name::from(*controller))
+            .collect();
+        let is = if names.len() == 1 { "is" } else { "are" };
         let gone = counted(self.kinds.iter().copied()).join(", ");
-        match self.controllers.len() {
-            1 => format!("{kind} {names} is kept and may create them again: {gone}"),
-            several => format!(
-                "{} ({names}) are kept and may create them again: {gone}",
-                number(several, kind)
-            ),
-        }
+        let names = names_of_kind(&names, names_max);
+        format!("{names} {is} kept and may create them again: {gone}")
     }
 }

@@ -1,17 +1,15 @@
 //! A forecast as text for people, in 120 columns.
 
 use std::{
-    cmp::Reverse,
     collections::BTreeMap,
     fmt::{self, Write as _},
 };
 
-use kubegc_core::ObjectRef;
-
 use super::{
     events::{End, Event, events},
     fates::undetermined,
-    words::{line_text, moment, number, some_of, span},
+    names::{Name, counted, names_of_kind},
+    words::{line_text, moment, span},
 };
 use crate::{Fate, Forecast, Step, explain::StepText, node::units::wrapped};
 
@@ -24,6 +22,8 @@ pub struct Detail {
     /// Whether to write what happens instant by instant, instead of a list of deleted objects. Default: only with a
     /// horizon.
     pub events: Option<bool>,
+    /// How many rows of the tree of deleted objects to write; the objects of the others are counted. Default: 200.
+    pub rows_max: usize,
     /// How many instants to write; what happens later is counted. Default: 100.
     pub instants_max: usize,
     /// Whether the events include changes of objects that are kept. Default: yes.
@@ -36,6 +36,7 @@ impl Default for Detail {
     fn default() -> Self {
         Self {
             objects_max: 8,
+            rows_max: 200,
             events: None,
             instants_max: 100,
             changes: true,
@@ -50,6 +51,7 @@ impl Detail {
     pub const fn everything() -> Self {
         Self {
             objects_max: usize::MAX,
+            rows_max: usize::MAX,
             events: None,
             instants_max: usize::MAX,
             changes: true,
@@ -60,7 +62,8 @@ impl Detail {
 
 impl Forecast {
     /// Writes the forecast for a person: the counts; what is terminating and what it waits for; what is undetermined and
-    /// which data would settle it; what is deleted, released and kept; notes and assumptions.
+    /// which data would settle it; what is deleted, as a tree of owners and dependents; what is released and kept; notes and
+    /// assumptions.
     ///
     /// Control characters in names are written as escapes.
     ///
@@ -87,7 +90,7 @@ pub(super) struct Text<'a> {
 }
 
 /// The fates in the order of the summary.
-const ORDER: [&str; 5] = ["deleted", "terminating", "undetermined", "released", "kept"];
+pub(super) const ORDER: [&str; 5] = ["deleted", "terminating", "undetermined", "released", "kept"];
 
 impl Text<'_> {
     fn write(mut self) -> fmt::Result {
@@ -106,7 +109,7 @@ impl Text<'_> {
             }
             self.write_possible(&possible)?;
         } else {
-            self.write_fates("Deleted", |fate| matches!(fate, Fate::Deleted { .. }))?;
+            self.write_deleted()?;
         }
         self.write_fates("Released", |fate| matches!(fate, Fate::Released { .. }))?;
         if !has_events {
@@ -181,53 +184,27 @@ impl Text<'_> {
     /// Writes objects by kind and text, in the order of their first.
     pub(super) fn write_grouped<'o>(
         &mut self,
-        objects: impl Iterator<Item = (String, &'o ObjectRef)>,
+        objects: impl Iterator<Item = (String, Name<'o>)>,
     ) -> fmt::Result {
-        let objects = objects.map(|(text, object)| {
-            let name = place_and_name(&object.namespace, &object.name);
-            (text, &*object.kind, name)
-        });
-        self.write_named_groups(objects)
-    }
-
-    /// Writes texts, kinds and names of objects as [`write_grouped`](Self::write_grouped) does.
-    pub(super) fn write_named_groups<'o>(
-        &mut self,
-        objects: impl Iterator<Item = (String, &'o str, String)>,
-    ) -> fmt::Result {
-        let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
-        let mut positions: BTreeMap<(&str, String), usize> = BTreeMap::new();
-        for (text, kind, name) in objects {
-            let position = *positions.entry((kind, text.clone())).or_insert(groups.len());
+        let mut groups: Vec<(String, Vec<Name<'o>>)> = Vec::new();
+        let mut positions: BTreeMap<(&str, &str, String), usize> = BTreeMap::new();
+        for (text, name) in objects {
+            let key = (name.group, name.kind, text.clone());
+            let position = *positions.entry(key).or_insert(groups.len());
             if position == groups.len() {
-                groups.push((kind, text, Vec::new()));
+                groups.push((text, Vec::new()));
             }
-            groups[position].2.push(name);
+            groups[position].1.push(name);
         }
-        for (kind, text, names) in groups {
-            self.write_named(kind, names, &text)?;
+        for (text, names) in groups {
+            let mut line = names_of_kind(&names, self.detail.objects_max);
+            if !text.is_empty() {
+                line.push_str(": ");
+                line.push_str(&text);
+            }
+            self.line("  - ", &line)?;
         }
         Ok(())
-    }
-
-    fn write_named(&mut self, kind: &str, names: Vec<String>, text: &str) -> fmt::Result {
-        let mut line = named_group(kind, names, self.detail.objects_max);
-        if !text.is_empty() {
-            line.push_str(": ");
-            line.push_str(text);
-        }
-        self.line("  - ", &line)
-    }
-}
-
-/// `Pod shop/a`, or `2 Pods (shop/a, shop/b)`.
-pub(super) fn named_group(kind: &str, names: Vec<String>, names_max: usize) -> String {
-    match &*names {
-        [name] => format!("{kind} {name}"),
-        _ => {
-            let count = number(names.len(), kind);
-            format!("{count} ({})", some_of(names, names_max).join(", "))
-        }
     }
 }
 
@@ -238,31 +215,6 @@ fn response(step: &Step) -> String {
         None if step.code < 300 => String::new(),
         None => format!(" (response {})", step.code),
     }
-}
-
-/// `Pod shop/web`.
-pub(super) fn named(object: &ObjectRef) -> String {
-    let name = place_and_name(&object.namespace, &object.name);
-    format!("{} {name}", object.kind)
-}
-
-/// `shop/web`.
-pub(super) fn place_and_name(namespace: &str, name: &str) -> String {
-    match namespace {
-        "" => name.to_owned(),
-        _ => format!("{namespace}/{name}"),
-    }
-}
-
-/// How many there are of each kind, most first.
-pub(super) fn counted<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for kind in kinds {
-        *counts.entry(kind).or_default() += 1;
-    }
-    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|&(kind, count)| (Reverse(count), kind));
-    counts.iter().map(|&(kind, count)| number(count, kind)).collect()
 }
 
 /// How long things are at most that are not broken.

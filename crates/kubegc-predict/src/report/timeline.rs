@@ -8,11 +8,14 @@ use std::{
 
 use kubegc_core::Timestamp;
 
-use super::text::{Text, counted, named, place_and_name};
 use super::{
     events::{End, Event, Subject},
     reasons::{because, changes},
     words::{day, later, moment, number, some_of, span, time_of_day},
+};
+use super::{
+    names::{Name, counted},
+    text::Text,
 };
 
 /// Where the texts of a timeline begin.
@@ -72,7 +75,7 @@ impl Text<'_> {
             .map(|event| event.subject.end.since(event.at))
             .collect();
         let mut text = match group {
-            [event] => named(event.subject.object),
+            [event] => event.subject.object.short(),
             _ => counted(group.iter().map(|event| &*event.subject.object.kind)).join(", "),
         };
         let fate = line.fate[usize::from(group.len() > 1)];
@@ -95,8 +98,8 @@ impl Text<'_> {
             let name = |event: &&Event<'_>| {
                 let object = event.subject.object;
                 let name = match kinds.len() {
-                    1 => place_and_name(&object.namespace, &object.name),
-                    _ => named(object),
+                    1 => Name::from(object).with_namespace(),
+                    _ => object.short(),
                 };
                 match event.subject.end.since(event.at).filter(|_| !is_uniform) {
                     Some(length) => format!("{name} ({} later)", span(length)),
@@ -125,7 +128,7 @@ impl Text<'_> {
         let namespace = &first.subject.object.namespace;
         let name = |follower: &Subject<'_>| match follower.object.namespace == *namespace {
             true => follower.object.name.to_string(),
-            false => place_and_name(&follower.object.namespace, &follower.object.name),
+            false => Name::from(follower.object).with_namespace(),
         };
         let parts = kinds.into_iter().map(|((kind, is_terminating), followers)| {
             let terminating = if is_terminating { " (terminating)" } else { "" };
@@ -139,12 +142,18 @@ impl Text<'_> {
                 None => String::new(),
             };
             match &*followers {
-                [one] => format!("{kind} {}{terminating}{later}", name(one)),
+                [one] => {
+                    let mut full = Name::from(one.object);
+                    if full.namespace == &**namespace {
+                        full.namespace = "";
+                    }
+                    format!("{}{terminating}{later}", full.full())
+                }
                 several => {
                     let names = some_of(several.iter().map(name).collect(), self.detail.objects_max);
                     format!(
                         "{}{terminating} ({}){later}",
-                        number(several.len(), kind),
+                        number(several.len(), &kind.to_lowercase()),
                         names.join(", ")
                     )
                 }

@@ -14,8 +14,7 @@ use kubegc_controllers::{
     Controller, ExternalProvisioner, Guard, Operated, Operation, Plugin,
     driver::{Driver, Outside},
 };
-use kubegc_core::Timestamp;
-use kubegc_core::record::ObjectId;
+use kubegc_core::{Timestamp, identity::kubectl_name, record::ObjectId};
 use kubegc_predict::Question;
 use kubegc_sim::{EventType, SharedApiServer, SimClock};
 use kubegc_snapshot::JsonDocuments;
@@ -109,11 +108,8 @@ fn simulated(town: &Town) -> Vec<Removal> {
             for change in server.changes_since(seen) {
                 if change.event.event_type == EventType::Deleted {
                     let meta = &change.event.object.meta;
-                    let kind = &server.catalog()[change.kind].kind;
-                    let name = match &*meta.namespace {
-                        "" => format!("{kind}/{}", meta.name),
-                        namespace => format!("{namespace}/{kind}/{}", meta.name),
-                    };
+                    let kind = &server.catalog()[change.kind];
+                    let name = kubectl_name(&kind.group, &kind.kind, &meta.namespace, &meta.name);
                     removals.push((now, name));
                 }
             }

@@ -56,8 +56,8 @@ fn a_job_goes_for_its_age_and_takes_its_pods_with_it() {
     assert_eq!(
         gone(&forecast),
         [
-            row("shop/Pod/report-1", 500, "garbage collector"),
-            row("shop/Job/report", 500, "garbage collector"),
+            row("pod/report-1 -n shop", 500, "garbage collector"),
+            row("job/report -n shop", 500, "garbage collector"),
         ]
     );
     let first = &forecast.timeline[0];
@@ -137,10 +137,10 @@ fn a_chain_through_all_mechanisms() {
     assert_eq!(
         names,
         [
-            "shop/Pod/import-1 500",
-            "shop/Job/import 500",
-            "shop/PersistentVolumeClaim/data 500",
-            "PersistentVolume/pv-1 500",
+            "pod/import-1 -n shop 500",
+            "job/import -n shop 500",
+            "persistentvolumeclaim/data -n shop 500",
+            "persistentvolume/pv-1 500",
         ],
         "{:#?}",
         forecast.timeline
@@ -153,7 +153,7 @@ fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
     node(&mut town, "a");
     pod(&mut town, "on-a", "a", "Running", json!({}));
     pod(&mut town, "on-b", "b", "Running", json!({}));
-    assert_eq!(gone(&forecast(&town)), [row("shop/Pod/on-b", 40, PODS)]);
+    assert_eq!(gone(&forecast(&town)), [row("pod/on-b -n shop", 40, PODS)]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn histories_are_pruned_at_once() {
         job["status"]["startTime"] = at(started).into();
         town.add("batch/v1", "Job", "shop", name, job);
     }
-    let rows = ["shop/Job/n1", "shop/Job/n2"].map(|name| row(name, 0, "cronjob-controller"));
+    let rows = ["job/n1 -n shop", "job/n2 -n shop"].map(|name| row(name, 0, "cronjob-controller"));
     assert_eq!(gone(&forecast(&town)), rows);
 }
 
@@ -189,7 +189,7 @@ fn certificates_wait_for_the_hourly_look() {
     assert_eq!(
         gone(&forecast(&town)),
         [row(
-            "CertificateSigningRequest/denied",
+            "certificatesigningrequest/denied",
             3_600,
             "certificatesigningrequest-cleaner-controller"
         )]
@@ -227,7 +227,7 @@ fn what_is_in_a_namespace_that_is_being_deleted_goes_with_it() {
         .into_iter()
         .map(|(name, ..)| name)
         .collect();
-    assert_eq!(names, ["shop/ConfigMap/settings", "Namespace/shop"]);
+    assert_eq!(names, ["configmap/settings -n shop", "namespace/shop"]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         };
         // The job waits for its pod.
         assert_eq!(gone, [""; 0], "{unknown}");
-        let why = format!("when shop/Pod/web ends: {unknown}");
+        let why = format!("when pod/web -n shop ends: {unknown}");
         let fates = &forecast.fates;
         assert_eq!(fates.len(), 2);
         for fate in fates {
@@ -168,7 +168,8 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
     assert!(
         missing.contains(
-            &"when shop/Pod/somewhere ends: whether the kubelet of node unseen runs is not known".to_owned()
+            &"when pod/somewhere -n shop ends: whether the kubelet of node unseen runs is not known"
+                .to_owned()
         ),
         "{missing:?}"
     );

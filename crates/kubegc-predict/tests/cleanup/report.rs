@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use kubegc_core::Timestamp;
+use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_predict::{Cluster, Detail, Forecast, Question};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{DAY, JOBS, Town, VERSION, ask, at, condition, noon, owner, without_instances};
+use crate::town::{DAY, JOBS, Town, VERSION, ask, at, bare_name, condition, noon, owner, without_instances};
 
 /// A forecast of six hours.
 pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
@@ -165,8 +165,8 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
     let text = forecast.to_text(Detail::default());
     for expected in [
         "Undetermined: 3",
-        "2 Jobs (shop/bare-1, shop/bare-2): ttl-after-finished-controller: ",
-        "Secret shop/tls: ",
+        "2 jobs -n shop (bare-1, bare-2): ttl-after-finished-controller: ",
+        "secret/tls -n shop: ",
     ] {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
     }
@@ -207,9 +207,9 @@ fn names_and_instants_are_cut_with_counts() {
     };
     let text = forecast(&town).to_text(detail);
     for expected in [
-        "5 Jobs: it finished 10m ago",
+        "5 jobs: it finished 10m ago",
         "shop/same-0, shop/same-1 and 3 more\n",
-        "and from 2026-05-01 12:11:40 to 2026-05-01 12:13:20: 2 Jobs\n",
+        "and from 2026-05-01 12:11:40 to 2026-05-01 12:13:20: 2 jobs\n",
     ] {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
     }
@@ -396,14 +396,29 @@ pub(crate) fn town(things: &[Thing]) -> Town {
     town
 }
 
+/// The text without the namespaces that follow `-n`.
+pub(crate) fn without_namespaces(text: &str) -> String {
+    let mut words = text.split_inclusive([' ', '\n']);
+    let mut rest = String::new();
+    while let Some(word) = words.next() {
+        if word.trim_end() == "-n" {
+            words.next();
+        } else {
+            rest.push_str(word);
+        }
+    }
+    rest
+}
+
 /// The words of a text that may be names: without namespaces.
-fn names(text: &str) -> BTreeMap<&str, usize> {
+fn names(text: &str) -> BTreeMap<String, usize> {
     let mut names = BTreeMap::new();
+    let text = without_namespaces(text);
     let is_part =
         |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '/' || letter == '.';
     for word in text.split(|letter: char| !is_part(letter)) {
         let name = word.rsplit('/').next().unwrap_or_default();
-        *names.entry(name).or_insert(0) += 1;
+        *names.entry(name.to_owned()).or_insert(0) += 1;
     }
     names
 }
@@ -444,7 +459,7 @@ proptest! {
         let timeline = events_of(&text);
         let named = names(timeline);
         for (object, _) in collected(&forecast) {
-            let name = object.rsplit('/').next().unwrap_or_default();
+            let name = bare_name(&object);
             prop_assert_eq!(named.get(name), Some(&1), "{} in\n{}", object, text);
         }
         prop_assert!(text.lines().all(|line| line.chars().count() <= 120), "{}", text);
@@ -465,12 +480,8 @@ proptest! {
         let mut gone: Vec<(String, Timestamp)> = subjects
             .filter(|subject| subject["end"] == "removed")
             .map(|subject| {
-                let text = |field: &str| subject["object"][field].as_str().unwrap().to_owned();
-                let name = match text("namespace").as_str() {
-                    "" => format!("{}/{}", text("kind"), text("name")),
-                    namespace => format!("{namespace}/{}/{}", text("kind"), text("name")),
-                };
-                (name, Timestamp::parse(subject["removedAt"].as_str().unwrap()).unwrap())
+                let object: ObjectRef = serde_json::from_value(subject["object"].clone()).unwrap();
+                (object.short(), Timestamp::parse(subject["removedAt"].as_str().unwrap()).unwrap())
             })
             .collect();
         gone.sort();

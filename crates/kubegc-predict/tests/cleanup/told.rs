@@ -9,9 +9,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    report::{events_of, forecast, thing, town},
+    report::{events_of, forecast, thing, town, without_namespaces},
     town::{
-        DAY, NODE_TAINTS, NODES, Town, VERSION, ask, at, at_most, condition, noon, owner, without_instances,
+        DAY, NODE_TAINTS, NODES, Town, VERSION, ask, at, at_most, bare_name, condition, noon, owner,
+        without_instances,
     },
 };
 
@@ -94,7 +95,7 @@ fn what_hangs_on_unknown_owners_stands_below_what_is_undecided() {
         .split_once("\nEvents if ")
         .unwrap_or_else(|| panic!("{text}"));
     assert!(!above.contains("pods have ended"), "{text}");
-    assert_told(below, &["Pod shop/old: "], &[]);
+    assert_told(below, &["pod/old -n shop: "], &[]);
     let value = forecast.to_json();
     assert_eq!(value["removals"], json!({}));
     let events = value["events"].as_array().unwrap();
@@ -120,8 +121,8 @@ fn what_waits_for_pods_of_which_nobody_knows_when_they_end_is_told_together() {
     let forecast = ask(&town.cluster(), &frame);
     let told = [
         "Undetermined: 3\n",
-        "  - Job shop/report: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
-        "  - 2 Pods (shop/report-1, shop/report-2): when it ends: whether the kubelet of node a runs is not known\n",
+        "  - job/report -n shop: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
+        "  - 2 pods -n shop (report-1, report-2): when it ends: whether the kubelet of node a runs is not known\n",
         "Events if no missing data matters:\n",
     ];
     let text = text(&forecast).replace("\n    ", " ");
@@ -184,17 +185,25 @@ fn a_grace_period_is_told_as_far_as_it_is_known() {
     };
     let cluster = incomplete(&town, &["all"], assumptions);
     let told = [
-        "Pod shop/in-grace: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
-        "Pod shop/overdue: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
-        "Pod shop/unread: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
+        "pod/in-grace -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
+        "pod/overdue -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
+        "pod/unread -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
     ];
     assert_told(&text(&ask(&cluster, &frame())), &told, &[]);
     let ends = Assumptions::default();
     let cluster = incomplete(&town, &["all"], ends);
-    let told = ["Pod shop/in-grace: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
-    assert_told(&text(&ask(&cluster, &frame())), &told, &["shop/overdue: waiting"]);
+    let told = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
+    assert_told(
+        &text(&ask(&cluster, &frame())),
+        &told,
+        &["overdue -n shop: waiting"],
+    );
     let longer = frame().up_to(Duration::from_secs(90_000));
-    assert_told(&text(&ask(&cluster, &longer)), &[], &["shop/in-grace: waiting"]);
+    assert_told(
+        &text(&ask(&cluster, &longer)),
+        &[],
+        &["in-grace -n shop: waiting"],
+    );
 }
 
 #[test]
@@ -222,10 +231,10 @@ fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
     town.add("example.com/v1", "Till", "shop", "till", json!({}));
     let text = text(&forecast(&town));
     let told = [
-        "Namespace tenant: no content is left in the namespace",
-        "ConfigMap tenant/settings: its namespace is terminating",
-        "CustomResourceDefinition tills.example.com: it is terminating, and no object of",
-        "and with it Till shop/till",
+        "namespace/tenant: no content is left in the namespace",
+        "configmap/settings -n tenant: its namespace is terminating",
+        "customresourcedefinition/tills.example.com: it is terminating, and no object of",
+        "and with it till.example.com/till -n shop",
     ];
     assert_told(&text, &told, &["its namespace is being deleted"]);
 }
@@ -296,7 +305,7 @@ fn a_claim_is_in_use_where_that_is_known() {
     assert_told(
         &used,
         &[
-            "PersistentVolumeClaim shop/data: waiting for finalizer kubernetes.io/pvc-protection",
+            "persistentvolumeclaim/data -n shop: waiting for finalizer kubernetes.io/pvc-protection",
             "pod/user uses it",
         ],
         &[],
@@ -314,7 +323,7 @@ fn a_claim_is_in_use_where_that_is_known() {
         json!({ "spec": { "volumes": "x" } }),
     );
     let unread = text(&forecast(&town));
-    assert_told(&unread, &["spec.volumes could"], &["uses it"]);
+    assert_told(&unread, &["pod/user -n shop: spec.volumes"], &["uses it"]);
 }
 
 #[test]
@@ -339,8 +348,8 @@ fn controllers_that_stay_are_told_together() {
         json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
     );
     let text = text(&forecast(&town));
-    let told = ["  ! 2 DaemonSets (shop/proxy, shop/shipper) are kept and may create them again: 4 Pods\n"];
-    assert_told(&text, &told, &["CronJob shop/nightly"]);
+    let told = ["  ! 2 daemonsets -n shop (proxy, shipper) are kept and may create them again: 4 pods\n"];
+    assert_told(&text, &told, &["cronjob/nightly"]);
 }
 
 /// Every object that an event of the JSON names, with whether the event is certain, and how it ends.
@@ -387,7 +396,8 @@ proptest! {
         let text = text(&forecast);
         let timeline = events_of(&text);
         for name in &undecided {
-            let name = name.rsplit('/').next().unwrap_or_default();
+            let name = bare_name(name);
+            let timeline = without_namespaces(timeline);
             let words = timeline.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
             // The namespace of what goes with it is named all the same.
             let place = format!("{name}/");

@@ -177,3 +177,9 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) fn ask(cluster: &Cluster, question: &Question) -> Forecast {
     cluster.forecast(question).expect("no name is to be resolved")
 }
+
+/// The name in the text of an object: `web` of `pod/web -n shop`.
+pub(crate) fn bare_name(object: &str) -> &str {
+    let (_, name) = object.split_once('/').unwrap_or_default();
+    name.split(' ').next().unwrap_or_default()
+}

@@ -71,7 +71,7 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
     let frame = Question::new(VERSION).up_to(DAY);
     assert_eq!(gone(&frame), []);
     let expected = (
-        "shop/ConfigMap/scratch".to_owned(),
+        "configmap/scratch -n shop".to_owned(),
         7_200,
         "scratch-controller".to_owned(),
     );

@@ -60,7 +60,7 @@ fn two_cascades() {
     let foreground = predict(PropagationPolicy::Foreground);
     assert_eq!(
         background.compare(&orphan).to_text("background", "orphan", 8),
-        "1 object differs\n\nbackground: deleted, orphan: released\n  - ReplicaSet shop/web-1\n"
+        "1 object differs\n\nbackground: deleted, orphan: released\n  - replicaset/web-1 -n shop\n"
     );
     assert_eq!(
         background
@@ -83,7 +83,7 @@ fn two_versions() {
             .pending()
             .compare(after.pending())
             .to_text("1.19", "1.20", 8),
-        "1 object differs\n\n1.19: kept, 1.20: deleted\n  - Secret test/far\n"
+        "1 object differs\n\n1.19: kept, 1.20: deleted\n  - secret/far -n test\n"
     );
 }
 
@@ -97,7 +97,7 @@ fn two_dumps() {
             .pending()
             .compare(after.pending())
             .to_text("before", "after", 8),
-        "1 object differs\n\nbefore: terminating, after: kept\n  - ConfigMap shop/going\n"
+        "1 object differs\n\nbefore: terminating, after: kept\n  - configmap/going -n shop\n"
     );
 }
 

@@ -201,11 +201,11 @@ fn stuck_objects_name_the_finalizer_and_its_component() {
     let text = diagnosis.to_text(8);
     for part in [
         "2 objects stuck in deletion, 1 terminating and removed soon, 0 owner references wrong, 0 that the dump cannot confirm",
-        "ConfigMap shop/it's, since 2026-05-01 10:00:00 UTC (2d): waiting for finalizer acme.example.com/hold, which no",
-        "acme.example.com/hold: workloads with a similar name: Deployment widgets-system/controller",
+        "configmap/it's -n shop, since 2026-05-01 10:00:00 UTC (2d): waiting for finalizer acme.example.com/hold, which no",
+        "acme.example.com/hold: workloads with a similar name: deployment/controller -n widgets-system",
         "fix: kubectl patch configmaps 'it'\\''s' -n shop --type=json -p '[{\"op\":\"test\",",
         "unheard.of/hold: no workload of the dump has a similar name\n",
-        "PersistentVolumeClaim shop/data, since 2026-05-01 10:00:00 UTC (2d): removed by the",
+        "persistentvolumeclaim/data -n shop, since 2026-05-01 10:00:00 UTC (2d): removed by the",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

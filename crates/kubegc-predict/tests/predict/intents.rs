@@ -124,20 +124,20 @@ fn one_object_in_the_background() {
         Assumptions::default(),
         &[delete("shop/Deployment/web", options(BACKGROUND))],
         r#"4 deleted
-  2 Pods, 1 Deployment, 1 ReplicaSet
+  2 pods, 1 deployment, 1 replicaset
 
 Deleted: 4
-  - Deployment shop/web
-  - 2 Pods (shop/web-1-a, shop/web-1-b)
-  - ReplicaSet shop/web-1
+  - deployment/web -n shop
+    - replicaset/web-1 -n shop
+      - 2 pods -n shop (web-1-a, web-1-b)
 
 Requests: 6
-    1.    0.000s  you delete shop/Deployment/web (Background)
-    2.    0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Background): no owner of it is left
-    3.    0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): no owner of it is left
-    4.    0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): no owner of it is left
-    5.   30.000s  shop/Pod/web-1-a has ended
-    6.   30.000s  shop/Pod/web-1-b has ended
+    1.    0.000s  you delete deployment/web -n shop (Background)
+    2.    0.000s  the garbage collector deletes replicaset/web-1 -n shop (Background): no owner of it is left
+    3.    0.000s  the garbage collector deletes pod/web-1-a -n shop (Background): no owner of it is left
+    4.    0.000s  the garbage collector deletes pod/web-1-b -n shop (Background): no owner of it is left
+    5.   30.000s  pod/web-1-a -n shop has ended
+    6.   30.000s  pod/web-1-b -n shop has ended
 
 Assumed:
   - pods end after their grace period
@@ -155,25 +155,25 @@ fn one_object_in_the_foreground() {
         Assumptions::default(),
         &[delete("shop/Deployment/web", options(FOREGROUND))],
         r#"4 deleted
-  2 Pods, 1 Deployment, 1 ReplicaSet
+  2 pods, 1 deployment, 1 replicaset
 
 Deleted: 4
-  - Deployment shop/web
-  - 2 Pods (shop/web-1-a, shop/web-1-b)
-  - ReplicaSet shop/web-1
+  - deployment/web -n shop
+    - replicaset/web-1 -n shop
+      - 2 pods -n shop (web-1-a, web-1-b)
 
 Requests: 8
-    1.    0.000s  you delete shop/Deployment/web (Foreground)
-    2.    0.000s  the garbage collector deletes shop/ReplicaSet/web-1 (Foreground): an owner waits for it, and it has
-                  dependents itself
-    3.    0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other
-                  is there
-    4.    0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other
-                  is there
-    5.   30.000s  shop/Pod/web-1-a has ended
-    6.   30.000s  shop/Pod/web-1-b has ended
-    7.   30.000s  the garbage collector patches shop/ReplicaSet/web-1: no dependent blocks its deletion any longer
-    8.   30.000s  the garbage collector patches shop/Deployment/web: no dependent blocks its deletion any longer
+    1.    0.000s  you delete deployment/web -n shop (Foreground)
+    2.    0.000s  the garbage collector deletes replicaset/web-1 -n shop (Foreground): an owner is being deleted in the
+                  foreground and waits for it, and it has dependents of its own
+    3.    0.000s  the garbage collector deletes pod/web-1-a -n shop (Background): its only remaining owner is being
+                  deleted in the foreground and waits for it
+    4.    0.000s  the garbage collector deletes pod/web-1-b -n shop (Background): its only remaining owner is being
+                  deleted in the foreground and waits for it
+    5.   30.000s  pod/web-1-a -n shop has ended
+    6.   30.000s  pod/web-1-b -n shop has ended
+    7.   30.000s  the garbage collector patches replicaset/web-1 -n shop: no dependent blocks its deletion any longer
+    8.   30.000s  the garbage collector patches deployment/web -n shop: no dependent blocks its deletion any longer
 
 Assumed:
   - pods end after their grace period
@@ -191,22 +191,22 @@ fn one_object_without_its_dependents() {
         Assumptions::default(),
         &[delete("shop/Deployment/web", options(ORPHAN))],
         r#"1 deleted, 1 released, 2 kept
-  1 Deployment
+  1 deployment
 
 Deleted: 1
-  - Deployment shop/web
+  - deployment/web -n shop
 
 Released: 1
-  - ReplicaSet shop/web-1: released from Deployment web
+  - replicaset/web-1 -n shop: released from deployment/web
 
 Kept: 2
-  - 2 Pods (shop/web-1-a, shop/web-1-b)
+  - 2 pods -n shop (web-1-a, web-1-b)
 
 Requests: 3
-    1.    0.000s  you delete shop/Deployment/web (Orphan)
-    2.    0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without
-                  its dependents
-    3.    0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
+    1.    0.000s  you delete deployment/web -n shop (Orphan)
+    2.    0.000s  the garbage collector patches replicaset/web-1 -n shop: its owner deployment/web -n shop is deleted
+                  without its dependents
+    3.    0.000s  the garbage collector patches deployment/web -n shop: all its dependents are released
 
 Assumed:
   - pods end after their grace period
@@ -224,17 +224,17 @@ fn objects_by_their_labels() {
         Assumptions::default(),
         &[labelled("pods", Some("shop"), "app=web,tier!=canary")],
         r#"1 deleted
-  1 Pod
+  1 pod
 
 Deleted: 1
-  - Pod shop/web-1-a
+  - pod/web-1-a -n shop
 
 Requests: 2
-    1.    0.000s  you delete shop/Pod/web-1-a
-    2.   30.000s  shop/Pod/web-1-a has ended
+    1.    0.000s  you delete pod/web-1-a -n shop
+    2.   30.000s  pod/web-1-a -n shop has ended
 
 Notes:
-  ! ReplicaSet shop/web-1 is kept and may create them again: 1 Pod
+  ! replicaset/web-1 -n shop is kept and may create them again: 1 pod
 
 Assumed:
   - pods end after their grace period
@@ -273,18 +273,18 @@ fn pods_that_never_end_stay_terminating() {
         r#"3 terminating
 
 Terminating: 3
-  - ReplicaSet shop/web-1: waiting for its dependents shop/Pod/web-1-a, shop/Pod/web-1-b
-  - 2 Pods (shop/web-1-a, shop/web-1-b): waiting for its kubelet: pods are assumed never to end
+  - replicaset/web-1 -n shop: waiting for its dependents pod/web-1-a -n shop, pod/web-1-b -n shop
+  - 2 pods -n shop (web-1-a, web-1-b): waiting for its kubelet: pods are assumed never to end
 
 Requests: 3
-    1.    0.000s  you delete shop/ReplicaSet/web-1 (Foreground)
-    2.    0.000s  the garbage collector deletes shop/Pod/web-1-a (Background): an owner waits for it to go, and no other
-                  is there
-    3.    0.000s  the garbage collector deletes shop/Pod/web-1-b (Background): an owner waits for it to go, and no other
-                  is there
+    1.    0.000s  you delete replicaset/web-1 -n shop (Foreground)
+    2.    0.000s  the garbage collector deletes pod/web-1-a -n shop (Background): its only remaining owner is being
+                  deleted in the foreground and waits for it
+    3.    0.000s  the garbage collector deletes pod/web-1-b -n shop (Background): its only remaining owner is being
+                  deleted in the foreground and waits for it
 
 Notes:
-  ! Deployment shop/web is kept and may create them again: 1 ReplicaSet
+  ! deployment/web -n shop is kept and may create them again: 1 replicaset
 
 Assumed:
   - pods never end
@@ -310,10 +310,10 @@ fn a_held_object_goes_once_its_finalizer_is_released() {
         r#"1 terminating
 
 Terminating: 1
-  - ConfigMap shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
+  - configmap/a -n shop: waiting for finalizer example.com/held, which no controller of Kubernetes removes
 
 Requests: 1
-    1.    0.000s  you delete shop/ConfigMap/a
+    1.    0.000s  you delete configmap/a -n shop
 
 Assumed:
   - pods end after their grace period
@@ -331,14 +331,14 @@ Assumed:
         assumptions,
         &intents,
         r#"1 deleted
-  1 ConfigMap
+  1 configmap
 
 Deleted: 1
-  - ConfigMap shop/a
+  - configmap/a -n shop
 
 Requests: 2
-    1.    0.000s  you delete shop/ConfigMap/a
-    2.    0.000s  finalizer example.com/held of shop/ConfigMap/a is assumed to be released
+    1.    0.000s  you delete configmap/a -n shop
+    2.    0.000s  finalizer example.com/held of configmap/a -n shop is assumed to be released
 
 Assumed:
   - pods end after their grace period
@@ -362,29 +362,29 @@ fn several_deletes_are_requested_in_order() {
         Assumptions::default(),
         &intents,
         r#"3 deleted, 1 released
-  1 Deployment, 1 Pod, 1 ReplicaSet
+  1 deployment, 1 pod, 1 replicaset
 
 Deleted: 3
-  - Pod shop/web-1-a
-  - Deployment shop/web
-  - ReplicaSet shop/web-1
+  - deployment/web -n shop
+    - replicaset/web-1 -n shop
+      - pod/web-1-a -n shop
 
 Released: 1
-  - Pod shop/web-1-b: released from ReplicaSet web-1
+  - pod/web-1-b -n shop: released from replicaset/web-1
 
 Requests: 9
-    1.    0.000s  you delete shop/Deployment/web (Orphan)
-    2.    0.000s  you delete shop/ReplicaSet/web-1 (Orphan)
-    3.    0.000s  you delete shop/Pod/web-1-a
-    4.    0.000s  the garbage collector patches shop/ReplicaSet/web-1: its owner shop/Deployment/web is deleted without
-                  its dependents
-    5.    0.000s  the garbage collector patches shop/Pod/web-1-a: its owner shop/ReplicaSet/web-1 is deleted without its
-                  dependents
-    6.    0.000s  the garbage collector patches shop/Pod/web-1-b: its owner shop/ReplicaSet/web-1 is deleted without its
-                  dependents
-    7.    0.000s  the garbage collector patches shop/Deployment/web: all its dependents are released
-    8.    0.000s  the garbage collector patches shop/ReplicaSet/web-1: all its dependents are released
-    9.   30.000s  shop/Pod/web-1-a has ended
+    1.    0.000s  you delete deployment/web -n shop (Orphan)
+    2.    0.000s  you delete replicaset/web-1 -n shop (Orphan)
+    3.    0.000s  you delete pod/web-1-a -n shop
+    4.    0.000s  the garbage collector patches replicaset/web-1 -n shop: its owner deployment/web -n shop is deleted
+                  without its dependents
+    5.    0.000s  the garbage collector patches pod/web-1-a -n shop: its owner replicaset/web-1 -n shop is deleted
+                  without its dependents
+    6.    0.000s  the garbage collector patches pod/web-1-b -n shop: its owner replicaset/web-1 -n shop is deleted
+                  without its dependents
+    7.    0.000s  the garbage collector patches deployment/web -n shop: all its dependents are released
+    8.    0.000s  the garbage collector patches replicaset/web-1 -n shop: all its dependents are released
+    9.   30.000s  pod/web-1-a -n shop has ended
 
 Assumed:
   - pods end after their grace period
@@ -407,25 +407,25 @@ fn a_namespace_goes_with_its_content_pods_first() {
         Assumptions::default(),
         &[delete("Namespace/shop", DeleteOptions::default())],
         r#"6 deleted
-  2 Pods, 1 ConfigMap, 1 Deployment, 1 Namespace, 1 ReplicaSet
+  2 pods, 1 configmap, 1 deployment, 1 namespace, 1 replicaset
 
 Deleted: 6
-  - Namespace shop
-  - ConfigMap shop/a
-  - 2 Pods (shop/web-1-a, shop/web-1-b)
-  - Deployment shop/web
-  - ReplicaSet shop/web-1
+  - namespace/shop
+    - configmap/a -n shop
+    - deployment/web -n shop
+      - replicaset/web-1 -n shop
+        - 2 pods -n shop (web-1-a, web-1-b)
 
 Requests: 9
-    1.    0.000s  you delete Namespace/shop
-    2.    5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    3.    5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
-    4.   35.000s  shop/Pod/web-1-a has ended
-    5.   35.000s  shop/Pod/web-1-b has ended
-    6.   42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    7.   42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    8.   42.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    9.   42.000s  the namespace-controller changes Namespace/shop: no content is left in the namespace
+    1.    0.000s  you delete namespace/shop
+    2.    5.000s  the namespace-controller deletes the content of namespace/shop: its namespace is terminating
+    3.    5.000s  the namespace-controller changes namespace/shop: the progress of its deletion has changed
+    4.   35.000s  pod/web-1-a -n shop has ended
+    5.   35.000s  pod/web-1-b -n shop has ended
+    6.   42.000s  the namespace-controller deletes the content of namespace/shop: its namespace is terminating
+    7.   42.000s  the namespace-controller deletes the content of namespace/shop: its namespace is terminating
+    8.   42.000s  the namespace-controller deletes the content of namespace/shop: its namespace is terminating
+    9.   42.000s  the namespace-controller changes namespace/shop: no content is left in the namespace
 
 Assumed:
   - pods end after their grace period
@@ -452,21 +452,22 @@ fn a_namespace_waits_for_content_that_is_held() {
         Assumptions::default(),
         &[delete("Namespace/shop", DeleteOptions::default())],
         r#"1 deleted, 2 terminating
-  1 Secret
+  1 secret
 
 Terminating: 2
-  - Namespace shop: waiting for its content, of which these remain: configmaps (1); finalizers remaining:
+  - namespace/shop: waiting for its content, of which these remain: configmaps (1); finalizers remaining:
     example.com/held in 1 object
-  - ConfigMap shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
+  - configmap/a -n shop: waiting for finalizer example.com/held, which no controller of Kubernetes removes
 
 Deleted: 1
-  - Secret shop/b
+  - namespace/shop: terminating
+    - secret/b -n shop
 
 Requests: 4
-    1.    0.000s  you delete Namespace/shop
-    2.    5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    3.    5.000s  the namespace-controller deletes the content of Namespace/shop: its namespace is terminating
-    4.    5.000s  the namespace-controller changes Namespace/shop: the progress of its deletion has changed
+    1.    0.000s  you delete namespace/shop
+    2.    5.000s  the namespace-controller deletes the content of namespace/shop: its namespace is terminating
+    3.    5.000s  the namespace-controller deletes the content of namespace/shop: its namespace is terminating
+    4.    5.000s  the namespace-controller changes namespace/shop: the progress of its deletion has changed
 
 Assumed:
   - pods end after their grace period
@@ -497,19 +498,19 @@ fn a_definition_goes_with_its_objects_and_their_dependents() {
         Assumptions::default(),
         &intents,
         r#"3 deleted
-  1 ConfigMap, 1 CustomResourceDefinition, 1 Widget
+  1 configmap, 1 customresourcedefinition, 1 widget
 
 Deleted: 3
-  - CustomResourceDefinition widgets.example.com
-  - ConfigMap shop/of-a
-  - Widget shop/a
+  - customresourcedefinition/widgets.example.com
+  - widget.example.com/a -n shop
+    - configmap/of-a -n shop
 
 Requests: 5
-    1.    0.000s  you delete CustomResourceDefinition/widgets.example.com
-    2.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
-    3.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
-    4.    0.000s  the garbage collector deletes shop/ConfigMap/of-a (Background): no owner of it is left
-    5.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    1.    0.000s  you delete customresourcedefinition/widgets.example.com
+    2.    0.000s  the API server deletes the custom resources of customresourcedefinition/widgets.example.com
+    3.    0.000s  the API server deletes the custom resources of customresourcedefinition/widgets.example.com
+    4.    0.000s  the garbage collector deletes configmap/of-a -n shop (Background): no owner of it is left
+    5.    0.000s  the API server deletes the custom resources of customresourcedefinition/widgets.example.com
 
 Assumed:
   - pods end after their grace period
@@ -541,14 +542,14 @@ fn a_definition_waits_for_an_object_that_is_held() {
         r#"2 terminating
 
 Terminating: 2
-  - CustomResourceDefinition widgets.example.com: waiting for its content, of which these remain: widgets.example.com
+  - customresourcedefinition/widgets.example.com: waiting for its content, of which these remain: widgets.example.com
     (1); finalizers remaining: example.com/held in 1 object
-  - Widget shop/a: waiting for finalizer example.com/held, which no controller of Kubernetes removes
+  - widget.example.com/a -n shop: waiting for finalizer example.com/held, which no controller of Kubernetes removes
 
 Requests: 3
-    1.    0.000s  you delete CustomResourceDefinition/widgets.example.com
-    2.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
-    3.    0.000s  the API server deletes the custom resources of CustomResourceDefinition/widgets.example.com
+    1.    0.000s  you delete customresourcedefinition/widgets.example.com
+    2.    0.000s  the API server deletes the custom resources of customresourcedefinition/widgets.example.com
+    3.    0.000s  the API server deletes the custom resources of customresourcedefinition/widgets.example.com
 
 Assumed:
   - pods end after their grace period
@@ -592,7 +593,11 @@ fn a_precondition_that_does_not_hold_is_refused() {
             })
             .collect();
         if refused {
-            assert_eq!(refusals, [("shop/Deployment/web".to_owned(), 409)], "{options:?}");
+            assert_eq!(
+                refusals,
+                [("deployment/web -n shop".to_owned(), 409)],
+                "{options:?}"
+            );
             assert!(
                 forecast.fates.iter().all(|fate| fate.fate == Fate::Kept),
                 "{options:?}"
@@ -614,7 +619,7 @@ fn a_pod_that_goes_below_a_controller_that_stays_may_come_again() {
     assert_eq!(
         findings,
         [
-            "shop/Pod/web-1-a is deleted, and its controller shop/ReplicaSet/web-1, which is kept, may create it again"
+            "pod/web-1-a -n shop is deleted, and its controller replicaset/web-1 -n shop, which is kept, may create it again"
         ]
     );
 }

@@ -8,6 +8,7 @@ mod laws_closure;
 mod laws_doubt;
 mod laws_frame;
 mod laws_reasons;
+mod page;
 mod selection;
 mod trial;
 mod worlds;

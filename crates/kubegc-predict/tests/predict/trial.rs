@@ -128,9 +128,7 @@ fn a_definition_without_its_finalizer_is_deleted_with_its_objects() {
         "deleted"
     );
     let text = explanation(&forecast, "Widget", "a");
-    let expected = "Widget a is deleted\n  because the API server deletes the custom resources of \
-                    CustomResourceDefinition/widgets.example.com\n    because you delete \
-                    CustomResourceDefinition/widgets.example.com (Background)\n";
+    let expected = "widget.example.com/a -n shop is deleted\n  because the API server deletes the custom resources of customresourcedefinition/widgets.example.com\n    because you delete customresourcedefinition/widgets.example.com (Background)\n";
     assert_eq!(text.replace("shop/Widget/a", "Widget a"), expected);
 }
 
@@ -305,14 +303,14 @@ fn endpoints_tokens_and_pods_of_a_node_follow() {
     assert_eq!(word(&forecast, "Secret", "robot-token"), "deleted");
     let text = explanation(&forecast, "Secret", "robot-token");
     assert!(
-        text.ends_with("because you delete shop/ServiceAccount/robot (Background)\n"),
+        text.ends_with("because you delete serviceaccount/robot -n shop (Background)\n"),
         "{text}"
     );
     let forecast = delete(&cluster, "Node/a", BACKGROUND);
     assert_eq!(word(&forecast, "Pod", "web-1"), "deleted");
     let text = explanation(&forecast, "Pod", "web-1");
     assert!(
-        text.ends_with("because you delete Node/a (Background)\n"),
+        text.ends_with("because you delete node/a (Background)\n"),
         "{text}"
     );
 }

@@ -51,11 +51,11 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
     for (kind, expected) in [
         (
             owner("apps/v1", "Deployment", "web"),
-            "whether shop/Deployment/web exists: dump all deployments.apps and declare them complete",
+            "whether deployment/web -n shop exists: dump all deployments.apps and declare them complete",
         ),
         (
             owner("v1", "Node", "one"),
-            "whether Node/one exists: dump all nodes and declare them complete",
+            "whether node/one exists: dump all nodes and declare them complete",
         ),
         (
             owner("example.org/v1", "Gadget", "g"),
@@ -95,8 +95,8 @@ fn each_fate_names_only_what_it_hangs_on() {
     ];
     let cluster = cluster(&items, &["configmaps"]);
     let forecast = root_deleted(&cluster);
-    let one = "whether shop/Secret/one exists: dump all secrets and declare them complete";
-    let two = "whether shop/Secret/two exists: dump all secrets and declare them complete";
+    let one = "whether secret/one -n shop exists: dump all secrets and declare them complete";
+    let two = "whether secret/two -n shop exists: dump all secrets and declare them complete";
     for (name, expected) in [
         ("root", "deleted"),
         ("a", one),
@@ -179,9 +179,9 @@ fn owners_that_a_partial_dump_lacks_are_unknown_and_never_absent() {
         .map(|fate| format!("{}: {}", fate.object.short(), missing(&fate.fate).join("; ")))
         .collect();
     let expected = [
-        "shop-system/Pod/router-6c9b7d-x2x4z: whether shop-system/ReplicaSet/router-6c9b7d exists: dump all replicasets.apps and declare them complete",
-        "shop-system/Pod/scheduler-node-1: whether Node/node-1 exists: dump all nodes and declare them complete",
-        "shop-system/ReplicaSet/queue-5f: what mail.example.com/v1beta1/Queue is: add the output of `kubectl api-resources`",
+        "pod/router-6c9b7d-x2x4z -n shop-system: whether replicaset/router-6c9b7d -n shop-system exists: dump all replicasets.apps and declare them complete",
+        "pod/scheduler-node-1 -n shop-system: whether node/node-1 exists: dump all nodes and declare them complete",
+        "replicaset/queue-5f -n shop-system: what mail.example.com/v1beta1/Queue is: add the output of `kubectl api-resources`",
     ];
     assert_eq!(open, expected);
 }

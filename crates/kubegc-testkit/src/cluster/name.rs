@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use kube::{Resource, core::DynamicObject};
-use kubegc_core::{ObjectRef, Uid};
+use kubegc_core::{
+    ObjectRef, Uid,
+    identity::{kubectl_name, split_api_version},
+};
 
 /// An object as tests name it: kind, namespace and name, and the uid where it is known.
 ///
@@ -18,7 +21,7 @@ use kubegc_core::{ObjectRef, Uid};
 /// config_map.metadata.name = Some("settings".to_owned());
 /// config_map.metadata.namespace = Some("shop".to_owned());
 /// assert_eq!(Name::from(&config_map), Name::of::<ConfigMap>("shop", "settings"));
-/// assert_eq!(Name::from(&config_map).to_string(), "shop/ConfigMap/settings");
+/// assert_eq!(Name::from(&config_map).to_string(), "configmap/settings -n shop");
 /// ```
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,10 +72,8 @@ impl Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.namespace.is_empty() {
-            write!(f, "{}/", self.namespace)?;
-        }
-        write!(f, "{}/{}", self.kind, self.name)
+        let group = split_api_version(&self.api_version).0;
+        f.write_str(&kubectl_name(group, &self.kind, &self.namespace, &self.name))
     }
 }
 
@@ -139,7 +140,7 @@ mod tests {
         let no_uid = Name::from(ObjectRef::new("v1", "Namespace", "", "shop", ""));
         assert_eq!(
             (no_uid.to_string(), no_uid.uid),
-            ("Namespace/shop".to_owned(), None)
+            ("namespace/shop".to_owned(), None)
         );
     }
 }

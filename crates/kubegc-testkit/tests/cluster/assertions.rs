@@ -28,28 +28,28 @@ async fn what_lives_is_told_with_its_owners() {
     assert_eq!(
         message(|| cluster.assert_collected(&shared)),
         "\
-default/ConfigMap/shared
-  expected: gone
-       got: there, and nobody deletes it
-  its owner ConfigMap/a is gone
-  its owner ConfigMap/b is there
+configmap/shared -n default
+  expected: deleted
+       got: not being deleted
+  its owner configmap/a no longer exists
+  its owner configmap/b exists
   requests:
     +0s client create configmaps default/shared -> 201
     +0s client delete configmaps default/a -> 200
-  it goes once its owner ConfigMap/b is deleted"
+  it is deleted once its owner configmap/b is deleted"
     );
     cluster.settle().await.unwrap();
     cluster.assert_survives(&shared);
     assert_eq!(
         message(|| cluster.assert_stuck(&b)),
         "\
-default/ConfigMap/b
-  expected: being deleted and held by something
-       got: there, and nobody deletes it
-  its dependents: default/ConfigMap/shared
+configmap/b -n default
+  expected: terminating, and waiting for more than its grace period
+       got: not being deleted
+  its dependents: configmap/shared -n default
   requests:
     +0s client create configmaps default/b -> 201
-  it goes once somebody deletes it: it has no owner"
+  it is deleted once someone deletes it: it has no owner"
     );
 }
 
@@ -65,10 +65,10 @@ async fn what_is_gone_is_told_with_who_deleted_it_and_why() {
     assert_eq!(
         message(|| cluster.assert_survives(&b)),
         "\
-default/ConfigMap/b
-  expected: there, and not being deleted
-       got: gone
-  its owner ConfigMap/a is gone
+configmap/b -n default
+  expected: not being deleted
+       got: deleted
+  its owner configmap/a no longer exists
   requests:
     +0s my-operator create configmaps default/b -> 201
     +0s my-operator delete configmaps default/a -> 200
@@ -92,25 +92,25 @@ async fn what_is_held_is_told_with_what_holds_it() {
     assert_eq!(
         message(|| cluster.assert_collected(&a)),
         "\
-default/ConfigMap/a
-  expected: gone
-       got: being deleted, held by foregroundDeletion
-  its dependents: default/ConfigMap/b
+configmap/a -n default
+  expected: deleted
+       got: terminating, waiting for foregroundDeletion
+  its dependents: configmap/b -n default
   requests:
     +0s client create configmaps default/a -> 201
     +0s client delete configmaps default/a -> 200
-  it goes once these dependents are gone: default/ConfigMap/b"
+  it is deleted once these dependents are deleted: configmap/b -n default"
     );
     assert_eq!(
         cluster.fate(&b).to_string(),
         "\
-default/ConfigMap/b is being deleted, held by shop/hold
-  its owner ConfigMap/a is being deleted and waits for its dependents
+configmap/b -n default is terminating, waiting for shop/hold
+  its owner configmap/a is being deleted and waits for its dependents
   requests:
     +0s client create configmaps default/b -> 201
     +0s client delete configmaps default/a -> 200
-    +0s garbage-collector delete configmaps default/b -> 200 because an owner waits for it to go, and no other is there
-  it goes once finalizer shop/hold is removed by whoever set it"
+    +0s garbage-collector delete configmaps default/b -> 200 because its only remaining owner is being deleted in the foreground and waits for it
+  it is deleted once its controller removes finalizer shop/hold"
     );
 }
 
@@ -122,12 +122,12 @@ async fn what_was_never_there_is_told_with_what_is() {
     let slip = Name::of::<ConfigMap>("default", "setings");
     assert_eq!(
         message(|| cluster.assert_collected(&slip)),
-        "default/ConfigMap/setings\n  expected: gone\n       got: never there; there is settings"
+        "configmap/setings -n default\n  expected: deleted\n       got: never existed; its kind has settings"
     );
     let nothing = Name::of::<ConfigMap>("kube-public", "x");
     assert_eq!(
         message(|| cluster.assert_survives(&nothing)),
-        "kube-public/ConfigMap/x\n  expected: there, and not being deleted\n       got: never there, nor any other of its kind"
+        "configmap/x -n kube-public\n  expected: not being deleted\n       got: never existed, nor any other object of its kind"
     );
 }
 
@@ -138,7 +138,7 @@ async fn what_is_about_to_change_is_not_taken_for_settled() {
     let a = create(&api, &config_map("a", &[], &[])).await;
     let b = create(&api, &config_map("b", &[owner(&a)], &[])).await;
     delete(&api, "a", &DeleteParams::background()).await;
-    let expected = "and the control plane has more to do, after which it is gone: call settle() first";
+    let expected = "and the control plane has more to do, after which it is deleted: call settle() first";
     for message in [
         message(|| cluster.assert_survives(&b)),
         message(|| cluster.assert_collected(&b)),
@@ -164,11 +164,11 @@ async fn a_namespace_is_told_with_what_is_left_in_it() {
     cluster.assert_stuck(&shop);
     let text = cluster.fate(&shop).to_string();
     assert!(
-        text.starts_with("Namespace/shop is being deleted, held by kubernetes\n"),
+        text.starts_with("namespace/shop is terminating, waiting for kubernetes\n"),
         "{text}"
     );
     assert!(
-        text.ends_with("it goes once it is empty of shop/ConfigMap/a"),
+        text.ends_with("it is deleted once its content is deleted: configmap/a -n shop"),
         "{text}"
     );
 }
@@ -207,12 +207,12 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
     cluster.assert_survives(&volume);
     let text = cluster.fate(&volume).to_string();
     assert!(
-        text.contains("its owner ConfigMap/a lives in a namespace, out of reach"),
+        text.contains("its owner configmap/a is namespaced, and its dependent is cluster-scoped"),
         "{text}"
     );
     let secret = cluster.fate(Name::of::<k8s_openapi::api::core::v1::Secret>("default", "s"));
     assert!(secret.owners[0].retry.is_some(), "{secret}");
-    assert_eq!(secret.goes_once, ["the kind of its owner Cart/c is served"]);
+    assert_eq!(secret.goes_once, ["the kind of its owner cart/c is served"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,12 +285,12 @@ metadata:
     assert_eq!(
         cluster.fate(&b).to_string(),
         "\
-shop/ConfigMap/b is there, and nobody deletes it
-  its owner ConfigMap/a exists in another namespace only: an owner reference names an object in the namespace of its dependent
-  its owner ConfigMap/c never existed in this namespace
-  its owner Node/node-1 never existed
-  its owner ConfigMap/b never existed with this uid: its name belongs to another object
-  it goes once the collector sees that no owner is left; this cluster runs none"
+configmap/b -n shop is not being deleted
+  its owner configmap/a exists only in another namespace: owner references name objects of the namespace of their dependent
+  its owner configmap/c never existed in this namespace
+  its owner node/node-1 never existed
+  its owner configmap/b never existed with this uid: its name belongs to another object
+  it is deleted once the collector finds that no owner exists; this cluster runs no collector"
     );
     // An owner that was there before the first request is gone once it is deleted.
     delete(&config_maps(&cluster), "a", &DeleteParams::default()).await;
@@ -326,7 +326,7 @@ async fn a_fate_is_that_of_one_object_and_not_of_all_that_had_its_name() {
         by_name.to_string(),
         format!(
             "\
-default/ConfigMap/a is gone
+configmap/a -n default is deleted
   an earlier object had this name (uid {}): not shown here
   requests:
     +0s client create configmaps default/a -> 403 (injected: refused)

@@ -80,7 +80,7 @@ async fn a_pod_ends_when_its_grace_is_over() {
     assert_eq!(settled.time_passed, Duration::from_secs(1));
     assert_eq!(
         settled.to_string(),
-        "quiet\n+30s kubelet delete pods default/web -> 200 because default/Pod/web has ended\n"
+        "quiet\n+30s kubelet delete pods default/web -> 200 because pod/web -n default has ended\n"
     );
     cluster.assert_collected(&pod);
 }
@@ -107,7 +107,7 @@ async fn what_cannot_be_decided_is_tried_again_and_said() {
     let Rest::Retrying { objects, .. } = &settled.rest else {
         panic!("{}", settled.rest);
     };
-    assert_eq!(objects[0].short(), "default/Cart/c");
+    assert_eq!(objects[0].short(), "cart/c -n default");
     let later = cluster.settle_within(Duration::from_secs(60)).await.unwrap();
     assert_eq!(later.time_passed, Duration::from_secs(60));
     assert!(matches!(later.rest, Rest::Retrying { .. }), "{}", later.rest);

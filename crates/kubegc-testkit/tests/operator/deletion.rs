@@ -55,8 +55,8 @@ async fn in_the_foreground_it_goes_last() {
         "\
 +0s website-operator update configmaps dns/names -> 200
 +0s website-operator patch websites.example.com shop/blog -> 200
-+0s garbage-collector delete configmaps shop/blog -> 200 because an owner waits for it to go, and no other is there
-+0s garbage-collector delete deployments.apps shop/blog -> 200 because an owner waits for it to go, and no other is there
++0s garbage-collector delete configmaps shop/blog -> 200 because its only remaining owner is being deleted in the foreground and waits for it
++0s garbage-collector delete deployments.apps shop/blog -> 200 because its only remaining owner is being deleted in the foreground and waits for it
 +0s garbage-collector patch websites.example.com shop/blog -> 200 because none of its 2 dependents blocks its deletion: blockOwnerDeletion is not set in their owner references
 "
     );
@@ -98,11 +98,11 @@ async fn a_finalizer_that_cannot_do_its_work_is_stuck_and_told() {
     }
     let text = stage.cluster.fate(&site).to_string();
     assert!(
-        text.starts_with("shop/Website/blog is being deleted, held by example.com/names\n"),
+        text.starts_with("website.example.com/blog -n shop is terminating, waiting for example.com/names\n"),
         "{text}"
     );
     assert!(
-        text.ends_with("it goes once finalizer example.com/names is removed by whoever set it"),
+        text.ends_with("it is deleted once its controller removes finalizer example.com/names"),
         "{text}"
     );
     let failed = stage

@@ -1,0 +1,272 @@
+//! A forecast as an HTML page: the counts, the owner graph as SVG coloured by fate, what is terminating, notes and
+//! assumptions.
+//!
+//! The page loads nothing and runs no script. All names in it are escaped.
+
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+};
+
+use kubegc_core::printable;
+
+use super::{
+    fates::{missing_text, sentence, undetermined},
+    names::names_of_kind,
+    notes::{assumptions, notes},
+    text::ORDER,
+    tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
+    words::{moment, number},
+};
+use crate::{Fate, Forecast};
+
+/// How many rows the graph has at most; the objects of the others are counted.
+const ROWS_MAX: usize = 1_000;
+/// How many names a row has before the others are counted.
+const NAMES_MAX: usize = 3;
+/// How many names the title of a row has.
+const TITLE_NAMES_MAX: usize = 100;
+/// How long the text of a row may be, in characters.
+const ROW_TEXT_MAX: usize = 160;
+
+const ROW_HEIGHT: usize = 26;
+/// Length of the side of a row's box.
+const BOX: usize = 18;
+const INDENT: usize = 28;
+const WIDTH: usize = 1_600;
+
+const STYLE: &str = "\
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 100em; padding: 0 1em; color-scheme: light dark; }
+h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 1.6em; }
+.counts span { display: inline-block; padding: .1em .7em; margin-right: .5em; border-radius: 1em; }
+.deleted { background: #f4b6b6; fill: #f4b6b6; } .terminating { background: #f7dca0; fill: #f7dca0; }
+.undetermined { background: #dddddd; fill: #dddddd; } .released { background: #cfe0f4; fill: #cfe0f4; }
+.kept { background: #cfe8cf; fill: #cfe8cf; } .counts span { color: #222; }
+svg { width: 100%; height: auto; min-width: 60em; } .graph { overflow-x: auto; }
+svg text { font: 13px system-ui, sans-serif; fill: CanvasText; } svg .detail { fill: GrayText; }
+svg path { fill: none; stroke: GrayText; } svg .reference { stroke-dasharray: 5 3; } svg .namespace { stroke-dasharray: 1 3; }
+";
+
+impl Forecast {
+    /// Writes the forecast as one HTML page, with a graph of the affected objects: dependents are below their owners, the
+    /// content of a namespace is below it, and equal siblings share a row.
+    ///
+    /// The page needs no other file, no network and no script. Names are escaped. The graph has 1,000 rows at most.
+    ///
+    /// # Complexity
+    /// O(n log n) for n fates.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _infallible = self.write_page(&mut out);
+        out
+    }
+
+    fn write_page(&self, out: &mut String) -> fmt::Result {
+        let title = self.title();
+        writeln!(
+            out,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"
+        )?;
+        let policy = "default-src 'none'; style-src 'unsafe-inline'";
+        writeln!(
+            out,
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">"
+        )?;
+        writeln!(
+            out,
+            "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
+        )?;
+        writeln!(out, "<h1>{title}</h1>")?;
+        writeln!(
+            out,
+            "<p>{} UTC to {} UTC</p>",
+            moment(self.began),
+            moment(self.until())
+        )?;
+        self.write_counts(out)?;
+        self.write_graph(out)?;
+        self.write_waits(out)?;
+        list(out, "Notes", &notes(self, TITLE_NAMES_MAX))?;
+        list(out, "Assumed", &assumptions(self))?;
+        writeln!(out, "</body>\n</html>")
+    }
+
+    fn title(&self) -> String {
+        let names = self
+            .targets
+            .iter()
+            .map(|target| target.short())
+            .collect::<Vec<_>>();
+        let title = match &*names {
+            [] => "What happens without a request".to_owned(),
+            [name] => format!("Deletion of {name}"),
+            [first, ..] => format!("Deletion of {} objects, {first} first", names.len()),
+        };
+        escaped(&title)
+    }
+
+    fn write_counts(&self, out: &mut String) -> fmt::Result {
+        let counts = self.counts();
+        writeln!(out, "<p class=\"counts\">")?;
+        for word in ORDER {
+            let count = match word {
+                "undetermined" => undetermined(self),
+                word => counts.get(word).copied().unwrap_or(0),
+            };
+            if count > 0 {
+                writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
+            }
+        }
+        writeln!(out, "</p>")
+    }
+
+    fn write_graph(&self, out: &mut String) -> fmt::Result {
+        let (rows, hidden) = rows(self, ROWS_MAX, Relations::Separate);
+        if rows.is_empty() {
+            return writeln!(out, "<p>Nothing changes.</p>");
+        }
+        let height = rows.len() * ROW_HEIGHT + ROW_HEIGHT / 2;
+        writeln!(
+            out,
+            "<div class=\"graph\">\n<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Owners and dependents\">"
+        )?;
+        // Where the line to the next row below each row begins.
+        let mut line_starts: Vec<usize> = (0..rows.len()).collect();
+        for (at, row) in rows.iter().enumerate() {
+            if let Some(parent) = row.parent {
+                let from = std::mem::replace(&mut line_starts[parent.row], at);
+                write_line(out, &rows, parent, from, at)?;
+            }
+            write_row(out, at, row)?;
+        }
+        writeln!(out, "</svg>\n</div>")?;
+        if hidden > 0 {
+            writeln!(out, "<p>{} not shown.</p>", number(hidden, "more object"))?;
+        }
+        writeln!(
+            out,
+            "<p>Lines: owner references with blockOwnerDeletion solid, others dashed; content of a namespace dotted.</p>"
+        )
+    }
+
+    /// Terminating objects with what they wait for, and undetermined ones with what is missing.
+    fn write_waits(&self, out: &mut String) -> fmt::Result {
+        for word in ["terminating", "undetermined"] {
+            let of_word = self.fates.iter().filter(|fate| fate.fate.word() == word);
+            let texts: Vec<String> = of_word
+                .map(|fate| {
+                    let text = match &fate.fate {
+                        Fate::Undetermined { missing } => missing_text(missing, &fate.object),
+                        fate => sentence(fate),
+                    };
+                    format!("{}: {text}", fate.object.short())
+                })
+                .take(ROWS_MAX)
+                .collect();
+            let title = match word {
+                "terminating" => "Terminating",
+                _ => "Undetermined",
+            };
+            list(out, title, &texts)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the line from a row to one below it. It begins at the line of the row before that, at `from`.
+fn write_line(out: &mut String, rows: &[Row<'_>], parent: Parent, from: usize, to: usize) -> fmt::Result {
+    let (above_x, above_y) = corner(parent.row, &rows[parent.row]);
+    let (x, y) = corner(to, &rows[to]);
+    let line_x = above_x + BOX / 2;
+    let from_y = match from == parent.row {
+        true => above_y + BOX,
+        false => corner(from, &rows[from]).1 + BOX / 2,
+    };
+    let class = match parent.relation {
+        Relation::BlockingReference => "blocking",
+        Relation::Reference => "reference",
+        Relation::Namespace => "namespace",
+    };
+    let (to_y, to_x) = (y + BOX / 2, x.max(line_x));
+    writeln!(
+        out,
+        "<path class=\"{class}\" d=\"M{line_x} {from_y} V{to_y} H{to_x}\"/>"
+    )
+}
+
+fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
+    let Some(first) = row.objects.first() else {
+        return Ok(());
+    };
+    let (x, y) = corner(at, row);
+    let names = row.names();
+    let word = first.fate.word();
+    let detail = match &first.fate {
+        Fate::Undetermined { missing } => missing_text(missing, &first.object),
+        fate => sentence(fate),
+    };
+    let detail = match &first.fate {
+        Fate::Released { .. } => detail,
+        _ if detail.is_empty() => word.to_owned(),
+        _ => format!("{word}, {detail}"),
+    };
+    writeln!(out, "<g>")?;
+    let title = format!("{}: {detail}", names_of_kind(&names, TITLE_NAMES_MAX));
+    writeln!(out, "<title>{}</title>", escaped(&title))?;
+    writeln!(
+        out,
+        "<rect class=\"{word}\" x=\"{x}\" y=\"{y}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"4\"/>"
+    )?;
+    writeln!(
+        out,
+        "<text x=\"{}\" y=\"{}\">{} <tspan class=\"detail\">{}</tspan></text>\n</g>",
+        x + 26,
+        y + 14,
+        escaped(&cut(&names_of_kind(&names, NAMES_MAX))),
+        escaped(&cut(&detail))
+    )
+}
+
+/// The upper left corner of a row's box.
+fn corner(at: usize, row: &Row<'_>) -> (usize, usize) {
+    (
+        4 + row.depth.min(DEPTH_MAX) * INDENT,
+        at * ROW_HEIGHT + ROW_HEIGHT / 4,
+    )
+}
+
+fn list(out: &mut String, title: &str, texts: &[String]) -> fmt::Result {
+    if texts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<h2>{title}</h2>\n<ul>")?;
+    for text in texts {
+        writeln!(out, "<li>{}</li>", escaped(text))?;
+    }
+    writeln!(out, "</ul>")
+}
+
+fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(ROW_TEXT_MAX) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+    }
+}
+
+/// A text for HTML, with control characters as escapes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in printable(text).chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,188 @@
+//! The affected objects as a tree: dependents below their owners, content below its namespace, equal siblings as one row.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::Uid;
+
+use super::{fates::sentence, names::Name};
+use crate::{Forecast, ObjectFate, forecast::key};
+
+/// Rows deeper than this are indented no further.
+pub(super) const DEPTH_MAX: usize = 24;
+
+/// One row: objects of one kind with the same owner row and the same fate.
+#[derive(Debug)]
+pub(super) struct Row<'f> {
+    /// The objects, in the order of the dump.
+    pub(super) objects: Vec<&'f ObjectFate>,
+    /// How many owners are above.
+    pub(super) depth: usize,
+    /// The position of the row above.
+    pub(super) parent: Option<Parent>,
+}
+
+impl<'f> Row<'f> {
+    /// The names of its objects.
+    pub(super) fn names(&self) -> Vec<Name<'f>> {
+        self.objects.iter().map(|fate| Name::from(&fate.object)).collect()
+    }
+}
+
+/// The row that a row is below, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    pub(super) row: usize,
+    pub(super) relation: Relation,
+}
+
+/// What makes one object depend on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Relation {
+    /// An owner reference with `blockOwnerDeletion`.
+    BlockingReference,
+    /// Another owner reference.
+    Reference,
+    /// The object is in the namespace.
+    Namespace,
+}
+
+/// Whether siblings with other relations to their owners have rows of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relations {
+    Separate,
+    Together,
+}
+
+/// The first rows of the tree, depth first, and how many objects are in no row.
+///
+/// # Complexity
+/// O(n log n) for n fates.
+pub(super) fn rows(forecast: &Forecast, rows_max: usize, relations: Relations) -> (Vec<Row<'_>>, usize) {
+    let tree = Tree::of(forecast, relations);
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut shown = vec![false; tree.fates.len()];
+    // Groups of siblings still to be written, the next one last.
+    let mut pending: Vec<(Vec<usize>, Option<Parent>)> = Vec::new();
+    push_groups(&tree, &tree.roots, None, &mut pending);
+    let mut cut = 0;
+    loop {
+        let Some((members, parent)) = pending.pop() else {
+            // What is left is in cycles: one object of a cycle is shown as if it had no owner.
+            cut += shown[cut..].iter().take_while(|shown| **shown).count();
+            if cut == shown.len() {
+                break;
+            }
+            pending.push((vec![cut], None));
+            continue;
+        };
+        let members: Vec<usize> = members.into_iter().filter(|&at| !shown[at]).collect();
+        if members.is_empty() {
+            continue;
+        }
+        if rows.len() == rows_max {
+            break;
+        }
+        for &at in &members {
+            shown[at] = true;
+        }
+        let row = rows.len();
+        let children: Vec<(usize, Relation)> = members
+            .iter()
+            .flat_map(|&at| tree.children[at].iter().copied())
+            .collect();
+        rows.push(Row {
+            objects: members.iter().map(|&at| &tree.fates[at]).collect(),
+            depth: parent.map_or(0, |parent| rows[parent.row].depth + 1),
+            parent,
+        });
+        push_groups(&tree, &children, Some(row), &mut pending);
+    }
+    let hidden = shown.iter().filter(|shown| !**shown).count();
+    (rows, hidden)
+}
+
+/// Groups siblings by kind, fate and relation, and puts them on the stack, the first on top.
+fn push_groups(
+    tree: &Tree<'_>,
+    siblings: &[(usize, Relation)],
+    parent: Option<usize>,
+    pending: &mut Vec<(Vec<usize>, Option<Parent>)>,
+) {
+    type Group<'k> = (bool, usize, &'k str, &'k str, &'static str, String, Relation);
+    let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
+    for &(at, relation) in siblings {
+        let fate = &tree.fates[at];
+        let is_target = tree.is_target[at];
+        let key = (
+            !is_target,
+            if is_target { at } else { 0 },
+            fate.object.group(),
+            &*fate.object.kind,
+            fate.fate.word(),
+            sentence(&fate.fate),
+            relation,
+        );
+        groups.entry(key).or_default().push(at);
+    }
+    let groups = groups.into_iter().rev();
+    pending.extend(groups.map(|((.., relation), members)| {
+        let parent = parent.map(|row| Parent { row, relation });
+        (members, parent)
+    }));
+}
+
+struct Tree<'f> {
+    fates: &'f [ObjectFate],
+    is_target: Vec<bool>,
+    /// Objects without an owner or namespace among the fates.
+    roots: Vec<(usize, Relation)>,
+    children: Vec<Vec<(usize, Relation)>>,
+}
+
+impl<'f> Tree<'f> {
+    fn of(forecast: &'f Forecast, relations: Relations) -> Self {
+        let fates = &forecast.fates;
+        let by_uid: BTreeMap<&Uid, usize> = fates
+            .iter()
+            .enumerate()
+            .map(|(at, fate)| (&fate.object.uid, at))
+            .collect();
+        let is_namespace =
+            |fate: &&ObjectFate| fate.object.group().is_empty() && *fate.object.kind == *"Namespace";
+        let namespaces: BTreeMap<&str, usize> = (fates.iter().enumerate())
+            .filter(|(_, fate)| is_namespace(fate))
+            .map(|(at, fate)| (&*fate.object.name, at))
+            .collect();
+        let mut targets: Vec<[&str; 4]> = forecast.targets.iter().map(key).collect();
+        targets.sort_unstable();
+        let mut tree = Self {
+            fates,
+            is_target: (fates.iter())
+                .map(|fate| targets.binary_search(&key(&fate.object)).is_ok())
+                .collect(),
+            roots: Vec::new(),
+            children: vec![Vec::new(); fates.len()],
+        };
+        for (at, fate) in fates.iter().enumerate() {
+            let owners = (fate.before.owner_references.iter())
+                .filter_map(|reference| Some((*by_uid.get(&reference.uid)?, reference)))
+                .filter(|(owner, _)| *owner != at);
+            let owner = owners.min_by_key(|(_, reference)| reference.controller != Some(true));
+            let namespace = namespaces.get(&*fate.object.namespace).copied();
+            match (owner, namespace) {
+                (Some((owner, reference)), _) => {
+                    let relation = match reference.is_blocking() && relations == Relations::Separate {
+                        true => Relation::BlockingReference,
+                        false => Relation::Reference,
+                    };
+                    tree.children[owner].push((at, relation));
+                }
+                (None, Some(namespace)) if namespace != at => {
+                    tree.children[namespace].push((at, Relation::Namespace));
+                }
+                (None, _) => tree.roots.push((at, Relation::Reference)),
+            }
+        }
+        tree
+    }
+}

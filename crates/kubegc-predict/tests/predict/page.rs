@@ -1,0 +1,180 @@
+//! Pages: the owner graph as SVG, for a browser.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use kubegc_core::{DeleteOptions, PropagationPolicy};
+use kubegc_predict::{Assumptions, Cluster, Forecast};
+use serde_json::{Value, json};
+
+use crate::common;
+
+fn object(kind: &str, name: &str, owners: &[(&str, &str, bool)]) -> Value {
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|(kind, name, blocks)| {
+            json!({
+                "apiVersion": "v1", "kind": kind, "name": name, "uid": format!("{kind}-{name}"),
+                "blockOwnerDeletion": blocks,
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": format!("{kind}-{name}"), "resourceVersion": "1",
+            "ownerReferences": owners,
+        },
+    })
+}
+
+fn cluster(items: &[Value]) -> Cluster {
+    common::read(&[common::list(items)], &["all"], Assumptions::default())
+}
+
+fn deleted(items: &[Value], target: &str) -> Forecast {
+    let options = DeleteOptions::policy(PropagationPolicy::Background);
+    let intent = kubegc_predict::Intent::delete(target.parse().expect("a name"), options);
+    cluster(items).predict(&[intent]).expect("it is there")
+}
+
+/// The texts of the rows, without markup.
+fn rows(page: &str) -> Vec<&str> {
+    let titles = page.split("<title>").skip(2);
+    titles
+        .map(|rest| rest.split("</title>").next().unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn siblings_share_a_row_below_their_owner() {
+    let mut held = object("Secret", "held", &[("ConfigMap", "root", false)]);
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let items = [
+        object("ConfigMap", "root", &[]),
+        object("Secret", "a", &[("ConfigMap", "root", true)]),
+        object("Secret", "b", &[("ConfigMap", "root", true)]),
+        held,
+        object("Service", "of-b", &[("Secret", "b", false)]),
+    ];
+    let page = deleted(&items, "shop/ConfigMap/root").to_html();
+    assert_eq!(
+        rows(&page),
+        [
+            "configmap/root -n shop: deleted",
+            "2 secrets -n shop (a, b): deleted",
+            "service/of-b -n shop: deleted",
+            "secret/held -n shop: terminating, waiting for finalizer example.com/hold, which no controller of Kubernetes removes",
+        ]
+    );
+    assert_eq!(page.matches("<path class=\"blocking\"").count(), 1);
+    assert_eq!(page.matches("<path class=\"reference\"").count(), 2);
+    assert!(
+        page.contains("<span class=\"terminating\">1 terminating</span>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn owners_in_a_cycle_are_shown_once() {
+    let items = [
+        object("ConfigMap", "a", &[("Secret", "b", true)]),
+        object("Secret", "b", &[("ConfigMap", "a", true)]),
+        object("Service", "c", &[("Service", "c", true), ("Secret", "b", true)]),
+    ];
+    let page = deleted(&items, "shop/Secret/b").to_html();
+    let mut rows = rows(&page);
+    rows.sort_unstable();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    assert_eq!(rows[0], "configmap/a -n shop: deleted");
+}
+
+#[test]
+fn rows_beyond_the_limit_are_counted() {
+    let chain: Vec<Value> = (0..1_100)
+        .map(|number| match number {
+            0 => object("ConfigMap", "map-0", &[]),
+            _ => object(
+                "ConfigMap",
+                &format!("map-{number}"),
+                &[("ConfigMap", &format!("map-{}", number - 1), true)],
+            ),
+        })
+        .collect();
+    let page = deleted(&chain, "shop/ConfigMap/map-0").to_html();
+    assert_eq!(rows(&page).len(), 1_000);
+    assert!(page.contains("<p>100 more objects not shown.</p>"));
+}
+
+const HOSTILE: &str =
+    "</title><script>document.title='forged'</script><img src=x onerror=alert(1)>\u{202e}\u{1b}[31m";
+
+#[test]
+fn a_browser_shows_the_page_and_runs_nothing_of_it() {
+    let items = [
+        object("ConfigMap", "root", &[]),
+        object("Secret", HOSTILE, &[("ConfigMap", "root", true)]),
+    ];
+    let page = deleted(&items, "shop/ConfigMap/root").to_html();
+    assert!(
+        !page.contains("<script") && !page.contains("<img") && !page.contains('\u{202e}'),
+        "{page}"
+    );
+    let Some(browser) = browser() else {
+        let notice = "no browser: the page was not opened. Install Chromium, or name one by KUBEGC_BROWSER";
+        assert!(environment("CI").as_deref() != Some("true"), "{notice}");
+        #[expect(clippy::print_stderr, reason = "whoever runs the tests must see it")]
+        {
+            eprintln!("SKIPPED: {notice}");
+        }
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page.html");
+    fs::write(&path, page).expect("a file");
+    let opened = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.path().join("profile").display()
+        ))
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .expect("the browser starts");
+    let dom = String::from_utf8_lossy(&opened.stdout);
+    assert!(
+        opened.status.success(),
+        "{}",
+        String::from_utf8_lossy(&opened.stderr)
+    );
+    assert!(
+        dom.contains("<title>Deletion of configmap/root -n shop</title>"),
+        "{dom}"
+    );
+    assert_eq!(dom.matches("<rect class=\"deleted\"").count(), 2, "{dom}");
+    assert_eq!(dom.matches("<path class=\"blocking\"").count(), 1, "{dom}");
+    assert!(!dom.contains("<img") && !dom.contains("<script"), "{dom}");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one way to hand an argument to a test"
+)]
+fn environment(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// The program of a browser.
+fn browser() -> Option<PathBuf> {
+    if let Some(named) = environment("KUBEGC_BROWSER") {
+        return Some(named.into());
+    }
+    let folders = environment("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let mut programs = env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
+    programs.find(|program| Path::is_file(program))
+}
