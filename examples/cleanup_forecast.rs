@@ -18,7 +18,8 @@ use kubegc::{
 use kubegc_examples::{
     SHOP_DUMP_TAKEN_AT,
     dump::{Bundled, DumpArguments},
-    exit_code, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump, time, write_out,
+    exit_code, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump, shows_colours, time,
+    write_out,
 };
 
 /// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by instant.
@@ -137,7 +138,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     match arguments.output {
         Output::Json => write_out(&format!("{:#}\n", forecast.to_json()))?,
         Output::Text if arguments.all => write_out(&forecast.to_text(Detail::everything()))?,
-        Output::Text => write_out(&forecast.to_text(Detail::default()))?,
+        Output::Text => write_out(&forecast.to_text(Detail {
+            colours: shows_colours(),
+            ..Detail::default()
+        }))?,
     }
     Ok(if arguments.check && is_open(&forecast) {
         ExitCode::from(3)

@@ -19,7 +19,7 @@ use kubegc_examples::{
     dump::{Bundled, DumpArguments},
     exit_code,
     selection::{Cascade, SelectionArguments},
-    shop_complete, shop_dump, write_out,
+    shop_complete, shop_dump, shows_colours, write_out,
 };
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
@@ -138,6 +138,7 @@ impl Arguments {
     fn detail(&self) -> Detail {
         Detail {
             steps: self.timeline,
+            colours: shows_colours(),
             ..if self.all_objects {
                 Detail::everything()
             } else {

@@ -1,6 +1,12 @@
 //! What examples ask about a dump on the command line, and the cluster that is read for them.
 
-use std::{collections::BTreeMap, error::Error, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    io::IsTerminal,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use kubegc::{
     core::{KubernetesVersion, printable},
@@ -141,6 +147,7 @@ impl DumpArguments {
         let mut reader = Reader::new(self.kubernetes.unwrap_or(KubernetesVersion::LATEST))
             .detect_version(self.kubernetes.is_none() && !self.is_bundled())
             .default_namespace("default")
+            .on_progress(progress())
             .lenient(self.lenient);
         for kind in self.complete.iter().map(String::as_str).chain(complete) {
             reader = reader.complete(kind);
@@ -153,6 +160,7 @@ impl DumpArguments {
             _ => reader.read_path(path),
         })?;
         let snapshot = reader.finish()?;
+        end_progress();
         // The bundled dump explains itself in files of its own.
         if !self.is_bundled() {
             self.note_findings(&snapshot);
@@ -165,6 +173,34 @@ impl DumpArguments {
             );
         }
         Ok(snapshot)
+    }
+}
+
+/// The time without a report, and between two.
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+
+/// Writes to stderr how much was read, if that is a terminal and the reading takes long.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "progress of command line tools"
+)]
+fn progress() -> impl FnMut(u64) + Send + Sync + 'static {
+    let mut last = Instant::now();
+    let is_shown = std::io::stderr().is_terminal();
+    move |bytes| {
+        if is_shown && last.elapsed() >= PROGRESS_AFTER {
+            last = Instant::now();
+            eprint!("\rread {} MB ", bytes / 1_000_000);
+        }
+    }
+}
+
+/// Ends the line of the progress.
+#[expect(clippy::print_stderr, reason = "progress of command line tools")]
+fn end_progress() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\u{1b}[K");
     }
 }
 

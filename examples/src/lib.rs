@@ -11,7 +11,7 @@ pub mod simulated;
 
 use std::{
     error::Error,
-    io::{self, Write as _},
+    io::{self, IsTerminal, Write as _},
     path::PathBuf,
     process::{ExitCode, Termination},
     time::SystemTime,
@@ -70,6 +70,14 @@ pub fn write_out(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// Whether stdout is a terminal that shows colours: `NO_COLOR` is not set.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "a setting of command line tools")]
+pub fn shows_colours() -> bool {
+    let is_refused = std::env::var("NO_COLOR").is_ok_and(|value| !value.is_empty());
+    !is_refused && io::stdout().is_terminal()
 }
 
 /// Waits for Ctrl-C; for ever where the signal cannot be waited for.

@@ -53,6 +53,6 @@ pub use intent::{Intent, KindName, ObjectName, Target};
 pub use kubegc_control_plane::{Act, Actor, Assumptions, Change, Instance, Outcome, Step, Why};
 pub use node::{NodeForecast, NodeFrame, node_forecast, what_if};
 pub use question::Question;
-pub use report::Detail;
+pub use report::{Detail, document};
 pub use selection::Selection;
 pub use wait::{Remaining, Wait};

@@ -54,6 +54,7 @@ pub enum Wait {
 /// The objects of one resource that remain.
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Remaining {
     /// The resource, as kubectl takes it: `deployments.apps`.
     pub resource: String,

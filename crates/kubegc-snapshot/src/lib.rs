@@ -65,6 +65,7 @@ mod mentions;
 mod metadata;
 pub mod node;
 mod notices;
+mod progress;
 mod reader;
 mod settle;
 mod snapshot;

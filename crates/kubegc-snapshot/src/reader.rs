@@ -11,6 +11,7 @@ use crate::{
     document::{self, Settings},
     ingest::{Ingest, Source},
     layout::{self, Found},
+    progress::{Counted, Progress},
     settle,
     unpack::{Stream, Unpacked, Unpacker},
 };
@@ -59,6 +60,7 @@ pub struct Reader {
     /// How many members of which folder or archive were not read, by reason.
     skipped: BTreeMap<(Arc<str>, &'static str), u64>,
     default_namespace: Option<Box<str>>,
+    progress: Option<Progress>,
     failed: Option<Place>,
 }
 
@@ -75,6 +77,7 @@ impl Reader {
             },
             declarations: Vec::new(),
             default_namespace: None,
+            progress: None,
             discovery: Discovery::default(),
             ingest: Ingest::new(),
             unpacked_bytes_max: UNPACKED_BYTES_MAX,
@@ -116,6 +119,13 @@ impl Reader {
     #[must_use]
     pub fn default_namespace(mut self, namespace: &str) -> Self {
         self.default_namespace = Some(namespace.into());
+        self
+    }
+
+    /// Calls `report` with the number of bytes read so far, unpacked, after each megabyte. Default: no reports.
+    #[must_use]
+    pub fn on_progress(mut self, report: impl FnMut(u64) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Progress::new(report));
         self
     }
 
@@ -364,7 +374,17 @@ impl Reader {
             hint: hint.map(|(api_version, kind)| store.type_id(api_version, kind)),
             is_member: stream.is_member,
         };
-        let read = document::read(stream.input, &mut source, self.settings, &mut self.ingest);
+        let (settings, ingest) = (self.settings, &mut self.ingest);
+        let read = match &mut self.progress {
+            Some(progress) => {
+                let input = Counted {
+                    input: stream.input,
+                    progress,
+                };
+                document::read(input, &mut source, settings, ingest)
+            }
+            None => document::read(stream.input, &mut source, settings, ingest),
+        };
         // What a document left open when it failed has no kind.
         self.ingest.settle_pending(source.hint, &source);
         read.or_else(|error| match error {

@@ -1,14 +1,11 @@
-//! A comparison as text and JSON.
+//! A comparison as text.
 
 use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
 };
 
-use serde_json::{Value, json};
-
 use super::{
-    json::{fate_json, object_json},
     names::{Name, names_of_kind},
     words::{line_text, number},
 };
@@ -43,19 +40,5 @@ impl Comparison<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The comparison as a JSON value: `differences`, each with `object`, and `left` and `right`: a fate as in
-    /// [`Forecast::to_json`](crate::Forecast::to_json), or null where nothing reaches the object.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let differences = self.differences.iter().map(|one| {
-            json!({
-                "object": object_json(one.object),
-                "left": one.left.map(fate_json),
-                "right": one.right.map(fate_json),
-            })
-        });
-        json!({ "differences": differences.collect::<Vec<_>>() })
     }
 }

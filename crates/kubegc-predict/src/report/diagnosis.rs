@@ -1,13 +1,11 @@
-//! A diagnosis as text and JSON.
+//! A diagnosis as text.
 
 use std::fmt::{self, Write as _};
 
 use kubegc_core::{ObjectRef, printable};
-use serde_json::{Value, json};
 
 use super::{
     fates::{missing_text, sentence},
-    json::{fate_json, object_json},
     words::{line_text, moment, number, span},
 };
 use crate::{Diagnosis, Fate, Fix, Terminating, WrongReference, node::units::wrapped};
@@ -28,52 +26,6 @@ impl Diagnosis {
         // Writing to a string does not fail.
         let _infallible = text.write();
         out
-    }
-
-    /// The diagnosis as a JSON value: `now`; `terminating`, each with `object`, `since`, `fate`, `waitsFor` and
-    /// `foreignFinalizers`; `references`, each with `object`, `index`, `reference`, `problem`, `message`, `isCertain`, `fate`
-    /// and `fix`. Times are RFC 3339.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let fix_json = |fix: &Fix| json!({ "command": fix.command, "risk": fix.risk });
-        let terminating = self.terminating.iter().map(|one| {
-            let finalizers = one.foreign_finalizers.iter().map(|finalizer| {
-                let workloads = finalizer.similar_workloads.iter().map(object_json);
-                json!({
-                    "name": finalizer.name,
-                    "component": finalizer.known.map(|known| known.owner.to_string()),
-                    "similarWorkloads": workloads.collect::<Vec<_>>(),
-                    "workloadsAreComplete": finalizer.workloads_are_complete,
-                    "fix": fix_json(&finalizer.fix),
-                })
-            });
-            let mut value = fate_json(&one.fate);
-            value["object"] = object_json(&one.object);
-            value["since"] = one.since.map(|since| since.to_string()).into();
-            value["foreignFinalizers"] = finalizers.collect();
-            value
-        });
-        let references = self.references.iter().map(|one| {
-            let mut value = fate_json(&one.fate);
-            value["object"] = object_json(&one.object);
-            value["index"] = one.index.into();
-            value["reference"] = json!({
-                "apiVersion": one.reference.api_version,
-                "kind": one.reference.kind,
-                "name": one.reference.name,
-                "uid": one.reference.uid,
-            });
-            value["problem"] = one.problem.word().into();
-            value["message"] = one.problem.to_string().into();
-            value["isCertain"] = one.problem.is_certain().into();
-            value["fix"] = one.fix.as_ref().map_or(Value::Null, fix_json);
-            value
-        });
-        json!({
-            "now": self.now.to_string(),
-            "terminating": terminating.collect::<Vec<_>>(),
-            "references": references.collect::<Vec<_>>(),
-        })
     }
 }
 

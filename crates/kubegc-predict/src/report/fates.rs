@@ -23,7 +23,7 @@ impl Text<'_> {
         if fates.is_empty() {
             return Ok(());
         }
-        writeln!(self.out, "\nTerminating: {}", fates.len())?;
+        self.heading("Terminating", fates.len())?;
         let began = self.forecast.began;
         let texts = fates.iter().map(|fate| {
             let mut text = sentence(&fate.fate);
@@ -45,7 +45,7 @@ impl Text<'_> {
         if count == 0 {
             return Ok(());
         }
-        writeln!(self.out, "\nUndetermined: {count}")?;
+        self.heading("Undetermined", count)?;
         let unknown = fates(self.forecast, |fate| matches!(fate, Fate::Undetermined { .. }));
         // What a controller does not know of the object itself comes after these.
         let texts = unknown.iter().map(|fate| match &fate.fate {
@@ -84,7 +84,7 @@ impl Text<'_> {
         if count == 0 {
             return Ok(());
         }
-        writeln!(self.out, "\nDeleted: {count}")?;
+        self.heading("Deleted", count)?;
         let (rows, _) = rows(self.forecast, usize::MAX, Relations::Together);
         // A row is written if it is deleted or something below it is.
         let mut is_written: Vec<bool> = rows
@@ -129,7 +129,7 @@ impl Text<'_> {
         if fates.is_empty() {
             return Ok(());
         }
-        writeln!(self.out, "\n{title}: {}", fates.len())?;
+        self.heading(title, fates.len())?;
         let texts = fates.iter().map(|fate| match &fate.fate {
             Fate::Released { .. } => (sentence(&fate.fate), Name::from(&fate.object)),
             _ => (String::new(), Name::from(&fate.object)),

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod diagnosis;
+pub mod document;
 mod dot;
 mod events;
 mod fates;

@@ -28,6 +28,8 @@ pub struct Detail {
     pub instants_max: usize,
     /// Whether the events include changes of objects that are kept. Default: yes.
     pub changes: bool,
+    /// Whether headings have colours, for a terminal. Default: no.
+    pub colours: bool,
     /// Whether to write every request. Default: no.
     pub steps: bool,
 }
@@ -40,6 +42,7 @@ impl Default for Detail {
             events: None,
             instants_max: 100,
             changes: true,
+            colours: false,
             steps: false,
         }
     }
@@ -55,6 +58,7 @@ impl Detail {
             events: None,
             instants_max: usize::MAX,
             changes: true,
+            colours: false,
             steps: false,
         }
     }
@@ -148,6 +152,21 @@ impl Text<'_> {
         match kinds.len() {
             0 => Ok(()),
             _ => self.items("  ", "", &counted(kinds)),
+        }
+    }
+
+    /// Writes the heading of the objects with one fate.
+    pub(super) fn heading(&mut self, title: &str, count: usize) -> fmt::Result {
+        let code = match title {
+            "Deleted" => 31,
+            "Terminating" => 33,
+            "Released" => 34,
+            "Kept" => 32,
+            _ => 35,
+        };
+        match self.detail.colours {
+            true => writeln!(self.out, "\n\u{1b}[1;{code}m{title}: {count}\u{1b}[0m"),
+            false => writeln!(self.out, "\n{title}: {count}"),
         }
     }
 

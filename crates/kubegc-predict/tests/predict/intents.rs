@@ -727,3 +727,20 @@ fn orphans_are_adopted_and_the_younger_pods_are_deleted() {
         );
     }
 }
+
+#[test]
+fn colours_change_headings_only() {
+    let cluster = common::read(&[common::list(&web())], &["all"], Assumptions::default());
+    let intents = [delete("shop/Deployment/web", options(BACKGROUND))];
+    let forecast = cluster.predict(&intents).expect("it is there");
+    let coloured = forecast.to_text(Detail {
+        colours: true,
+        ..Detail::default()
+    });
+    assert!(
+        coloured.contains("\n\u{1b}[1;31mDeleted: 4\u{1b}[0m\n"),
+        "{coloured}"
+    );
+    let plain = coloured.replace("\u{1b}[1;31m", "").replace("\u{1b}[0m", "");
+    assert_eq!(plain, forecast.to_text(Detail::default()));
+}

@@ -1,7 +1,7 @@
 //! Layouts whose files say by their path what they hold: Velero backups, support bundles, Insights archives.
 
 use crate::{
-    common::{findings, read, reader, render},
+    common::{findings, path, read, reader, render},
     packed::{gzip, tar},
 };
 use kubegc_snapshot::{Problem, Snapshot};
@@ -256,7 +256,7 @@ fn an_insights_archive_is_read() {
     ]);
     let names: Vec<String> = snapshot
         .objects()
-        .map(|object| format!("{} {}", object.api_version, object.object_ref().short()))
+        .map(|object| format!("{} {}", object.api_version, path(&object)))
         .collect();
     assert_eq!(
         names,

@@ -37,14 +37,17 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     snapshot.objects().map(|object| line(&object)).collect()
 }
 
+/// Namespace, kind and name.
+pub(crate) fn path(object: &SnapshotObject) -> String {
+    match &*object.meta.namespace {
+        "" => format!("{}/{}", object.kind, object.meta.name),
+        namespace => format!("{namespace}/{}/{}", object.kind, object.meta.name),
+    }
+}
+
 fn line(object: &SnapshotObject) -> String {
     let meta = &object.meta;
-    let mut text = format!(
-        "{} uid={} rv={}",
-        object.object_ref().short(),
-        meta.uid,
-        meta.resource_version
-    );
+    let mut text = format!("{} uid={} rv={}", path(object), meta.uid, meta.resource_version);
     let mut part = |name: &str, value: String| {
         if !value.is_empty() {
             // Writing to a String cannot fail.

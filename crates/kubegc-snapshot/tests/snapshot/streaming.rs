@@ -208,3 +208,21 @@ fn deep_nesting_is_an_error_or_passed_over() {
         "{error}"
     );
 }
+
+#[test]
+fn progress_is_reported_by_the_megabyte() {
+    use std::sync::{Arc, Mutex};
+
+    let text = "# a comment of some length, to fill the file\n".repeat(60_000);
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop, uid: u1}\n";
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&reports);
+    let mut reader = reader().on_progress(move |bytes| seen.lock().expect("one thread").push(bytes));
+    reader
+        .read("dump.yaml", format!("{text}{object}").as_bytes())
+        .expect("YAML");
+    assert_eq!(reader.finish().expect("whole").len(), 1);
+    let reports = reports.lock().expect("one thread");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert!(reports.is_sorted() && reports.iter().all(|bytes| *bytes >= 1 << 20));
+}
