@@ -1,61 +1,28 @@
 //! Reads and writes base64 and PEM as Go's standard library does.
 
-/// Decodes base64 with padding, as the API has bytes in JSON; line breaks count for nothing.
-///
-/// # Upstream
-/// `base64.StdEncoding`: what is left over in the last digit is not looked at.
+use base64::{
+    Engine, alphabet,
+    engine::{GeneralPurpose, GeneralPurposeConfig},
+};
+
+/// Base64 as `base64.StdEncoding` of Go has it: padding is required, and unused bits of the last digit are ignored.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+/// Decodes base64 with padding, as the API has bytes in JSON. Line breaks are ignored.
 pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     decode(text.iter().copied().filter(|byte| !b"\r\n".contains(byte)))
 }
 
 fn decode(digits: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let (mut group, mut digits_in_group, mut padding) = (0_u32, 0_u8, 0_u8);
-    for byte in digits {
-        let digit = match byte {
-            // Nothing may follow the last group.
-            _ if digits_in_group == 0 && padding > 0 => return None,
-            b'=' if digits_in_group >= 2 => {
-                padding += 1;
-                0
-            }
-            _ if padding > 0 => return None,
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        group = group << 6 | u32::from(digit);
-        digits_in_group += 1;
-        if digits_in_group == 4 {
-            let [_, group_bytes @ ..] = group.to_be_bytes();
-            bytes.extend_from_slice(&group_bytes[..3 - usize::from(padding)]);
-            (group, digits_in_group) = (0, 0);
-        }
-    }
-    (digits_in_group == 0).then_some(bytes)
+    BASE64.decode(digits.collect::<Vec<u8>>()).ok()
 }
 
 /// Encodes bytes with padding, in one line.
 pub(crate) fn to_base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let mut group = [0; 4];
-        group[1..=chunk.len()].copy_from_slice(chunk);
-        let group = u32::from_be_bytes(group);
-        for at in 0..4 {
-            let digit = (group >> (18 - 6 * at)) as usize & 63;
-            text.push(if at <= chunk.len() {
-                char::from(DIGITS[digit])
-            } else {
-                '='
-            });
-        }
-    }
-    text
+    BASE64.encode(bytes)
 }
 
 /// The content of the first block of a PEM text; `None` where there is none. What is no block is passed over.
