@@ -2,11 +2,11 @@
 
 use std::{io::Read, str};
 
-use serde::de::DeserializeSeed;
+use serde::{Deserialize, de::DeserializeSeed};
 use serde_json::Value;
 
 use crate::{
-    Finding, Place, Problem, SnapshotError, VersionSource,
+    Finding, Place, Problem, SnapshotError, VersionSource, block,
     completeness::Why,
     duplicates,
     error::{Cause, ParserSaid},
@@ -325,6 +325,7 @@ impl Reading<'_> {
         let mut maps = 0_u32;
         self.in_array = false;
         let settings = self.settings;
+        let mut json_text = String::new();
         // What lies before the items of a list says nothing of how the text ends.
         let mut item_is_cut = false;
         loop {
@@ -336,7 +337,7 @@ impl Reading<'_> {
                 Some(yaml::Piece::Item { length }) => {
                     self.in_array = splitter.is_array();
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
-                    match yaml::parse::<OnlyItem<'_>>(text) {
+                    match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
                         Ok(OnlyItem(mut item)) if !is_list_kind(&item) => {
                             maps += 1;
                             item.look_through(text);
@@ -357,7 +358,7 @@ impl Reading<'_> {
                 }
                 Some(yaml::Piece::Whole { length }) => {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
-                    match yaml::parse::<Item<'_>>(text) {
+                    match parse_object::<Item<'_>>(text, &mut json_text) {
                         Ok(mut item) if !is_list_kind(&item) => {
                             item.look_through(text);
                             self.object(&item, text, source, None, None)?;
@@ -693,6 +694,16 @@ fn json_words(error: &serde_json::Error) -> String {
         words.truncate(cut);
     }
     words
+}
+
+/// Parses a YAML object. `json` is room for its JSON form.
+fn parse_object<'a, T: Deserialize<'a>>(text: &'a str, json: &'a mut String) -> Result<T, yaml::YamlError> {
+    if block::to_json(text, json)
+        && let Ok(object) = serde_json::from_str(json)
+    {
+        return Ok(object);
+    }
+    yaml::parse(text)
 }
 
 fn yaml_error(error: yaml::YamlError, source: &Source, item: Option<u32>, first_line: u64) -> SnapshotError {

@@ -40,6 +40,7 @@
 //! object, is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
 //! without kind is refused.
 
+mod block;
 mod body;
 mod completeness;
 mod declaration;
