@@ -41,6 +41,8 @@ struct Arguments {
 enum Output {
     Text,
     Json,
+    /// For code scanning services.
+    Sarif,
 }
 
 /// How many objects of each problem are named.
@@ -60,6 +62,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let diagnosis = cluster.doctor();
     match arguments.output {
         Output::Json => write_out(&format!("{:#}\n", diagnosis.to_json()))?,
+        Output::Sarif => write_out(&format!("{:#}\n", diagnosis.to_sarif()))?,
         Output::Text => {
             let objects_max = if arguments.all { usize::MAX } else { OBJECTS_MAX };
             write_out(&diagnosis.to_text(objects_max))?;

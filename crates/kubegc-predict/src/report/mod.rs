@@ -11,6 +11,7 @@ mod names;
 mod notes;
 mod page;
 mod reasons;
+mod sarif;
 mod text;
 mod timeline;
 mod tree;

@@ -262,3 +262,32 @@ fn a_healthy_cluster_has_no_findings() {
         "0 objects stuck in deletion, 0 terminating and removed soon, 0 owner references wrong, 0 that the dump cannot confirm\n"
     );
 }
+
+#[test]
+fn sarif_has_a_result_for_each_problem() {
+    let diagnosis = references("1.34");
+    let log = diagnosis.to_sarif();
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let results = run["results"].as_array().expect("a list");
+    let stuck = diagnosis.terminating.iter().filter(|one| one.is_stuck()).count();
+    assert_eq!(results.len(), diagnosis.references.len() + stuck);
+    let rules: Vec<&Value> = run["tool"]["driver"]["rules"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|rule| &rule["id"])
+        .collect();
+    for (result, reference) in results[stuck..].iter().zip(&diagnosis.references) {
+        assert_eq!(result["ruleId"], reference.problem.word());
+        assert!(rules.contains(&&result["ruleId"]), "{rules:?}");
+        let level = if reference.problem.is_certain() {
+            "error"
+        } else {
+            "note"
+        };
+        assert_eq!(result["level"], level);
+        let location = &result["locations"][0]["logicalLocations"][0];
+        assert_eq!(location["fullyQualifiedName"], reference.object.short());
+    }
+}
