@@ -19,8 +19,8 @@ use crate::{
     service::broken,
 };
 
-/// The body of an answer.
-pub(crate) struct ResponseBody(Kind);
+/// The body of a response of a [`ClusterService`](crate::ClusterService): of a watch, for as long as it goes on.
+pub struct ResponseBody(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),

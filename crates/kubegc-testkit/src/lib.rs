@@ -63,6 +63,7 @@
 //! | make requests fail, hang, lose their answers; end watches | [`Cluster::faults`] |
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
+//! | use another version of kube, or any client over `tower` | [`Cluster::service`], with the feature `client` alone |
 //! | use `kubectl`, or a client in another language | [`Cluster::serve`], [`Cluster::run`] |
 //!
 //! # Time
@@ -117,6 +118,8 @@ mod service;
 #[cfg(feature = "client")]
 pub use audit::{Audit, Entry};
 #[cfg(feature = "client")]
+pub use body::ResponseBody;
+#[cfg(feature = "client")]
 pub use clock::ClusterClock;
 #[cfg(feature = "client")]
 pub use cluster::{BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled};
@@ -133,3 +136,5 @@ pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 pub use kubegc_sim::SharedApiServer;
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
+#[cfg(feature = "client")]
+pub use service::ClusterService;

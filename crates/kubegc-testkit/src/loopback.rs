@@ -23,7 +23,7 @@ use tokio::{
 use crate::{
     Cluster,
     body::ResponseBody,
-    service::{BoxError, ClientService},
+    service::{BoxError, ClusterService},
 };
 
 /// A cluster that is served on a loopback socket, until this is dropped. Made by [`Cluster::serve`].
@@ -71,7 +71,7 @@ impl Cluster {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
-        let service = ClientService::new(self, None);
+        let service = ClusterService::new(self, None);
         let accepting = tokio::spawn(accept(listener, service, stopped));
         Ok(Loopback {
             address,
@@ -144,7 +144,7 @@ impl Drop for Loopback {
 }
 
 /// Accepts connections until it is told to stop, and then waits for those that are open.
-async fn accept(listener: TcpListener, service: ClientService, stopped: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, service: ClusterService, stopped: watch::Receiver<bool>) {
     let mut connections = tokio::task::JoinSet::new();
     let mut stop = stopped.clone();
     loop {
@@ -163,7 +163,7 @@ async fn accept(listener: TcpListener, service: ClientService, stopped: watch::R
     while connections.join_next().await.is_some() {}
 }
 
-async fn talk(stream: TcpStream, service: ClientService, mut stop: watch::Receiver<bool>) {
+async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Receiver<bool>) {
     let service = Wire {
         service,
         stop: stop.clone(),
@@ -182,7 +182,7 @@ async fn talk(stream: TcpStream, service: ClientService, mut stop: watch::Receiv
 
 /// The cluster as hyper calls it.
 struct Wire {
-    service: ClientService,
+    service: ClusterService,
     stop: watch::Receiver<bool>,
 }
 

@@ -1,6 +1,7 @@
 //! Decides how a request of a client becomes an answer: faults first, then the server, then the audit.
 
 use std::{
+    fmt,
     future::Future,
     io,
     pin::Pin,
@@ -26,14 +27,23 @@ use crate::{
 /// What goes wrong on the way, as HTTP clients take it.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The service behind a `kube::Client`.
+/// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs them in
+/// memory. Made by [`Cluster::service`].
 #[derive(Clone)]
-pub(crate) struct ClientService {
+pub struct ClusterService {
     inner: Arc<Inner>,
     client: Option<Arc<str>>,
 }
 
-impl ClientService {
+impl fmt::Debug for ClusterService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterService")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClusterService {
     pub(crate) fn new(cluster: &Cluster, client: Option<Arc<str>>) -> Self {
         Self {
             inner: Arc::clone(&cluster.inner),
@@ -67,7 +77,7 @@ impl ClientService {
     }
 }
 
-impl<B> tower_service::Service<Request<B>> for ClientService
+impl<B> tower_service::Service<Request<B>> for ClusterService
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "kube")]
 use kube::CustomResourceExt;
 use kubegc_control_plane::Assumptions;
 use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
@@ -149,6 +150,7 @@ impl Builder {
     }
 
     /// Serves a custom resource that `#[derive(CustomResource)]` defines.
+    #[cfg(feature = "kube")]
     pub fn custom_resource<K: CustomResourceExt>(self) -> Self {
         self.object(K::crd())
     }

@@ -12,11 +12,13 @@ mod settle;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+#[cfg(feature = "kube")]
 use kube::{Client, Resource};
 use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
 use kubegc_sim::{ApiServer, SharedApiServer};
 use parking_lot::Mutex;
+#[cfg(feature = "kube")]
 use serde::de::DeserializeOwned;
 
 pub use builder::{BuildError, Builder};
@@ -30,7 +32,7 @@ use crate::{
     ClusterClock,
     audit::{Audit, Entry},
     fault::{Fault, Rule, Script},
-    service::ClientService,
+    service::ClusterService,
 };
 pub(crate) use control::{Plane, object_ref};
 use pulse::Pulse;
@@ -162,6 +164,7 @@ impl Cluster {
     ///
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub fn client(&self) -> Client {
         self.client_in("default")
@@ -171,18 +174,53 @@ impl Cluster {
     ///
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub fn client_in(&self, namespace: &str) -> Client {
-        Client::new(ClientService::new(self, None), namespace)
+        Client::new(ClusterService::new(self, None), namespace)
     }
 
     /// A client that audits and faults know by this name.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub fn client_as(&self, name: &str) -> Client {
-        Client::new(ClientService::new(self, Some(name.into())), "default")
+        Client::new(self.service(name), "default")
+    }
+
+    /// A service for an HTTP client that audits and faults know by this name: for a `kube::Client` of any version over `http` 1, and
+    /// for any other client over `tower`.
+    ///
+    /// ```
+    /// # use kubegc_testkit::Cluster;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let cluster = Cluster::new();
+    /// // The `kube` here may be another version than that of the feature `kube`.
+    /// let client = kube::Client::new(cluster.service("my-operator"), "default");
+    /// # let _ = client; }
+    /// ```
+    #[must_use]
+    pub fn service(&self, name: &str) -> ClusterService {
+        ClusterService::new(self, Some(name.into()))
+    }
+
+    /// An object as JSON as it is stored, read without a request. The namespace is empty for cluster-scoped kinds. `None` where there is
+    /// none, or the kind is not served.
+    #[must_use]
+    pub fn get(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<serde_json::Value> {
+        self.inner.shared.with(|server| {
+            let kind = server.catalog().mapping(api_version, kind)?;
+            let object = server.object(kind, namespace, name)?;
+            Some(object.to_json(&server.catalog()[kind]))
+        })
     }
 
     /// The release that the cluster behaves as.
@@ -228,19 +266,18 @@ impl Cluster {
 
     /// An object as it is stored, read without a request. The namespace is empty for cluster-scoped kinds. `None` where there is none, or where
     /// what is stored does not fit the type.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub fn find<K>(&self, namespace: &str, name: &str) -> Option<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        self.inner.shared.with(|server| {
-            let kind = server.catalog().mapping(&K::api_version(&()), &K::kind(&()))?;
-            let object = server.object(kind, namespace, name)?;
-            serde_json::from_value(object.to_json(&server.catalog()[kind])).ok()
-        })
+        let object = self.get(&K::api_version(&()), &K::kind(&()), namespace, name)?;
+        serde_json::from_value(object).ok()
     }
 
     /// All objects of a kind, ordered by namespace and name, read without a request. What does not fit the type is left out.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub fn find_all<K>(&self) -> Vec<K>
     where
@@ -263,16 +300,21 @@ impl Cluster {
     /// Names the object of a kind with this namespace (empty for cluster-scoped kinds) and name, with the uid that it has now.
     ///
     /// Where there is none, the name stands for whatever has it at the time of an assertion.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub fn object<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) -> Name {
-        let mut named = Name::of::<K>(namespace, name);
-        named.uid = self.inner.shared.with(|server| {
-            let kind = server.catalog().mapping(&named.api_version, &named.kind)?;
-            server
-                .object(kind, namespace, name)
-                .map(|object| object.meta.uid.clone())
+        self.named(Name::of::<K>(namespace, name))
+    }
+
+    /// The same name with the uid that the object has now.
+    #[must_use]
+    pub fn named(&self, mut name: Name) -> Name {
+        name.uid = self.inner.shared.with(|server| {
+            let kind = server.catalog().mapping(&name.api_version, &name.kind)?;
+            let object = server.object(kind, &name.namespace, &name.name)?;
+            Some(object.meta.uid.clone())
         });
-        named
+        name
     }
 
     /// The requests so far: those of clients and those of the control plane.

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+#[cfg(feature = "kube")]
 use kube::{Resource, core::DynamicObject};
 use kubegc_core::{
     ObjectRef, Uid,
@@ -39,16 +40,31 @@ pub struct Name {
 }
 
 impl Name {
-    /// The object of a kind with this namespace (empty for cluster-scoped kinds) and name.
+    /// The object with this namespace (empty for cluster-scoped kinds) and name.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_testkit::Name;
+    /// assert_eq!(Name::new("apps/v1", "Deployment", "shop", "web").to_string(), "deployment/web -n shop");
+    /// ```
     #[must_use]
-    pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self {
-            api_version: (&*K::api_version(&())).into(),
-            kind: (&*K::kind(&())).into(),
+            api_version: api_version.into(),
+            kind: kind.into(),
             namespace: namespace.into(),
             name: name.into(),
             uid: None,
         }
+    }
+}
+
+#[cfg(feature = "kube")]
+impl Name {
+    /// The object of a kind with this namespace (empty for cluster-scoped kinds) and name.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        Self::new(&K::api_version(&()), &K::kind(&()), namespace, name)
     }
 
     /// What a dynamic object says of itself. Where it carries no types, no object is meant.
@@ -77,6 +93,7 @@ impl fmt::Display for Name {
     }
 }
 
+#[cfg(feature = "kube")]
 impl<K: Resource<DynamicType = ()>> From<&K> for Name {
     fn from(object: &K) -> Self {
         let meta = object.meta();
@@ -116,7 +133,7 @@ impl From<&Self> for Name {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "kube"))]
 mod tests {
     use super::*;
 
