@@ -14,6 +14,7 @@ pub mod api_server;
 pub mod clock;
 pub mod fault;
 pub mod fields;
+mod go;
 pub mod object;
 pub mod rng;
 pub mod runtime;
@@ -29,6 +30,7 @@ pub use api_server::{
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use fields::{FieldSelector, Filter};
+pub use go::json_syntax_error;
 pub use object::{Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;

@@ -30,7 +30,11 @@ pub(super) fn run(
     let body = match (&request.raw_body, &request.body) {
         (Some(text), _) => matcher.filled(text),
         (None, Value::Null) => String::new(),
-        (None, body) => ascii(&matcher.filled_value(body).to_string()),
+        (None, body) => {
+            let mut body = matcher.filled_value(body);
+            fill_dates(&mut body, bodies);
+            ascii(&body.to_string())
+        }
     };
     let mut builder = http::Request::builder()
         .method(&*request.method)
@@ -100,6 +104,39 @@ fn list_versions(query: &str, bodies: &[Value]) -> String {
     }
     filled.push_str(rest);
     filled
+}
+
+/// Replaces the dates of an object that was received before: each by the one that was at its place.
+fn fill_dates(object: &mut Value, bodies: &[Value]) {
+    let identity = |value: &Value| [value["kind"].clone(), value["metadata"]["name"].clone()];
+    let sent = identity(object);
+    let mut received: Vec<&Value> = bodies
+        .iter()
+        .rev()
+        .filter(|body| identity(body) == sent)
+        .collect();
+    received.extend(bodies.iter().rev());
+    let mut pending = vec![(String::new(), object)];
+    // Ends: each value is visited once.
+    while let Some((path, value)) = pending.pop() {
+        match value {
+            Value::Object(fields) => pending.extend(fields.iter_mut().map(|(key, value)| {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                (format!("{path}/{key}"), value)
+            })),
+            Value::Array(items) => {
+                let items = items.iter_mut().enumerate();
+                pending.extend(items.map(|(index, value)| (format!("{path}/{index}"), value)));
+            }
+            Value::String(text) if matches!(text.as_str(), "<time>" | "<microtime>") => {
+                let mut found = received.iter().filter_map(|body| body.pointer(&path));
+                if let Some(date) = found.find(|date| date.is_string()) {
+                    *value = date.clone();
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// A JSON text whose characters beyond ASCII are escaped.

@@ -54,21 +54,40 @@ impl ApiServer {
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
-        let manifest = Manifest::read(object).map_err(|error| status::bad_request(error.to_string()))?;
+        let manifest = Manifest::read(object)
+            .map_err(|error| status::cannot_be_handled(resource, &resource.kind, &error.to_string()))?;
         let expected = resource.api_version();
-        if !manifest.api_version.is_empty() && manifest.api_version != expected {
+        let (api_version, sent_kind) = (&*manifest.api_version, &*manifest.kind);
+        let has_version = matches!(api_version, "" | "/") || *api_version == *expected;
+        let has_kind = sent_kind.is_empty() || *sent_kind == *resource.kind;
+        if has_version && has_kind {
+            return Ok(manifest.object);
+        }
+        let api_version = if has_version { &*expected } else { api_version };
+        let sent_kind = if sent_kind.is_empty() {
+            &*resource.kind
+        } else {
+            sent_kind
+        };
+        let sent = self.shape.catalog.mapping(api_version, sent_kind);
+        if !has_version && (resource.custom || sent.is_some_and(|sent| self.share_objects(sent, kind))) {
             return Err(status::bad_request(format!(
-                "the API version in the data ({}) does not match the expected API version ({expected})",
-                manifest.api_version
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
             )));
         }
-        if !manifest.kind.is_empty() && *manifest.kind != *resource.kind {
-            return Err(status::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}",
-                manifest.kind, resource.version, resource.kind
-            )));
-        }
-        Ok(manifest.object)
+        let problem = if sent.is_some() {
+            format!(
+                "converting ({sent_kind}) to ({}): unknown conversion",
+                resource.kind
+            )
+        } else {
+            format!(
+                "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+                status::quoted(sent_kind),
+                status::quoted(api_version)
+            )
+        };
+        Err(status::cannot_be_handled(resource, sent_kind, &problem))
     }
 
     pub(super) fn try_create(
@@ -85,6 +104,7 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         namespace::refuse_content(self, kind, &object)?;
 
+        drop_ignored_metadata(&mut object);
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
@@ -101,7 +121,10 @@ impl ApiServer {
             Special::CustomResourceDefinition | Special::Service | Special::None => {}
         }
         let resource = self.resource(kind);
-        let causes = validate::created(self.version, resource, &object.meta);
+        let mut causes = validate::created(self.version, resource, &object);
+        if causes.is_empty() {
+            causes = validate::created_generic(self.version, resource, &object);
+        }
         if !causes.is_empty() {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
@@ -144,6 +167,10 @@ impl ApiServer {
         if !object.meta.name.is_empty() {
             return;
         }
+        if &*self.resource(kind).resource == "limitranges" && self.resource(kind).group.is_empty() {
+            object.meta.name = self.draw_uid().to_string().into();
+            return;
+        }
         let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
         if prefix.is_empty() {
             return;
@@ -173,6 +200,19 @@ impl ApiServer {
             name.push(char::from(LETTERS[letters.below(LETTERS.len() as u64) as usize]));
         }
         name
+    }
+}
+
+/// Drops what no object keeps of the metadata that was sent.
+///
+/// # Upstream
+/// `BeforeCreate` and `BeforeUpdate` in `apiserver/pkg/registry/rest`, 1.20.2.
+pub(super) fn drop_ignored_metadata(object: &mut StoredObject) {
+    const IGNORED: [&str; 2] = ["clusterName", "selfLink"];
+    let has_some = |rest: &Value| IGNORED.iter().any(|key| rest.get(key).is_some());
+    if object.at(&["metadata"]).is_some_and(has_some) {
+        let rest = object.rest_of_metadata_mut();
+        rest.retain(|key, _| !IGNORED.contains(&key.as_str()));
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
+use kubegc_core::{
+    ApiResource, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid, version::behavior,
+};
 use serde_json::{Map, Value};
 
 use super::{
-    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd, namespace,
-    subresource, validate,
+    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
+    create::drop_ignored_metadata, namespace, subresource, validate,
 };
 use crate::{
     StoredObject,
@@ -132,15 +134,19 @@ impl ApiServer {
             object.meta.namespace = namespace.as_str().into();
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
-        let existing = self.existing(kind, &namespace, name)?;
+        let existing = match self.existing(kind, &namespace, name) {
+            Err(_) if part == Part::Whole && creates_on_update(self.resource(kind)) => {
+                if !object.meta.uid.is_empty() {
+                    let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
+                    return Err(status::conflict(self.resource(kind), name, &why));
+                }
+                return self.try_create(kind, &namespace, object, None);
+            }
+            existing => existing?,
+        };
         if !object.meta.uid.is_empty() && object.meta.uid != existing.meta.uid {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                self.storage_key(kind, &namespace, name),
-                object.meta.uid,
-                existing.meta.uid
-            );
+            let stored = existing.meta.uid.text();
+            let why = self.other_uid(kind, &namespace, name, &object.meta.uid, &stored);
             return Err(status::conflict(self.resource(kind), name, &why));
         }
         let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
@@ -150,6 +156,15 @@ impl ApiServer {
         }
         self.finish(&written);
         Ok(Response::ok(written.object).with(warnings))
+    }
+
+    /// Why a write that expects a uid is refused where the stored one is another.
+    fn other_uid(&self, kind: KindId, namespace: &str, name: &str, expected: &Uid, stored: &str) -> String {
+        format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {expected}, UID in object meta: {stored}",
+            self.storage_key(kind, namespace, name),
+        )
     }
 
     /// Stores `new` in the place of `existing`, if the rules allow it.
@@ -177,7 +192,14 @@ impl ApiServer {
                 named.kind = Arc::clone(&named.resource);
                 return Err(status::invalid(&named, name, vec![cause]));
             }
-            new.meta.resource_version = old.resource_version.clone();
+            // A service is validated before its version is settled.
+            let is_validated_before =
+                part == Part::Whole && self.shape.kinds[kind.index()].special == Special::Service;
+            if !is_validated_before {
+                new.meta.resource_version = old.resource_version.clone();
+            }
+        } else if let Some(problem) = unreadable(&new.meta.resource_version) {
+            return Err(status::internal(&problem));
         } else if new.meta.resource_version != old.resource_version {
             let why =
                 "the object has been modified; please apply your changes to the latest version and try again";
@@ -188,7 +210,8 @@ impl ApiServer {
             Author::Writer => self.track(kind, existing, &mut new, part),
             Author::Applier(managers) => set_managers(&mut new, managers),
         }
-        let causes = validate::updated(self.version, self.resource(kind), &new.meta, old);
+        drop_ignored_metadata(&mut new);
+        let causes = validate::updated(self.version, self.resource(kind), &new, existing);
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
         }
@@ -346,6 +369,30 @@ pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Res
         )));
     }
     Ok(())
+}
+
+/// Whether a PUT of an object that does not exist creates it.
+///
+/// # Upstream
+/// `AllowCreateOnUpdate` of the strategies in `pkg/registry`, 1.20.2.
+fn creates_on_update(resource: &ApiResource) -> bool {
+    match &*resource.group {
+        "" => matches!(&*resource.resource, "endpoints" | "events" | "limitranges"),
+        "coordination.k8s.io" => &*resource.resource == "leases",
+        "events.k8s.io" | "rbac.authorization.k8s.io" => !resource.custom,
+        _ => false,
+    }
+}
+
+/// Why a version is none, in the words of Go's `strconv`.
+fn unreadable(version: &ResourceVersion) -> Option<String> {
+    let text = version.as_str();
+    text.parse::<u64>().is_err().then(|| {
+        format!(
+            "strconv.ParseUint: parsing {}: invalid syntax",
+            status::quoted(text)
+        )
+    })
 }
 
 fn is_unset(version: &ResourceVersion) -> bool {

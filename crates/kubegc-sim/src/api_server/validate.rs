@@ -10,61 +10,201 @@ use kubegc_core::{
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
-use crate::status::{Cause, POINTER, quoted};
+use serde_json::Value;
+
+use crate::{
+    StoredObject,
+    status::{Cause, POINTER, quoted},
+};
 
 /// Names are called RFC 1123 names; before, DNS-1123 names.
 const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
 
-/// The problems of an object that is to be created.
+/// How a kind's own validation looks at metadata, beside the generic one.
 ///
 /// # Upstream
-/// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
-pub(super) fn created(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta) -> Vec<Cause> {
+/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and what they call in `pkg/apis/*/validation`, 1.20.2.
+struct Own {
+    /// Whether names are checked, and how. Of kinds that leave it to the generic validation: as parts of a path.
+    names: Names,
+    /// How often a new object is validated.
+    on_create: usize,
+    /// How often an update is validated as a change.
+    changes: usize,
+    /// How often an update is validated as a new object.
+    wholes: usize,
+    /// Whether finalizers must be qualified or known.
+    qualifies_finalizers: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Subdomain,
+    Label,
+    /// A label that begins with a letter.
+    Label1035,
+    PathSegment,
+}
+
+impl Own {
+    fn of(resource: &ApiResource) -> Self {
+        let usual = Self {
+            names: Names::Subdomain,
+            on_create: 1,
+            changes: 1,
+            wholes: 1,
+            qualifies_finalizers: true,
+        };
+        if resource.custom {
+            return Self {
+                wholes: 0,
+                qualifies_finalizers: false,
+                ..usual
+            };
+        }
+        match (&*resource.group, &*resource.resource) {
+            ("rbac.authorization.k8s.io", _) => Self {
+                names: Names::PathSegment,
+                wholes: 2,
+                ..usual
+            },
+            ("", "namespaces") => Self {
+                names: Names::Label,
+                ..usual
+            },
+            ("", "services") => Self {
+                names: Names::Label1035,
+                ..usual
+            },
+            ("policy", "poddisruptionbudgets") => Self {
+                names: Names::PathSegment,
+                on_create: 0,
+                changes: 0,
+                wholes: 0,
+                qualifies_finalizers: false,
+            },
+            ("storage.k8s.io", "csidrivers") => Self {
+                on_create: 2,
+                wholes: 0,
+                ..usual
+            },
+            ("", "persistentvolumeclaims") => Self { wholes: 2, ..usual },
+            ("", "persistentvolumes") => Self {
+                changes: 0,
+                wholes: 2,
+                ..usual
+            },
+            ("", "events" | "limitranges")
+            | ("events.k8s.io", "events")
+            | ("discovery.k8s.io", "endpointslices") => Self { changes: 0, ..usual },
+            ("", "podtemplates")
+            | ("autoscaling", "horizontalpodautoscalers")
+            | ("batch", "cronjobs")
+            | ("coordination.k8s.io", "leases")
+            | ("node.k8s.io", "runtimeclasses")
+            | ("policy", "podsecuritypolicies")
+            | ("scheduling.k8s.io", "priorityclasses")
+            | ("storage.k8s.io", "csinodes") => Self { wholes: 0, ..usual },
+            ("admissionregistration.k8s.io", _) => Self {
+                changes: 0,
+                qualifies_finalizers: false,
+                ..usual
+            },
+            ("apiextensions.k8s.io", _) => Self {
+                wholes: 0,
+                qualifies_finalizers: false,
+                ..usual
+            },
+            ("apiregistration.k8s.io", _) => Self {
+                qualifies_finalizers: false,
+                ..usual
+            },
+            _ => usual,
+        }
+    }
+}
+
+/// The problems that a kind's own validation finds in the metadata of an object that is to be created.
+pub(super) fn created(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    object: &StoredObject,
+) -> Vec<Cause> {
+    let own = Own::of(resource);
     let mut causes = Vec::new();
-    name(version, resource, meta, &mut causes);
-    whole(version, resource, meta, &mut causes);
-    qualified_finalizers(resource, meta, &mut causes);
+    for _ in 0..own.on_create {
+        name(version, own.names, object, &mut causes);
+        whole(version, resource, object, &mut causes);
+        qualified_finalizers(&own, &object.meta, &mut causes);
+    }
     causes
 }
 
-/// The problems of an object that is to replace another.
+/// The problems that the validation of all kinds finds in the metadata of an object that is to be created. It is asked where
+/// the kind's own validation finds nothing.
+///
+/// # Upstream
+/// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
+pub(super) fn created_generic(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    object: &StoredObject,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    name(version, Names::PathSegment, object, &mut causes);
+    whole(version, resource, object, &mut causes);
+    causes
+}
+
+/// The problems of the metadata of an object that is to replace another.
 ///
 /// # Upstream
 /// `BeforeUpdate` in `apiserver/pkg/registry/rest/update.go` and the kinds' `ValidateUpdate`, 1.20.2.
 pub(super) fn updated(
     version: KubernetesVersion,
     resource: &ApiResource,
-    new: &ObjectMeta,
-    old: &ObjectMeta,
+    new: &StoredObject,
+    old: &StoredObject,
 ) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_plainly_valid(new, old) {
         return causes;
     }
+    let own = Own::of(resource);
     whole(version, resource, new, &mut causes);
-    change(version, new, old, &mut causes);
-    change(version, new, old, &mut causes);
-    if !resource.custom {
+    for _ in 0..=own.changes {
+        change(version, new, &old.meta, &mut causes);
+    }
+    for _ in 0..own.wholes {
         whole(version, resource, new, &mut causes);
-        qualified_finalizers(resource, new, &mut causes);
+        qualified_finalizers(&own, &new.meta, &mut causes);
     }
     causes
 }
 
 /// Whether nothing that is validated differs from what was stored, references removed aside: the usual write of a collector.
-fn is_plainly_valid(new: &ObjectMeta, old: &ObjectMeta) -> bool {
-    new.name == old.name
+fn is_plainly_valid(new: &StoredObject, old: &StoredObject) -> bool {
+    let same_annotations = annotations_of(new) == annotations_of(old);
+    let (new, old) = (&new.meta, &old.meta);
+    same_annotations
+        && new.name == old.name
         && new.namespace == old.namespace
         && new.uid == old.uid
         && new.deletion_timestamp == old.deletion_timestamp
         && new.deletion_grace_period_seconds == old.deletion_grace_period_seconds
+        && !new.resource_version.is_empty()
         && (new.labels.is_empty() || new.labels == old.labels)
         && new.finalizers.is_empty()
         && new.owner_references.is_empty()
 }
 
+fn annotations_of(object: &StoredObject) -> Option<&Value> {
+    object.at(&["metadata", "annotations"])
+}
+
 /// `ValidateObjectMetaAccessor`, names aside.
-fn whole(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+fn whole(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject, causes: &mut Vec<Cause>) {
+    let meta = &object.meta;
     if resource.is_namespaced() {
         if meta.namespace.is_empty() {
             causes.push(Cause::required("metadata.namespace", ""));
@@ -81,12 +221,18 @@ fn whole(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, 
         ));
     }
     labels(version, meta, causes);
+    annotations(version, object, causes);
     owner_references(&meta.owner_references, causes);
     finalizers(version, meta, causes);
 }
 
 /// `ValidateObjectMetaAccessorUpdate`.
-fn change(version: KubernetesVersion, new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) {
+fn change(version: KubernetesVersion, object: &StoredObject, old: &ObjectMeta, causes: &mut Vec<Cause>) {
+    let new = &object.meta;
+    if new.resource_version.is_empty() {
+        let problem = "must be specified for an update";
+        causes.push(Cause::invalid("metadata.resourceVersion", "\"\"", problem));
+    }
     if old.is_deleting() {
         no_new_finalizers(new, old, causes);
     }
@@ -118,6 +264,7 @@ fn change(version: KubernetesVersion, new: &ObjectMeta, old: &ObjectMeta, causes
         },
     );
     labels(version, new, causes);
+    annotations(version, object, causes);
     owner_references(&new.owner_references, causes);
 }
 
@@ -208,13 +355,8 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
 ///
 /// # Upstream
 /// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
-fn qualified_finalizers(resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    if resource.custom
-        || matches!(
-            &*resource.group,
-            "apiextensions.k8s.io" | "apiregistration.k8s.io"
-        )
-    {
+fn qualified_finalizers(own: &Own, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    if !own.qualifies_finalizers {
         return;
     }
     for (index, finalizer) in meta.finalizers.iter().enumerate() {
@@ -249,32 +391,110 @@ fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>
     }
 }
 
-fn name(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.name";
-    let name = &*meta.name;
-    if name.is_empty() {
-        causes.push(Cause::required(FIELD, "name or generateName is required"));
-    } else if &*resource.group == "rbac.authorization.k8s.io" {
-        for (bad, problem) in [
-            (name == ".", "may not be '.'"),
-            (name == "..", "may not be '..'"),
-            (name.contains('/'), "may not contain '/'"),
-            (name.contains('%'), "may not contain '%'"),
-        ] {
-            if bad {
-                causes.push(Cause::invalid(FIELD, &quoted(name), problem));
-            }
-        }
-    } else if &*resource.kind == "Namespace" && resource.group.is_empty() {
-        label_name(version, FIELD, name, causes);
-    } else {
-        if name.len() > SUBDOMAIN_MAX {
-            causes.push(Cause::invalid(FIELD, &quoted(name), &too_long(SUBDOMAIN_MAX)));
-        }
-        if !is_subdomain(name) {
-            causes.push(Cause::invalid(FIELD, &quoted(name), &not_a_subdomain(version)));
+/// How much the annotations of an object may hold, keys included.
+///
+/// # Upstream
+/// `totalAnnotationSizeLimitB` in `apimachinery/pkg/api/validation/objectmeta.go`, 1.20.2.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// `ValidateAnnotations`.
+fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.annotations";
+    let Some(Value::Object(annotations)) = annotations_of(object) else {
+        return;
+    };
+    let mut bytes = 0;
+    for (key, value) in annotations {
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+        // Upper case is allowed in the prefix of a key, and the key is shown as it is.
+        let mut problems = Vec::new();
+        qualified_name(version, FIELD, &key.to_lowercase(), &mut problems);
+        let (lower, shown) = (quoted(&key.to_lowercase()), quoted(key));
+        for mut problem in problems {
+            problem.message = problem.message.replacen(&lower, &shown, 1);
+            causes.push(problem);
         }
     }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: FIELD.to_owned(),
+            message: format!("Too long: must have at most {ANNOTATIONS_BYTES_MAX} bytes"),
+        });
+    }
+}
+
+/// `ValidateObjectMetaAccessor`, the names.
+fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: &mut Vec<Cause>) {
+    let prefix = object.text_at(&["metadata", "generateName"]);
+    if !prefix.is_empty() {
+        // What is generated begins with a letter or digit: a dash before it is fine.
+        let masked = match prefix.strip_suffix('-') {
+            Some(rest) if !rest.is_empty() && rule != Names::PathSegment => {
+                let mut masked = rest.to_owned();
+                masked.pop();
+                masked.push('a');
+                masked
+            }
+            _ => prefix.to_owned(),
+        };
+        for problem in name_problems(version, rule, &masked) {
+            causes.push(Cause::invalid("metadata.generateName", &quoted(prefix), &problem));
+        }
+    }
+    let name = &*object.meta.name;
+    if name.is_empty() {
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+        return;
+    }
+    for problem in name_problems(version, rule, name) {
+        causes.push(Cause::invalid("metadata.name", &quoted(name), &problem));
+    }
+}
+
+/// What is wrong with a name.
+fn name_problems(version: KubernetesVersion, rule: Names, name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    match rule {
+        Names::PathSegment => {
+            for (bad, problem) in [
+                (name == ".", "may not be '.'"),
+                (name == "..", "may not be '..'"),
+                (name.contains('/'), "may not contain '/'"),
+                (name.contains('%'), "may not contain '%'"),
+            ] {
+                if bad {
+                    problems.push(problem.to_owned());
+                }
+            }
+        }
+        Names::Label => problems.extend(label_problems(version, name)),
+        Names::Label1035 => {
+            if name.len() > NAME_PART_MAX {
+                problems.push(too_long(NAME_PART_MAX));
+            }
+            if !is_label(name.as_bytes()) || name.starts_with(|first: char| first.is_ascii_digit()) {
+                problems.push(
+                    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
+                     regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+                        .to_owned(),
+                );
+            }
+        }
+        Names::Subdomain => {
+            if name.len() > SUBDOMAIN_MAX {
+                problems.push(too_long(SUBDOMAIN_MAX));
+            }
+            if !is_subdomain(name) {
+                problems.push(not_a_subdomain(version));
+            }
+        }
+    }
+    problems
 }
 
 /// `IsQualifiedName`: an optional DNS subdomain, a slash, a name.
@@ -317,8 +537,18 @@ fn qualified_name(version: KubernetesVersion, field: &str, value: &str, causes: 
 
 /// `ValidateNamespaceName`: a DNS label.
 fn label_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
+    let problems = label_problems(version, value);
+    causes.extend(
+        problems
+            .iter()
+            .map(|problem| Cause::invalid(field, &quoted(value), problem)),
+    );
+}
+
+fn label_problems(version: KubernetesVersion, value: &str) -> Vec<String> {
+    let mut problems = Vec::new();
     if value.len() > NAME_PART_MAX {
-        causes.push(Cause::invalid(field, &quoted(value), &too_long(NAME_PART_MAX)));
+        problems.push(too_long(NAME_PART_MAX));
     }
     if !is_label(value.as_bytes()) {
         let subject = if version.has(NAMES_ARE_RFC_1123) {
@@ -326,13 +556,13 @@ fn label_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut
         } else {
             "a DNS-1123 label"
         };
-        let problem = format!(
+        problems.push(format!(
             "{subject} must consist of lower case alphanumeric characters or '-', and must start and end with an \
              alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
              '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-        );
-        causes.push(Cause::invalid(field, &quoted(value), &problem));
+        ));
     }
+    problems
 }
 
 fn not_a_subdomain(version: KubernetesVersion) -> String {

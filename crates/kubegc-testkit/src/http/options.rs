@@ -61,14 +61,14 @@ impl Wanted {
     /// Reads `resourceVersion`.
     ///
     /// # Errors
-    /// 400 where it is no number.
+    /// 500, as upstream, where it is no number.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         match text {
             "" => Ok(Self::Latest),
             "0" => Ok(Self::Any),
             _ => text.parse().map(Self::At).map_err(|_| {
-                problem::bad_request(format!(
-                    "invalid resource version: resourceVersion: Invalid value: {text:?}: must be a whole number"
+                problem::internal(format!(
+                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
                 ))
             }),
         }

@@ -51,9 +51,11 @@ impl Problem {
             "metadata": metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }
@@ -114,6 +116,11 @@ pub(super) fn of_answer(answer: &Response) -> Refusal {
 /// The request makes no sense.
 pub(super) fn bad_request(message: impl Into<String>) -> Refusal {
     Problem::new(400, "BadRequest", message)
+}
+
+/// The server fails in a way that it has no words for.
+pub(super) fn internal(message: impl Into<String>) -> Refusal {
+    Problem::new(500, "", message)
 }
 
 /// A built-in group and version has no such resource.

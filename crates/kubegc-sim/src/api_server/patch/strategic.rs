@@ -8,15 +8,28 @@
 
 use serde_json::{Map, Value};
 
+use crate::{
+    go,
+    status::{self, Refusal},
+};
+
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The patched object. `drop_directives`: what becomes of directives in lists and objects that the original does not have.
-pub(super) fn apply(original: Value, patch: Value, drop_directives: bool) -> Result<Value, String> {
-    let (Value::Object(mut original), Value::Object(patch)) = (original, patch) else {
-        return Err("the patch must be an object".to_owned());
+pub(super) fn apply(original: Value, patch: Value, drop_directives: bool) -> Result<Value, Refusal> {
+    let (mut original, patch) = match (original, patch) {
+        (Value::Object(original), Value::Object(patch)) => (original, patch),
+        // Null is read as an object without fields.
+        (original, Value::Null) => return Ok(original),
+        (_, patch) => {
+            return Err(status::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                go::json_kind(&patch)
+            )));
+        }
     };
     Merge { drop_directives }.objects(&mut original, patch, "")?;
     Ok(Value::Object(original))
@@ -68,26 +81,28 @@ impl Merge {
         original: &mut Map<String, Value>,
         mut patch: Map<String, Value>,
         field: &str,
-    ) -> Result<(), String> {
-        if let Some(directive) = patch.remove(PATCH) {
+    ) -> Result<(), Refusal> {
+        if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
-                Some("replace") => *original = patch,
+                Some("replace") => {
+                    patch.remove(PATCH);
+                    *original = patch;
+                }
                 Some("delete") => original.clear(),
-                _ => return Err(format!("unknown patch type: {directive} in map")),
+                _ => return Err(unknown_directive(directive, &Value::Object(patch.clone()))),
             }
             return Ok(());
         }
         if let Some(retained) = patch.remove(RETAIN_KEYS) {
             let Value::Array(retained) = retained else {
-                return Err(format!("{RETAIN_KEYS} must be a list"));
+                return Err(malformed("retainKeys"));
             };
-            if let Some(foreign) = patch
-                .keys()
-                .find(|key| !key.starts_with('$') && !retained.contains(&Value::from(key.as_str())))
-            {
-                return Err(format!(
-                    "{RETAIN_KEYS} does not name {foreign}, which the patch sets"
-                ));
+            let is_foreign = |(key, value): (&String, &Value)| {
+                let is_directive = key.starts_with(DELETE_FROM) || key.starts_with(ELEMENT_ORDER);
+                !value.is_null() && !is_directive && !retained.contains(&Value::from(key.as_str()))
+            };
+            if patch.iter().any(is_foreign) {
+                return Err(malformed("retainKeys"));
             }
             original.retain(|key, _| retained.contains(&Value::from(key.as_str())));
         }
@@ -95,7 +110,7 @@ impl Merge {
         for (key, value) in patch {
             if let Some(list) = key.strip_prefix(DELETE_FROM) {
                 let Value::Array(removed) = value else {
-                    return Err(format!("{key} must be a list"));
+                    return Err(malformed("primitive list"));
                 };
                 if let Some(Value::Array(stored)) = original.get_mut(list) {
                     stored.retain(|item| !removed.contains(item));
@@ -130,7 +145,7 @@ impl Merge {
         original: &mut Map<String, Value>,
         patch: &mut Map<String, Value>,
         field: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let directives: Vec<String> = patch
             .keys()
             .filter(|key| key.starts_with(ELEMENT_ORDER))
@@ -138,7 +153,7 @@ impl Merge {
             .collect();
         for directive in directives {
             let Some(Value::Array(order)) = patch.remove(&directive) else {
-                return Err(format!("{directive} must be a list"));
+                return Err(malformed("setElementOrder list"));
             };
             let list = directive.strip_prefix(ELEMENT_ORDER).unwrap_or_default();
             let strategy = strategy(field, list);
@@ -169,7 +184,7 @@ impl Merge {
         patch: Vec<Value>,
         strategy: Strategy,
         field: &str,
-    ) -> Result<Vec<Value>, String> {
+    ) -> Result<Vec<Value>, Refusal> {
         match strategy {
             Strategy::Replace => Ok(patch),
             Strategy::Set => {
@@ -194,7 +209,7 @@ impl Merge {
                             }
                             // The other directives of the list still count.
                             Some("replace") => replace = true,
-                            _ => return Err(format!("unknown patch type: {directive} in list")),
+                            _ => return Err(unknown_directive(directive, &item)),
                         },
                     }
                 }
@@ -218,8 +233,24 @@ impl Merge {
     }
 }
 
-fn no_merge_key(item: &Value, key: &str) -> String {
-    format!("map: {item} does not contain declared merge key: {key}")
+fn no_merge_key(item: &Value, key: &str) -> Refusal {
+    status::internal(&format!(
+        "map: {} does not contain declared merge key: {key}",
+        go::printed(item)
+    ))
+}
+
+fn unknown_directive(directive: &Value, holder: &Value) -> Refusal {
+    status::internal(&format!(
+        "unknown patch type: {} in map: {}",
+        go::printed(directive),
+        go::printed(holder)
+    ))
+}
+
+/// A directive that is not of its form.
+fn malformed(directive: &str) -> Refusal {
+    status::bad_request(format!("invalid patch format of {directive}"))
 }
 
 /// Orders a merged list: what the patch names in the patch's order, the rest in the stored order, interleaved by stored positions.
@@ -231,7 +262,7 @@ fn in_order(
     patch_order: &[Value],
     stored_order: &[Value],
     strategy: Strategy,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, Refusal> {
     let position = |order: &[Value], item: &Value| match strategy {
         Strategy::Keyed(key) => order.iter().position(|other| other.get(key) == item.get(key)),
         Strategy::Set | Strategy::Replace => order.iter().position(|other| other == item),
