@@ -1,8 +1,8 @@
 //! Texts of Go's standard library that are a part of refusals.
 
-use std::fmt::Write as _;
+use serde_json::{Number, Value};
 
-use serde_json::Value;
+use crate::status::quoted;
 
 /// How deep Go reads arrays and objects.
 const DEPTH_MAX: usize = 10_000;
@@ -241,7 +241,7 @@ fn quoted_char(byte: u8) -> String {
         b'\'' => "'\\''".to_owned(),
         b'"' => "'\"'".to_owned(),
         _ => {
-            let quoted = crate::status::quoted(&char::from(byte).to_string());
+            let quoted = quoted(&char::from(byte).to_string());
             format!("'{}'", quoted.trim_matches('"'))
         }
     }
@@ -293,9 +293,56 @@ fn print(value: &Value, text: &mut String) {
             }
             text.push(']');
         }
-        Value::Bool(_) | Value::Number(_) => {
-            // Writing to a String does not fail.
-            let _infallible = write!(text, "{value}");
+        Value::Bool(flag) => text.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(one) => text.push_str(&number(one)),
+    }
+}
+
+/// A number as Go's `%v` prints it.
+pub(crate) fn number(number: &Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(float_value) => float(float_value),
+        None => number.to_string(),
+    }
+}
+
+/// A `float64` as Go's `%v` prints it: with an exponent where that is below -4 or above 20.
+pub(crate) fn float(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(-4..21) | Err(_) => value.to_string(),
+        Ok(exponent) if exponent < 0 => format!("{mantissa}e-{:02}", -exponent),
+        Ok(exponent) => format!("{mantissa}e+{exponent:02}"),
+    }
+}
+
+/// A JSON value as a refusal shows the value of a field.
+///
+/// # Upstream
+/// `Error.ErrorBody` in `apimachinery/pkg/util/validation/field/errors.go`, 1.20.2.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "\"null\"".to_owned(),
+        Value::String(text) => quoted(text),
+        other => syntax(other),
+    }
+}
+
+/// A JSON value as Go's `%#v` prints what it was read into.
+pub(crate) fn syntax(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(one) => number(one),
+        Value::String(text) => quoted(text),
+        Value::Array(items) => format!("[]interface {{}}{{{}}}", list(items.iter().map(syntax).collect())),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| format!("{}:{}", quoted(key), syntax(value)));
+            format!("map[string]interface {{}}{{{}}}", list(fields.collect()))
         }
     }
 }

@@ -164,6 +164,29 @@ impl Cause {
         }
     }
 
+    /// A value that is none of those that are allowed; `shown` is the value as the server prints it.
+    pub(crate) fn not_supported(field: impl Into<String>, shown: &str, supported: &[impl AsRef<str>]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|one| quoted(one.as_ref())).collect();
+        let mut message = format!("Unsupported value: {shown}");
+        if !supported.is_empty() {
+            message += &format!(": supported values: {}", supported.join(", "));
+        }
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            message,
+        }
+    }
+
+    /// A value that another one has already.
+    pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Self {
+        Self {
+            reason: "FieldValueDuplicate",
+            field: field.into(),
+            message: format!("Duplicate value: {shown}"),
+        }
+    }
+
     fn from_field_error(error: &FieldError) -> Self {
         let text = error.to_string();
         let body = text

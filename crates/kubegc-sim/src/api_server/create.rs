@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     ApiServer, EventType, Response, Special, crd, namespace,
-    update::{Moment, without_equal_references},
+    update::{Moment, Part, without_equal_references},
     validate,
 };
 use crate::{
     Manifest, StoredObject, rng,
-    status::{self, Refusal},
+    status::{self, Cause, Refusal},
 };
 
 /// A generated name that is taken is drawn again.
@@ -54,6 +54,18 @@ impl ApiServer {
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
+        if resource.custom && self.is_shaped(kind) {
+            return self.custom_manifest(kind, object);
+        }
+        if self.settings.types && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+            let expected = resource.api_version();
+            let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            if matches!(api_version, "") || *api_version == *expected {
+                return self
+                    .decode_definition(kind, object)
+                    .map_err(|problem| status::cannot_be_handled(resource, &resource.kind, &problem));
+            }
+        }
         let manifest = Manifest::read(object)
             .map_err(|error| status::cannot_be_handled(resource, &resource.kind, &error.to_string()))?;
         let expected = resource.api_version();
@@ -90,6 +102,50 @@ impl ApiServer {
         Err(status::cannot_be_handled(resource, sent_kind, &problem))
     }
 
+    /// Whether objects of a kind are read as their schema says, rather than as they are.
+    pub(super) fn is_decoded(&self, kind: KindId) -> bool {
+        self.is_shaped(kind)
+            || (self.settings.types
+                && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition)
+    }
+
+    /// Reads an object whose version and kind fit.
+    ///
+    /// # Errors
+    /// Says what does not hold what it should.
+    pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
+        if self.is_shaped(kind) {
+            self.decode_custom(kind, object)
+        } else if self.is_decoded(kind) {
+            self.decode_definition(kind, object)
+        } else {
+            Manifest::read(object)
+                .map(|manifest| manifest.object)
+                .map_err(|error| error.to_string())
+        }
+    }
+
+    /// Reads a custom resource that was sent to its kind's URL.
+    fn custom_manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
+        let resource = self.resource(kind);
+        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
+        if sent_kind.is_empty() {
+            return Err(refuse(format!("unmarshalerDecoder: Object 'Kind' is missing in '{object}'")));
+        }
+        if *api_version != *expected {
+            return Err(status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if *sent_kind != *resource.kind {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            return Err(self.refuse_other_kind(kind, name, &sent_kind));
+        }
+        self.decode_custom(kind, object).map_err(refuse)
+    }
+
     pub(super) fn try_create(
         &mut self,
         kind: KindId,
@@ -118,10 +174,12 @@ impl ApiServer {
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
             Special::Pod => prepare_pod(&mut object),
+            Special::CustomResourceDefinition if self.settings.types => crd::resource::begin(&mut object),
             Special::CustomResourceDefinition | Special::Service | Special::None => {}
         }
+        let mut causes = validate::created(self.version, self.resource(kind), &object);
+        causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
         let resource = self.resource(kind);
-        let mut causes = validate::created(self.version, resource, &object);
         if causes.is_empty() {
             causes = validate::created_generic(self.version, resource, &object);
         }
@@ -133,16 +191,42 @@ impl ApiServer {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
         }
+        let resource_is_custom = resource.custom;
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();
             return Err(status::already_exists(resource, &object.meta.name, deleting));
         }
-        if known.special == Special::CustomResourceDefinition {
+        let defines = known.special == Special::CustomResourceDefinition;
+        if defines && !self.settings.types {
             crd::serve(self, &mut object);
+        }
+        if resource_is_custom {
+            self.to_stored_version(kind, &mut object);
         }
         object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
         let object = self.commit(kind, object, EventType::Added);
+        if defines && self.settings.types {
+            self.accept_names(kind, &object);
+        }
         Ok(Response::coded(201, object).with(warnings))
+    }
+
+    /// The problems that the schema of a kind finds in an object that is created, or that is to replace `old`.
+    pub(super) fn kind_problems(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        old: Option<&StoredObject>,
+        part: Part,
+    ) -> Vec<Cause> {
+        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+            if self.settings.types && part == Part::Whole {
+                return self.definition_problems(kind, object, old);
+            }
+        } else if self.resource(kind).custom && self.is_shaped(kind) {
+            return self.custom_problems(kind, object, old, part);
+        }
+        Vec::new()
     }
 
     /// Puts the object in the request's namespace.

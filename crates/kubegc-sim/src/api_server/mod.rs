@@ -60,6 +60,8 @@ pub struct Settings {
     pub events_max: usize,
     /// What uids and generated names are drawn from. Default: 0.
     pub seed: u64,
+    /// Whether objects of built-in kinds are decoded, completed and validated by their types. Default: false.
+    pub types: bool,
 }
 
 impl Default for Settings {
@@ -69,6 +71,7 @@ impl Default for Settings {
             garbage_collection: true,
             events_max: usize::MAX,
             seed: 0,
+            types: false,
         }
     }
 }

@@ -178,6 +178,8 @@ impl ApiServer {
         part: Part,
         author: Author,
     ) -> Result<Written, Refusal> {
+        let stored = existing;
+        let existing = &self.shown(kind, stored);
         let resource = self.resource(kind);
         let (name, old) = (&existing.meta.name, &existing.meta);
         if is_unset(&new.meta.resource_version) {
@@ -211,7 +213,8 @@ impl ApiServer {
             Author::Applier(managers) => set_managers(&mut new, managers),
         }
         drop_ignored_metadata(&mut new);
-        let causes = validate::updated(self.version, self.resource(kind), &new, existing);
+        let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
+        causes.extend(self.kind_problems(kind, &new, Some(existing), part));
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
         }
@@ -236,13 +239,19 @@ impl ApiServer {
                 removal: Some(removal),
             });
         }
+        if self.resource(kind).custom {
+            self.to_stored_version(kind, &mut new);
+        }
         new.tidy();
-        if new.equals(existing) {
-            return Ok(Written::stored(Arc::clone(existing)));
+        if new.equals(stored) {
+            return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);
         if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
             crd::follow(self, &written);
+            if self.settings.types {
+                self.accept_names(kind, &written);
+            }
         }
         Ok(Written::stored(written))
     }
@@ -255,6 +264,12 @@ impl ApiServer {
             (Part::Whole, Special::Namespace) => {
                 namespace::keep_spec_finalizers(new, existing);
                 copy_field(new, existing, "status");
+            }
+            (Part::Whole, Special::CustomResourceDefinition) => {
+                copy_field(new, existing, "status");
+                if self.settings.types {
+                    crd::resource::note_stored_version(new);
+                }
             }
             (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
             (Part::Whole, _) => {}

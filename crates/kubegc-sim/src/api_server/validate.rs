@@ -565,7 +565,7 @@ fn label_problems(version: KubernetesVersion, value: &str) -> Vec<String> {
     problems
 }
 
-fn not_a_subdomain(version: KubernetesVersion) -> String {
+pub(super) fn not_a_subdomain(version: KubernetesVersion) -> String {
     let subject = if version.has(NAMES_ARE_RFC_1123) {
         "a lowercase RFC 1123 subdomain"
     } else {
@@ -611,11 +611,11 @@ pub(crate) fn is_label_value(text: &str) -> bool {
     text.is_empty() || (text.len() <= NAME_PART_MAX && is_name_part(text))
 }
 
-fn is_subdomain(name: &str) -> bool {
+pub(super) fn is_subdomain(name: &str) -> bool {
     name.as_bytes().split(|&byte| byte == b'.').all(is_label)
 }
 
-fn is_label(label: &[u8]) -> bool {
+pub(super) fn is_label(label: &[u8]) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     label.first().is_some_and(alphanumeric)
         && label.last().is_some_and(alphanumeric)

@@ -38,7 +38,8 @@ pub(super) fn answer(
         return Watch::begin(server, kind, namespace, options, view).map(Outcome::Stream);
     }
     let page = page::of(server, kind, namespace, &options)?;
-    let body = view.list(&page.items, &page.meta, server.now())?;
+    let items: Vec<_> = page.items.iter().map(|item| server.shown(kind, item)).collect();
+    let body = view.list(&items, &page.meta, server.now())?;
     Ok(Outcome::Whole(Reply::json(200, &body)))
 }
 
@@ -54,5 +55,5 @@ fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View
     } else {
         server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
     };
-    respond(view, answer, server.now())
+    respond(server, kind, view, answer)
 }

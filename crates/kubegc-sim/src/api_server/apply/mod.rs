@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ApiServer, Response, crd,
-    patch::{APPLY_IS_SERVED, accepted, reread},
+    patch::{APPLY_IS_SERVED, accepted},
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
 use crate::status::{self, Refusal};
@@ -166,7 +166,7 @@ impl ApiServer {
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
-        let mut object = reread(merged, &existing).map_err(|problem| {
+        let mut object = self.reread(kind, merged, &existing).map_err(|problem| {
             status::bad_request(format!("unable to read the applied object: {problem}"))
         })?;
         check_names(&object.meta, &namespace, name)?;
