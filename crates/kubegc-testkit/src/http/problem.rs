@@ -134,6 +134,14 @@ pub(super) fn not_found() -> Refusal {
     problem
 }
 
+/// A custom resource has no such part.
+pub(super) fn object_not_found(group: &str, resource: &str, name: &str) -> Refusal {
+    let message = format!("{resource}.{group} {name:?} not found");
+    let mut problem = Problem::new(404, "NotFound", message);
+    problem.details = Some(json!({"name": name, "group": group, "kind": resource}));
+    problem
+}
+
 /// A built-in resource does not take this method.
 pub(super) fn method_not_allowed() -> Refusal {
     let message = "the server does not allow this method on the requested resource";

@@ -78,7 +78,11 @@ impl View {
         meta: &ListMeta,
         now: Timestamp,
     ) -> Result<Value, Refusal> {
-        let metadata = meta.to_json();
+        let mut metadata = meta.to_json();
+        if self.resource.custom && self.form == Form::Object && meta.continue_token.is_none() {
+            // Lists of custom resources have no type that leaves it out.
+            metadata["continue"] = "".into();
+        }
         Ok(match self.form {
             Form::Object => {
                 let items: Vec<Value> = items.iter().map(|object| self.item(object)).collect();

@@ -74,7 +74,7 @@ impl<'a> Definition<'a> {
 
     /// The versions as Go's `%#v` prints them.
     fn printed(&self) -> String {
-        if self.versions.is_empty() {
+        if !self.object.at(&["spec", "versions"]).is_some_and(Value::is_array) {
             return "[]apiextensions.CustomResourceDefinitionVersion(nil)".to_owned();
         }
         let versions: Vec<String> = self.versions.iter().map(|version| self.printed_version(version)).collect();

@@ -228,7 +228,9 @@ fn object(sent: &Map<String, Value>, fields: &[Field], path: &str) -> Result<Map
     for field in fields {
         let path = format!("{path}.{}", field.name);
         let value = sent.get(field.name).unwrap_or(&Value::Null);
-        if let Some(value) = shaped(value, field.shape, &path)?.or_else(|| field.always.then(|| empty(field.shape))) {
+        let value = shaped(value, field.shape, &path)?;
+        let value = value.filter(|value| field.always || *value != json!([]));
+        if let Some(value) = value.or_else(|| field.always.then(|| empty(field.shape))) {
             read.insert(field.name.to_owned(), value);
         }
     }
@@ -264,9 +266,9 @@ fn shaped(value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, Stri
             if items.iter().any(|item| !item.is_string()) {
                 return wrong("a list of texts");
             }
-            (!items.is_empty()).then(|| value.clone())
+            Some(value.clone())
         }
-        (Shape::Anys, Value::Array(items)) => (!items.is_empty()).then(|| value.clone()),
+        (Shape::Anys, Value::Array(_)) => Some(value.clone()),
         (Shape::Object(fields), Value::Object(sent)) => Some(Value::Object(object(sent, fields, path)?)),
         (Shape::List(fields), Value::Array(items)) => {
             let mut read = Vec::with_capacity(items.len());
@@ -279,7 +281,7 @@ fn shaped(value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, Stri
                 };
                 read.push(Value::Object(object(sent, fields, path)?));
             }
-            (!read.is_empty()).then_some(Value::Array(read))
+            Some(Value::Array(read))
         }
         (Shape::Schema, Value::Object(sent)) => Some(Value::Object(object(sent, SCHEMA, path)?)),
         (Shape::SchemaOrFlag, Value::Bool(_)) => Some(value.clone()),

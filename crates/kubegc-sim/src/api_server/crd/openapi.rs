@@ -260,8 +260,9 @@ impl Validator {
     fn array(&self, path: &str, items: &[Value], schema: &Value) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(of_items) = schema.get("items").filter(|items| items.is_object()) {
-            for (index, item) in items.iter().enumerate() {
-                outcome.merge(self.value(&format!("{path}.{index}"), item, of_items));
+            // Upstream tells the position to the outermost check only, which says nothing of it.
+            for item in items {
+                outcome.merge(self.value(path, item, of_items));
             }
         }
         let size = items.len() as i64;

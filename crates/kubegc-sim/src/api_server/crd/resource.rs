@@ -212,7 +212,9 @@ impl ApiServer {
         let resource = self.resource(kind);
         let problem = format!("must be {}", resource.kind);
         let cause = Cause::invalid("kind", &status::quoted(sent), &problem);
-        status::invalid(resource, name, vec![cause])
+        let mut named = resource.clone();
+        named.kind = sent.into();
+        status::invalid(&named, name, vec![cause])
     }
 }
 
