@@ -341,7 +341,9 @@ pub(crate) fn syntax(value: &Value) -> String {
         Value::String(text) => quoted(text),
         Value::Array(items) => format!("[]interface {{}}{{{}}}", list(items.iter().map(syntax).collect())),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(key, value)| format!("{}:{}", quoted(key), syntax(value)));
+            let fields = fields
+                .iter()
+                .map(|(key, value)| format!("{}:{}", quoted(key), syntax(value)));
             format!("map[string]interface {{}}{{{}}}", list(fields.collect()))
         }
     }

@@ -22,6 +22,7 @@ pub mod schedule;
 pub mod selector;
 pub mod shared;
 pub mod status;
+mod types;
 
 pub use api_server::{
     AdmissionWebhook, ApiServer, ApplyOptions, Change, CrdCleaner, CrdRegistration, CrdStep, Event,

@@ -165,7 +165,11 @@ impl Cause {
     }
 
     /// A value that is none of those that are allowed; `shown` is the value as the server prints it.
-    pub(crate) fn not_supported(field: impl Into<String>, shown: &str, supported: &[impl AsRef<str>]) -> Self {
+    pub(crate) fn not_supported(
+        field: impl Into<String>,
+        shown: &str,
+        supported: &[impl AsRef<str>],
+    ) -> Self {
         let supported: Vec<String> = supported.iter().map(|one| quoted(one.as_ref())).collect();
         let mut message = format!("Unsupported value: {shown}");
         if !supported.is_empty() {

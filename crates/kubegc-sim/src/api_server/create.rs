@@ -6,7 +6,9 @@ use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, Response, Special, crd, namespace,
+    ApiServer, EventType, Response, Special,
+    apply::set_managers,
+    crd, namespace,
     update::{Moment, Part, without_equal_references},
     validate,
 };
@@ -29,7 +31,7 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.try_create(kind, namespace, object, None).into()
+        self.try_create(kind, namespace, object, None, None).into()
     }
 
     /// Creates an object whose uid the caller chooses: for tests and replays.
@@ -40,13 +42,13 @@ impl ApiServer {
         object: StoredObject,
         uid: Uid,
     ) -> Response {
-        self.try_create(kind, namespace, object, Some(uid)).into()
+        self.try_create(kind, namespace, object, Some(uid), None).into()
     }
 
     /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; where they stand, they must fit.
     pub fn create_json(&mut self, kind: KindId, namespace: &str, object: Value) -> Response {
         self.manifest(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, None))
+            .and_then(|object| self.try_create(kind, namespace, object, None, None))
             .into()
     }
 
@@ -57,9 +59,13 @@ impl ApiServer {
         if resource.custom && self.is_shaped(kind) {
             return self.custom_manifest(kind, object);
         }
-        if self.settings.types && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+        if self.settings.types && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition
+        {
             let expected = resource.api_version();
-            let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            let api_version = object
+                .get("apiVersion")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             if matches!(api_version, "") || *api_version == *expected {
                 return self
                     .decode_definition(kind, object)
@@ -128,11 +134,19 @@ impl ApiServer {
     /// Reads a custom resource that was sent to its kind's URL.
     fn custom_manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         let resource = self.resource(kind);
-        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| {
+            object
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
         let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
         if sent_kind.is_empty() {
-            return Err(refuse(format!("unmarshalerDecoder: Object 'Kind' is missing in '{object}'")));
+            return Err(refuse(format!(
+                "unmarshalerDecoder: Object 'Kind' is missing in '{object}'"
+            )));
         }
         if *api_version != *expected {
             return Err(status::bad_request(format!(
@@ -140,18 +154,23 @@ impl ApiServer {
             )));
         }
         if *sent_kind != *resource.kind {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            let name = object
+                .pointer("/metadata/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             return Err(self.refuse_other_kind(kind, name, &sent_kind));
         }
         self.decode_custom(kind, object).map_err(refuse)
     }
 
+    /// Creates an object. `author`: the managers of its fields, where it was applied.
     pub(super) fn try_create(
         &mut self,
         kind: KindId,
         namespace: &str,
         mut object: StoredObject,
         uid: Option<Uid>,
+        author: Option<Value>,
     ) -> Result<Response, Refusal> {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, "create")?;
@@ -160,6 +179,15 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         namespace::refuse_content(self, kind, &object)?;
 
+        if self.settings.types
+            && author.is_none()
+            && let Some(managers) = self.tracked(kind, None, &object, Part::Whole)
+        {
+            set_managers(&mut object, managers);
+        }
+        if let Some(managers) = author {
+            set_managers(&mut object, managers);
+        }
         drop_ignored_metadata(&mut object);
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
@@ -273,6 +301,18 @@ impl ApiServer {
                 return;
             }
         }
+    }
+
+    /// Carries out a write on a copy of the server, and tells what it answers. Uids and names that the write drew are
+    /// not drawn again.
+    ///
+    /// # Complexity
+    /// That of the write, and of copying the tables that it changes.
+    pub fn dry_run(&mut self, write: impl FnOnce(&mut Self) -> Response) -> Response {
+        let mut copy = self.clone();
+        let response = write(&mut copy);
+        self.uids_drawn = copy.uids_drawn;
+        response
     }
 
     fn draw_name(&mut self, mut name: String) -> String {

@@ -140,7 +140,7 @@ impl ApiServer {
                     let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
                     return Err(status::conflict(self.resource(kind), name, &why));
                 }
-                return self.try_create(kind, &namespace, object, None);
+                return self.try_create(kind, &namespace, object, None, None);
             }
             existing => existing?,
         };
@@ -207,10 +207,19 @@ impl ApiServer {
                 "the object has been modified; please apply your changes to the latest version and try again";
             return Err(status::conflict(resource, name, why));
         }
+        let sent = self.tracks_what_is_sent();
+        let tracked = |new: &StoredObject| self.tracked(kind, Some(existing), new, part);
+        let early = matches!(author, Author::Writer)
+            .then(|| tracked(&new))
+            .filter(|_| sent);
         self.prepare(kind, existing, &mut new, part);
-        match author {
-            Author::Writer => self.track(kind, existing, &mut new, part),
-            Author::Applier(managers) => set_managers(&mut new, managers),
+        let managers = match (author, early) {
+            (Author::Applier(managers), _) => Some(managers),
+            (Author::Writer, Some(early)) => early,
+            (Author::Writer, None) => tracked(&new),
+        };
+        if let Some(managers) = managers {
+            set_managers(&mut new, managers);
         }
         drop_ignored_metadata(&mut new);
         let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);

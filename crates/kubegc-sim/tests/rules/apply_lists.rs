@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{message, served, world};
+use crate::world::{message, served, world, world_of};
 
 /// What two managers apply one after the other, and what comes of it under `path`; conflicts are the paths.
 struct Case {
@@ -139,7 +139,7 @@ fn built_in_lists_merge_by_what_tells_their_items_apart() {
             expected: Err(vec![".spec.list"]),
         },
     ] {
-        let mut world = world();
+        let mut world = world_of("1.30.0");
         let answer = world.apply(kind, "one", at(path, first.clone()));
         assert_eq!(answer.code, 201, "{}", message(&answer));
         let answer = world.apply(kind, "two", at(path, second.clone()));

@@ -73,7 +73,12 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
             entries.push(resource_json(server, resource, &names));
             let answered = server.subresources(kind);
             let others = parts::of_nodes(resource);
-            entries.extend(answered.iter().chain(others).map(|part| part_json(resource, part)));
+            entries.extend(
+                answered
+                    .iter()
+                    .chain(others)
+                    .map(|part| part_json(resource, part)),
+            );
         }
     }
     entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
@@ -120,6 +125,25 @@ pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
     .into_iter()
     .filter_map(|(verb, answered)| answered.then_some(verb))
     .collect()
+}
+
+/// The verbs of a resource in the order that discovery lists them in.
+fn listed_verbs(resource: &ApiResource) -> Vec<&'static str> {
+    const OF_CUSTOM: [&str; 8] = [
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "create",
+        "update",
+        "watch",
+    ];
+    let mut verbs = verbs(resource);
+    if resource.custom {
+        verbs.sort_by_key(|verb| OF_CUSTOM.iter().position(|one| one == verb));
+    }
+    verbs
 }
 
 const fn newest_aggregated(version: KubernetesVersion) -> Option<Aggregated> {
@@ -233,7 +257,7 @@ fn resource_json(server: &ApiServer, resource: &ApiResource, names: &Names) -> V
         "singularName": names.singular,
         "namespaced": resource.is_namespaced(),
         "kind": &*resource.kind,
-        "verbs": verbs(resource),
+        "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, names);
     if let Some(hash) = storage_version_hash(server, resource) {
@@ -296,9 +320,13 @@ fn built_in_storage(server: &ApiServer, resource: &ApiResource) -> (String, Stri
     if beta && !server.version().has(STABLE_VERSIONS_ARE_STORED) {
         return (group.to_owned(), "v1beta1".to_owned());
     }
-    let versions = served(server).filter(|(_, other)| *other.group == *group && other.resource == resource.resource);
+    let versions =
+        served(server).filter(|(_, other)| *other.group == *group && other.resource == resource.resource);
     let preferred = versions.max_by_key(|(_, other)| (other.preferred, version_rank(&other.version)));
-    let version = preferred.map_or_else(|| resource.version.to_string(), |(_, other)| other.version.to_string());
+    let version = preferred.map_or_else(
+        || resource.version.to_string(),
+        |(_, other)| other.version.to_string(),
+    );
     (group.to_owned(), version)
 }
 

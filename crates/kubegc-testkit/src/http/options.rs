@@ -225,12 +225,15 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     }
     let manager = query.text("fieldManager");
     if manager.len() > FIELD_MANAGER_MAX {
-        let why = format!("may not be longer than {FIELD_MANAGER_MAX}");
-        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &why));
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: "fieldManager",
+            message: format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes"),
+        });
     }
-    if manager.chars().any(char::is_control) {
-        let why = "should only contain printable characters";
-        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), why));
+    for (position, odd) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {position})", odd as u32);
+        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &why));
     }
     let validation = query.text("fieldValidation");
     if version.has(FIELD_VALIDATION_IS_READ) && !matches!(validation, "" | "Ignore" | "Warn" | "Strict") {

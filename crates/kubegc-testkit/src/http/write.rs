@@ -125,7 +125,7 @@ fn store(
     }
     let stored = server.object(kind, &call.namespace, &call.name);
     let version = stored.map(|object| object.meta.resource_version.clone());
-    unversioned(work(&mut server.clone()), version.unwrap_or_default())
+    unversioned(server.dry_run(work), version.unwrap_or_default())
 }
 
 /// The answer of a dry run: no revision was made, so the object shows the version that it has.

@@ -77,15 +77,25 @@ impl<'a> Definition<'a> {
         if !self.object.at(&["spec", "versions"]).is_some_and(Value::is_array) {
             return "[]apiextensions.CustomResourceDefinitionVersion(nil)".to_owned();
         }
-        let versions: Vec<String> = self.versions.iter().map(|version| self.printed_version(version)).collect();
-        format!("[]apiextensions.CustomResourceDefinitionVersion{{{}}}", versions.join(", "))
+        let versions: Vec<String> = self
+            .versions
+            .iter()
+            .map(|version| self.printed_version(version))
+            .collect();
+        format!(
+            "[]apiextensions.CustomResourceDefinitionVersion{{{}}}",
+            versions.join(", ")
+        )
     }
 
     fn printed_version(&self, version: &'a Value) -> String {
         let flag = |key: &str| version.get(key) == Some(&Value::Bool(true));
         let pointer = |is_set: bool| if is_set { POINTER } else { "nil" };
-        let text = |value: &Value, key: &str| quoted(value.get(key).and_then(Value::as_str).unwrap_or_default());
-        let columns = self.own(version, "additionalPrinterColumns").and_then(Value::as_array);
+        let text =
+            |value: &Value, key: &str| quoted(value.get(key).and_then(Value::as_str).unwrap_or_default());
+        let columns = self
+            .own(version, "additionalPrinterColumns")
+            .and_then(Value::as_array);
         let columns = match columns {
             None => "(nil)".to_owned(),
             Some(columns) => {
@@ -133,14 +143,27 @@ pub(super) fn problems(
     let definition = Definition::of(object);
     let mut causes = Vec::new();
     if old.is_none() {
-        let name = format!("{}.{}", definition.text(&["spec", "names", "plural"]), definition.text(&["spec", "group"]));
+        let name = format!(
+            "{}.{}",
+            definition.text(&["spec", "names", "plural"]),
+            definition.text(&["spec", "group"])
+        );
         if *object.meta.name != *name && !object.meta.name.is_empty() {
             let problem = "must be spec.names.plural+\".\"+spec.group";
-            causes.push(Cause::invalid("metadata.name", &quoted(&object.meta.name), problem));
+            causes.push(Cause::invalid(
+                "metadata.name",
+                &quoted(&object.meta.name),
+                problem,
+            ));
         }
     }
     group(version, &definition, &mut causes);
-    one_of("spec.scope", definition.text(&["spec", "scope"]), &["Cluster", "Namespaced"], &mut causes);
+    one_of(
+        "spec.scope",
+        definition.text(&["spec", "scope"]),
+        &["Cluster", "Namespaced"],
+        &mut causes,
+    );
     for (index, one) in definition.versions.iter().enumerate() {
         if one.pointer("/schema/openAPIV3Schema").is_none() {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
@@ -155,7 +178,10 @@ pub(super) fn problems(
         }
     }
     if let Some(shared) = definition.schema {
-        let status = definition.versions.iter().any(|version| definition.has_status(version));
+        let status = definition
+            .versions
+            .iter()
+            .any(|version| definition.has_status(version));
         schema(shared, "spec.validation", status, rules, &mut causes);
     }
     if let Some(shared) = definition.subresources {
@@ -169,9 +195,11 @@ pub(super) fn problems(
     names(object, &["status", "acceptedNames"], &mut causes);
     stored_versions(&definition, &mut causes);
     approval(object, old, &mut causes);
-    let preserved = |object: &StoredObject| object.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
+    let preserved =
+        |object: &StoredObject| object.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
     if preserved(object) && !old.is_some_and(preserved) {
-        let problem = "cannot set to true, set x-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let problem =
+            "cannot set to true, set x-preserve-unknown-fields to true in spec.versions[*].schema instead";
         causes.push(Cause::invalid("spec.preserveUnknownFields", "true", problem));
     }
     causes
@@ -208,7 +236,11 @@ fn versions(definition: &Definition<'_>, rules: Rules, causes: &mut Vec<Cause>) 
         stored += usize::from(version.get("storage") == Some(&Value::Bool(true)));
         unique &= seen.insert(name);
         if !is_label_1035(name) {
-            causes.push(Cause::invalid(format!("{path}.name"), &quoted(name), NOT_A_LABEL_1035));
+            causes.push(Cause::invalid(
+                format!("{path}.name"),
+                &quoted(name),
+                NOT_A_LABEL_1035,
+            ));
         }
         warning(version, &path, causes);
         if let Some(own) = definition.own(version, "schema") {
@@ -221,13 +253,20 @@ fn versions(definition: &Definition<'_>, rules: Rules, causes: &mut Vec<Cause>) 
         columns(definition.own(version, "additionalPrinterColumns"), &path, causes);
     }
     if !unique {
-        causes.push(Cause::invalid("spec.versions", &definition.printed(), "must contain unique version names"));
+        causes.push(Cause::invalid(
+            "spec.versions",
+            &definition.printed(),
+            "must contain unique version names",
+        ));
     }
     if stored != 1 {
         let problem = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &definition.printed(), problem));
     }
-    if let Some(name) = definition.versions.first().and_then(|version| version.get("name")?.as_str())
+    if let Some(name) = definition
+        .versions
+        .first()
+        .and_then(|version| version.get("name")?.as_str())
         && !name.is_empty()
         && !is_label_1035(name)
     {
@@ -240,7 +279,11 @@ fn warning(version: &Value, path: &str, causes: &mut Vec<Cause>) {
         return;
     };
     let mut wrong = |problem: &str| {
-        causes.push(Cause::invalid(format!("{path}.deprecationWarning"), &quoted(text), problem));
+        causes.push(Cause::invalid(
+            format!("{path}.deprecationWarning"),
+            &quoted(text),
+            problem,
+        ));
     };
     if version.get("deprecated") != Some(&Value::Bool(true)) {
         wrong("can only be set for deprecated versions");
@@ -253,16 +296,26 @@ fn warning(version: &Value, path: &str, causes: &mut Vec<Cause>) {
         wrong("must not be an empty string");
     }
     if let Some((index, _)) = text.char_indices().find(|(_, char)| char.is_control()) {
-        wrong(&format!("must only contain printable UTF-8 characters; non-printable character found at index {index}"));
+        wrong(&format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
     }
 }
 
 /// `ValidateCustomResourceDefinitionNames`, of the spec or of the status.
 fn names(object: &StoredObject, path: &[&str; 2], causes: &mut Vec<Cause>) {
     let names = object.at(path);
-    let text = |key: &str| names.and_then(|names| names.get(key)?.as_str()).unwrap_or_default();
+    let text = |key: &str| {
+        names
+            .and_then(|names| names.get(key)?.as_str())
+            .unwrap_or_default()
+    };
     let mut wrong = |field: String, value: &str, problem: &str| {
-        causes.push(Cause::invalid(format!("{}.{field}", path.join(".")), &quoted(value), problem));
+        causes.push(Cause::invalid(
+            format!("{}.{field}", path.join(".")),
+            &quoted(value),
+            problem,
+        ));
     };
     for key in ["plural", "singular"] {
         if !text(key).is_empty() && !is_label_1035(text(key)) {
@@ -276,10 +329,17 @@ fn names(object: &StoredObject, path: &[&str; 2], causes: &mut Vec<Cause>) {
         }
     }
     if !text("kind").is_empty() && text("kind") == text("listKind") {
-        wrong("listKind".to_owned(), text("listKind"), "kind and listKind may not be the same");
+        wrong(
+            "listKind".to_owned(),
+            text("listKind"),
+            "kind and listKind may not be the same",
+        );
     }
     for key in ["shortNames", "categories"] {
-        let list = names.and_then(|names| names.get(key)?.as_array()).into_iter().flatten();
+        let list = names
+            .and_then(|names| names.get(key)?.as_array())
+            .into_iter()
+            .flatten();
         for (index, name) in list.filter_map(Value::as_str).enumerate() {
             if !is_label_1035(name) {
                 wrong(format!("{key}[{index}]"), name, NOT_A_LABEL_1035);
@@ -290,7 +350,13 @@ fn names(object: &StoredObject, path: &[&str; 2], causes: &mut Vec<Cause>) {
 
 fn schema(validation: &Value, path: &str, has_status: bool, rules: Rules, causes: &mut Vec<Cause>) {
     if let Some(schema) = validation.get("openAPIV3Schema") {
-        structural::problems(schema, &format!("{path}.openAPIV3Schema"), has_status, rules, causes);
+        structural::problems(
+            schema,
+            &format!("{path}.openAPIV3Schema"),
+            has_status,
+            rules,
+            causes,
+        );
     }
 }
 
@@ -300,8 +366,18 @@ fn subresources(subresources: &Value, path: &str, causes: &mut Vec<Cause>) {
     };
     let text = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or_default();
     for (key, parents, words, required) in [
-        ("specReplicasPath", &[".spec."][..], "should be a json path under .spec", true),
-        ("statusReplicasPath", &[".status."], "should be a json path under .status", true),
+        (
+            "specReplicasPath",
+            &[".spec."][..],
+            "should be a json path under .spec",
+            true,
+        ),
+        (
+            "statusReplicasPath",
+            &[".status."],
+            "should be a json path under .status",
+            true,
+        ),
         (
             "labelSelectorPath",
             &[".spec.", ".status."],
@@ -326,9 +402,22 @@ fn subresources(subresources: &Value, path: &str, causes: &mut Vec<Cause>) {
 fn columns(columns: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 9] = [
-        "byte", "date", "date-time", "double", "float", "int32", "int64", "password", "timestamp",
+        "byte",
+        "date",
+        "date-time",
+        "double",
+        "float",
+        "int32",
+        "int64",
+        "password",
+        "timestamp",
     ];
-    for (index, column) in columns.and_then(Value::as_array).into_iter().flatten().enumerate() {
+    for (index, column) in columns
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let text = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
         let field = |key: &str| format!("{path}.additionalPrinterColumns[{index}].{key}");
         if text("name").is_empty() {
@@ -357,11 +446,24 @@ fn columns(columns: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
 fn conversion(object: &StoredObject, causes: &mut Vec<Cause>) {
     const PATH: &str = "spec.conversion";
     let strategy = object.text_at(&["spec", "conversion", "strategy"]);
-    one_of(&format!("{PATH}.strategy"), strategy, &["None", "Webhook"], causes);
+    one_of(
+        &format!("{PATH}.strategy"),
+        strategy,
+        &["None", "Webhook"],
+        causes,
+    );
     let client = object.at(&["spec", "conversion", "webhook", "clientConfig"]);
     let reviews = object.at(&["spec", "conversion", "webhook", "conversionReviewVersions"]);
-    let reviews: Vec<&str> = reviews.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    let (config, versions) = (format!("{PATH}.webhookClientConfig"), format!("{PATH}.conversionReviewVersions"));
+    let reviews: Vec<&str> = reviews
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let (config, versions) = (
+        format!("{PATH}.webhookClientConfig"),
+        format!("{PATH}.conversionReviewVersions"),
+    );
     if strategy != "Webhook" {
         let problem = "should not be set when strategy is not set to Webhook";
         if client.is_some() {
@@ -373,15 +475,26 @@ fn conversion(object: &StoredObject, causes: &mut Vec<Cause>) {
         return;
     }
     match client {
-        None => causes.push(Cause::required(config, "required when strategy is set to Webhook")),
+        None => causes.push(Cause::required(
+            config,
+            "required when strategy is set to Webhook",
+        )),
         Some(client) if client.get("url").is_some() == client.get("service").is_some() => {
-            causes.push(Cause::required(config, "exactly one of url or service is required"));
+            causes.push(Cause::required(
+                config,
+                "exactly one of url or service is required",
+            ));
         }
         Some(client) => {
             for key in ["name", "namespace"] {
-                let pointer = client.get("service").map(|service| service.get(key).and_then(Value::as_str));
+                let pointer = client
+                    .get("service")
+                    .map(|service| service.get(key).and_then(Value::as_str));
                 if pointer.is_some_and(|text| text.unwrap_or_default().is_empty()) {
-                    causes.push(Cause::required(format!("{config}.service.{key}"), &format!("service {key} is required")));
+                    causes.push(Cause::required(
+                        format!("{config}.service.{key}"),
+                        &format!("service {key} is required"),
+                    ));
                 }
             }
         }
@@ -402,7 +515,11 @@ fn conversion(object: &StoredObject, causes: &mut Vec<Cause>) {
     if !reviews.iter().any(|review| matches!(*review, "v1" | "v1beta1")) {
         let shown: Vec<String> = reviews.iter().map(|review| quoted(review)).collect();
         let shown = format!("[]string{{{}}}", shown.join(", "));
-        causes.push(Cause::invalid(versions, &shown, "must include at least one of v1, v1beta1"));
+        causes.push(Cause::invalid(
+            versions,
+            &shown,
+            "must include at least one of v1, v1beta1",
+        ));
     }
 }
 
@@ -424,11 +541,22 @@ fn unchanged(object: &StoredObject, old: &StoredObject, causes: &mut Vec<Cause>)
 
 fn stored_versions(definition: &Definition<'_>, causes: &mut Vec<Cause>) {
     const FIELD: &str = "status.storedVersions";
-    let stored = definition.object.at(&["status", "storedVersions"]).and_then(Value::as_array);
-    let mut stored: Vec<(usize, &str)> =
-        stored.into_iter().flatten().filter_map(Value::as_str).enumerate().collect();
+    let stored = definition
+        .object
+        .at(&["status", "storedVersions"])
+        .and_then(Value::as_array);
+    let mut stored: Vec<(usize, &str)> = stored
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .enumerate()
+        .collect();
     if stored.is_empty() {
-        causes.push(Cause::invalid(FIELD, "[]string(nil)", "must have at least one stored version"));
+        causes.push(Cause::invalid(
+            FIELD,
+            "[]string(nil)",
+            "must have at least one stored version",
+        ));
         return;
     }
     for &version in &definition.versions {
@@ -436,12 +564,20 @@ fn stored_versions(definition: &Definition<'_>, causes: &mut Vec<Cause>) {
         let is_stored = stored.iter().any(|(_, stored)| *stored == name);
         if version.get("storage") == Some(&Value::Bool(true)) && !is_stored {
             let shown = definition.printed_version(version);
-            causes.push(Cause::invalid(FIELD, &shown, &format!("must have the storage version {name}")));
+            causes.push(Cause::invalid(
+                FIELD,
+                &shown,
+                &format!("must have the storage version {name}"),
+            ));
         }
         stored.retain(|(_, stored)| *stored != name);
     }
     for (index, name) in stored {
-        causes.push(Cause::invalid(format!("{FIELD}[{index}]"), &quoted(name), "must appear in spec.versions"));
+        causes.push(Cause::invalid(
+            format!("{FIELD}[{index}]"),
+            &quoted(name),
+            "must appear in spec.versions",
+        ));
     }
 }
 

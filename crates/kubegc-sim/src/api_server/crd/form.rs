@@ -61,7 +61,10 @@ const fn always(name: &'static str, shape: Shape) -> Field {
     }
 }
 
-const DEFINITION: &[Field] = &[always("spec", Shape::Object(SPEC)), always("status", Shape::Object(STATUS))];
+const DEFINITION: &[Field] = &[
+    always("spec", Shape::Object(SPEC)),
+    always("status", Shape::Object(STATUS)),
+];
 const SPEC: &[Field] = &[
     always("group", Shape::Text),
     always("names", Shape::Object(NAMES)),
@@ -84,7 +87,10 @@ const VERSION: &[Field] = &[
     always("storage", Shape::Flag),
     field("deprecated", Shape::Flag),
     field("deprecationWarning", Shape::TextPointer),
-    field("schema", Shape::Object(&[field("openAPIV3Schema", Shape::Schema)])),
+    field(
+        "schema",
+        Shape::Object(&[field("openAPIV3Schema", Shape::Schema)]),
+    ),
     field("subresources", Shape::Object(SUBRESOURCES)),
     field("additionalPrinterColumns", Shape::List(COLUMN)),
 ];
@@ -209,14 +215,22 @@ fn fill(definition: &mut Map<String, Value>) {
         return;
     };
     if let Some(Value::Object(names)) = spec.get_mut("names") {
-        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = names
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if !kind.is_empty() {
             let singular = kind.to_lowercase();
             names.entry("singular").or_insert_with(|| singular.into());
-            names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+            names
+                .entry("listKind")
+                .or_insert_with(|| format!("{kind}List").into());
         }
     }
-    let conversion = spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    let conversion = spec
+        .entry("conversion")
+        .or_insert_with(|| json!({"strategy": "None"}));
     if let Some(Value::Object(service)) = conversion.pointer_mut("/webhook/clientConfig/service") {
         service.entry("port").or_insert_with(|| json!(443));
     }
@@ -250,17 +264,22 @@ fn empty(shape: Shape) -> Value {
 /// A value in its shape; `None` where it is left out.
 fn shaped(value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, String> {
     let wrong = |expected: &str| {
-        Err(format!("{path}: expects {expected}, but found {}, error found in #10 byte of ...|{value}|...", go::json_kind(value)))
+        Err(format!(
+            "{path}: expects {expected}, but found {}, error found in #10 byte of ...|{value}|...",
+            go::json_kind(value)
+        ))
     };
     Ok(match (shape, value) {
         (_, Value::Null) => None,
         (Shape::Any, value) => Some(value.clone()),
         (Shape::Text, Value::String(text)) => (!text.is_empty()).then(|| value.clone()),
         (Shape::Flag, Value::Bool(flag)) => flag.then(|| value.clone()),
-        (Shape::Whole, Value::Number(number)) if number.is_i64() => (number.as_i64() != Some(0)).then(|| value.clone()),
-        (Shape::TextPointer, Value::String(_)) | (Shape::FlagPointer, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => {
-            Some(value.clone())
+        (Shape::Whole, Value::Number(number)) if number.is_i64() => {
+            (number.as_i64() != Some(0)).then(|| value.clone())
         }
+        (Shape::TextPointer, Value::String(_))
+        | (Shape::FlagPointer, Value::Bool(_))
+        | (Shape::Float, Value::Number(_)) => Some(value.clone()),
         (Shape::WholePointer, Value::Number(number)) if number.is_i64() => Some(value.clone()),
         (Shape::Texts, Value::Array(items)) => {
             if items.iter().any(|item| !item.is_string()) {
@@ -299,7 +318,10 @@ fn shaped(value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, Stri
                 let path = format!("{path}[{key}]");
                 let of_texts = matches!((shape, item), (Shape::Dependencies, Value::Array(_)));
                 let shape = if of_texts { Shape::Texts } else { Shape::Schema };
-                read.insert(key.clone(), shaped(item, shape, &path)?.unwrap_or_else(|| json!({})));
+                read.insert(
+                    key.clone(),
+                    shaped(item, shape, &path)?.unwrap_or_else(|| json!({})),
+                );
             }
             (!read.is_empty()).then_some(Value::Object(read))
         }

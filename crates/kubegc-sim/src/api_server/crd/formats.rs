@@ -12,24 +12,60 @@ use regex::Regex;
 /// The formats that a pattern tells.
 const PATTERNS: [(&str, &str); 14] = [
     ("bsonobjectid", r"^[0-9a-fA-F]{24}$"),
-    ("uuid", r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"),
-    ("uuid3", r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$"),
-    ("uuid4", r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$"),
-    ("uuid5", r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$"),
+    (
+        "uuid",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
+    ),
+    (
+        "uuid3",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
+    ),
+    (
+        "uuid4",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$",
+    ),
+    (
+        "uuid5",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$",
+    ),
     ("ssn", r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
     ("hexcolor", r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
-    ("rgbcolor", r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$"),
-    ("byte", r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"),
-    ("hostname", r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"),
+    (
+        "rgbcolor",
+        r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$",
+    ),
+    (
+        "byte",
+        r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+    ),
+    (
+        "hostname",
+        r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$",
+    ),
     ("email", r"^[^@\s<>]+@[^@\s<>]+$"),
-    ("mac", r"(?i)^([0-9a-f]{2}([:-]))(?:[0-9a-f]{2}[:-]){4}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$"),
+    (
+        "mac",
+        r"(?i)^([0-9a-f]{2}([:-]))(?:[0-9a-f]{2}[:-]){4}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$",
+    ),
     ("uri", r"^(/|[a-zA-Z][a-zA-Z0-9+.-]*:)\S*$"),
-    ("duration", r"^[-+]?(?:0|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$|^[0-9]+ ?(?:ns|nanos?|us|µs|micros?|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?)$"),
+    (
+        "duration",
+        r"^[-+]?(?:0|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$|^[0-9]+ ?(?:ns|nanos?|us|µs|micros?|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?)$",
+    ),
 ];
 
 /// Formats that are known beside.
 const OTHERS: [&str; 10] = [
-    "ipv4", "ipv6", "cidr", "date", "datetime", "password", "isbn", "isbn10", "isbn13", "creditcard",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "date",
+    "datetime",
+    "password",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
 ];
 
 /// The name that a format is known by.
@@ -93,8 +129,14 @@ fn is_isbn10(text: &str) -> bool {
 
 fn is_isbn13(text: &str) -> bool {
     let all = digits(text);
-    let plain = text.chars().all(|char| char.is_ascii_digit() || matches!(char, ' ' | '-'));
-    let sum: u32 = all.iter().enumerate().map(|(place, digit)| digit * if place % 2 == 0 { 1 } else { 3 }).sum();
+    let plain = text
+        .chars()
+        .all(|char| char.is_ascii_digit() || matches!(char, ' ' | '-'));
+    let sum: u32 = all
+        .iter()
+        .enumerate()
+        .map(|(place, digit)| digit * if place % 2 == 0 { 1 } else { 3 })
+        .sum();
     plain && all.len() == 13 && sum % 10 == 0
 }
 

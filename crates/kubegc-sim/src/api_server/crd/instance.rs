@@ -43,7 +43,10 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<()
                     coerce_metadata(value)
                         .map_err(|problem| format!("{below}: Invalid value: {shown}: {problem}"))?;
                 } else if embedded && META.contains(&key.as_str()) && !value.is_string() {
-                    return Err(format!("{below}: Invalid value: {}: must be a string", go::shown(value)));
+                    return Err(format!(
+                        "{below}: Invalid value: {}: must be a string",
+                        go::shown(value)
+                    ));
                 }
                 if let Some(schema) = of_field(schema, key) {
                     coerce(value, schema, &below)?;
@@ -63,7 +66,13 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<()
 }
 
 /// The fields of metadata beside those that are typed.
-const OTHER_METADATA: [&str; 5] = ["annotations", "clusterName", "generateName", "managedFields", "selfLink"];
+const OTHER_METADATA: [&str; 5] = [
+    "annotations",
+    "clusterName",
+    "generateName",
+    "managedFields",
+    "selfLink",
+];
 
 /// Reads metadata as its type does: fields that it does not have are dropped, and so are empty ones.
 ///
@@ -79,7 +88,10 @@ pub(super) fn coerce_rest(rest: &mut Map<String, Value>) -> Result<(), String> {
     for (key, value) in rest.iter() {
         match (key.as_str(), value) {
             ("annotations", Value::Object(annotations)) => {
-                if let Some(value) = annotations.values().find(|value| !value.is_string() && !value.is_null()) {
+                if let Some(value) = annotations
+                    .values()
+                    .find(|value| !value.is_string() && !value.is_null())
+                {
                     return wrong(key, "\" or n", value);
                 }
             }
@@ -107,7 +119,10 @@ fn coerce_metadata(value: &mut Value) -> Result<(), String> {
     };
     let mut typed = fields.clone();
     take_meta(&mut typed).map_err(|problem| {
-        format!("v1.ObjectMeta: {problem}, error found in #10 byte of ...|{}|...", Value::Object(fields.clone()))
+        format!(
+            "v1.ObjectMeta: {problem}, error found in #10 byte of ...|{}|...",
+            Value::Object(fields.clone())
+        )
     })?;
     let mut rest = fields.clone();
     rest.retain(|key, _| !TYPED.contains(&key.as_str()));
@@ -124,7 +139,10 @@ pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, cause
                 embedded(fields, path, causes);
             }
             for (key, value) in fields {
-                if let Some(schema) = schema.get("properties").and_then(|properties| properties.get(key)) {
+                if let Some(schema) = schema
+                    .get("properties")
+                    .and_then(|properties| properties.get(key))
+                {
                     embedded_problems(value, schema, &child(path, key), causes);
                 } else if let Some(schema) = schema.get("additionalProperties") {
                     embedded_problems(value, schema, &format!("{path}[{key}]"), causes);
@@ -213,7 +231,8 @@ pub(super) fn duplicates(value: &Value, schema: &Value, path: &str, causes: &mut
 fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
     let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
     let keys = keys.into_iter().flatten().filter_map(Value::as_str);
-    keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone()))).collect()
+    keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())))
+        .collect()
 }
 
 /// Tells of the second one of equal items.
@@ -235,8 +254,14 @@ fn repeated(items: &[Value], identity: impl Fn(&Value) -> Value, path: &str, cau
 
 /// The schema of a field, if there is one.
 fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let property = schema.get("properties").and_then(|properties| properties.get(key));
-    property.or_else(|| schema.get("additionalProperties").filter(|schema| schema.is_object()))
+    let property = schema
+        .get("properties")
+        .and_then(|properties| properties.get(key));
+    property.or_else(|| {
+        schema
+            .get("additionalProperties")
+            .filter(|schema| schema.is_object())
+    })
 }
 
 /// Whether the schema allows fields that have no schema.

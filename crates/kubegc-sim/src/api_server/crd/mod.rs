@@ -95,7 +95,9 @@ pub(super) fn serve(server: &mut ApiServer, object: &mut StoredObject) {
     if object.body.is_some() {
         let accepted = if established { names } else { json!({}) };
         let stored = object.at(&["status", "storedVersions"]).cloned();
-        let versions = stored.filter(|_| server.settings.types).unwrap_or_else(|| versions.into());
+        let versions = stored
+            .filter(|_| server.settings.types)
+            .unwrap_or_else(|| versions.into());
         let status = json!({"acceptedNames": accepted, "storedVersions": versions, "conditions": []});
         object.body_mut().insert("status".to_owned(), status);
         let reason = if taken { "PluralConflict" } else { "NoConflicts" };

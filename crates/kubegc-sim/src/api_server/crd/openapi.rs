@@ -23,7 +23,11 @@ pub(super) struct Rules {
 /// The problems of a value under a schema. `path` is the field that the value is at; empty for the whole object.
 pub(super) fn problems(path: &str, value: &Value, schema: &Value, rules: Rules) -> Vec<Cause> {
     let outcome = Validator { rules }.value("", value, schema);
-    outcome.problems.into_iter().map(|problem| problem.cause(path)).collect()
+    outcome
+        .problems
+        .into_iter()
+        .map(|problem| problem.cause(path))
+        .collect()
 }
 
 /// One problem, with the words that tell it from others.
@@ -382,7 +386,11 @@ fn numeric(path: &str, number: &Number, schema: &Value) -> Outcome {
     // Of whole numbers, limits are whole as well.
     let as_limit = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
     if let Some(factor) = limit("multipleOf").map(as_limit).filter(|factor| *factor > 0.0) {
-        let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+        let quotient = if factor < 1.0 {
+            1.0 / factor * value
+        } else {
+            value / factor
+        };
         let is_multiple = match (number.as_i64(), factor as i64) {
             (Some(whole), factor @ 1..) => whole % factor == 0,
             _ => quotient.fract() == 0.0,
@@ -395,15 +403,31 @@ fn numeric(path: &str, number: &Number, schema: &Value) -> Outcome {
     if let Some(min) = limit("minimum").map(as_limit) {
         let exclusive = flag(schema, "exclusiveMinimum");
         if value < min || (exclusive && value <= min) {
-            let words = if exclusive { "greater than" } else { "greater than or equal to" };
-            outcome.add(invalid(path, &format!("should be {words} {}", go::float(min)), shown.clone()));
+            let words = if exclusive {
+                "greater than"
+            } else {
+                "greater than or equal to"
+            };
+            outcome.add(invalid(
+                path,
+                &format!("should be {words} {}", go::float(min)),
+                shown.clone(),
+            ));
         }
     }
     if let Some(max) = limit("maximum").map(as_limit) {
         let exclusive = flag(schema, "exclusiveMaximum");
         if value > max || (exclusive && value >= max) {
-            let words = if exclusive { "less than" } else { "less than or equal to" };
-            outcome.add(invalid(path, &format!("should be {words} {}", go::float(max)), shown));
+            let words = if exclusive {
+                "less than"
+            } else {
+                "less than or equal to"
+            };
+            outcome.add(invalid(
+                path,
+                &format!("should be {words} {}", go::float(max)),
+                shown,
+            ));
         }
     }
     outcome.checks += 1;
@@ -427,7 +451,10 @@ fn enumeration(path: &str, value: &Value, schema: &Value) -> Outcome {
     };
     Outcome::of(Problem {
         name: path.to_owned(),
-        text: format!("{path} in body should be one of {}", go::printed(&Value::Array(allowed.clone()))),
+        text: format!(
+            "{path} in body should be one of {}",
+            go::printed(&Value::Array(allowed.clone()))
+        ),
         sort: Sort::Enum(go::shown(value), allowed.iter().map(shown).collect()),
     })
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{check, form, instance, openapi, scale, schema, set_condition, storage_version};
 use crate::{
     Manifest, StoredObject,
-    api_server::{ApiServer, EventType, update::Part},
+    api_server::{ApiServer, EventType, apply::set_managers, update::Part},
     go,
     status::{self, Cause, Refusal},
 };
@@ -26,7 +26,10 @@ const REPLICAS_MAX: i64 = i32::MAX as i64;
 impl ApiServer {
     /// Whether objects of a custom kind are shaped by the schema in its definition.
     pub(in crate::api_server) fn is_shaped(&self, kind: KindId) -> bool {
-        self.settings.types && self.definition(kind).is_some_and(|definition| definition.body.is_some())
+        self.settings.types
+            && self
+                .definition(kind)
+                .is_some_and(|definition| definition.body.is_some())
     }
 
     fn openapi_rules(&self) -> openapi::Rules {
@@ -39,7 +42,11 @@ impl ApiServer {
     ///
     /// # Errors
     /// 400 for what cannot be read.
-    pub(in crate::api_server) fn decode_custom(&self, kind: KindId, mut object: Value) -> Result<StoredObject, String> {
+    pub(in crate::api_server) fn decode_custom(
+        &self,
+        kind: KindId,
+        mut object: Value,
+    ) -> Result<StoredObject, String> {
         whole_numbers(&mut object);
         let mut manifest = Manifest::read(object)
             .map_err(|error| format!("v1.ObjectMeta: {error}, error found in #10 byte of ...|metadata|..."))?
@@ -63,6 +70,27 @@ impl ApiServer {
         }
         manifest.tidy();
         Ok(manifest)
+    }
+
+    /// Reads a custom resource that nothing is pruned from, and fills in its defaults.
+    ///
+    /// # Errors
+    /// Says what does not hold what it should.
+    pub(in crate::api_server) fn completed_custom(
+        &self,
+        kind: KindId,
+        object: Value,
+    ) -> Result<StoredObject, String> {
+        let mut object = Manifest::read(object).map_err(|error| error.to_string())?.object;
+        if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
+            let metadata = object.body_mut().remove("metadata");
+            instance::fill(object.body_mut(), schema);
+            if let Some(metadata) = metadata {
+                object.body_mut().insert("metadata".to_owned(), metadata);
+            }
+        }
+        object.tidy();
+        Ok(object)
     }
 
     /// The schema of a version of a custom kind.
@@ -164,7 +192,11 @@ impl ApiServer {
     ///
     /// # Errors
     /// Names the field that holds something else than it should.
-    pub(in crate::api_server) fn decode_definition(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
+    pub(in crate::api_server) fn decode_definition(
+        &self,
+        kind: KindId,
+        object: Value,
+    ) -> Result<StoredObject, String> {
         let mut manifest = Manifest::read(object).map_err(|error| error.to_string())?.object;
         if &*self.resource(kind).version == "v1" {
             form::read(manifest.body_mut())?;
@@ -203,6 +235,11 @@ impl ApiServer {
         }
         object.tidy();
         if !object.equals(stored) {
+            let former = std::mem::replace(&mut self.field_manager, "kube-apiserver".into());
+            if let Some(managers) = self.tracked(kind, Some(stored), &object, Part::Status) {
+                set_managers(&mut object, managers);
+            }
+            self.field_manager = former;
             self.commit(kind, object, EventType::Modified);
         }
     }
@@ -234,7 +271,10 @@ pub(in crate::api_server) fn note_stored_version(object: &mut StoredObject) {
     let Some(version) = stored_version(object) else {
         return;
     };
-    let versions = object.body_mut().get_mut("status").and_then(|status| status.get_mut("storedVersions"));
+    let versions = object
+        .body_mut()
+        .get_mut("status")
+        .and_then(|status| status.get_mut("storedVersions"));
     if let Some(Value::Array(versions)) = versions
         && !versions.contains(&version)
     {
@@ -244,7 +284,9 @@ pub(in crate::api_server) fn note_stored_version(object: &mut StoredObject) {
 
 fn stored_version(object: &StoredObject) -> Option<Value> {
     let versions = object.at(&["spec", "versions"])?.as_array()?;
-    let stored = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
+    let stored = versions
+        .iter()
+        .find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
     stored.get("name").cloned()
 }
 
@@ -312,7 +354,11 @@ fn go_type(value: &Value) -> &'static str {
 
 /// Why the value at a path is not of a type.
 fn mistyped(path: &str, value: &Value, expected: &str) -> String {
-    format!("{path} accessor error: {} is of the type {}, expected {expected}", go::printed(value), go_type(value))
+    format!(
+        "{path} accessor error: {} is of the type {}, expected {expected}",
+        go::printed(value),
+        go_type(value)
+    )
 }
 
 fn replicas(object: &Value, scale: &Value, key: &str, causes: &mut Vec<Cause>) {
@@ -326,7 +372,11 @@ fn replicas(object: &Value, scale: &Value, key: &str, causes: &mut Vec<Cause>) {
     match found {
         Err(problem) => causes.push(Cause::invalid(path, "0", &problem)),
         Ok(count) if count < 0 => {
-            causes.push(Cause::invalid(path, &count.to_string(), "should be a non-negative integer"));
+            causes.push(Cause::invalid(
+                path,
+                &count.to_string(),
+                "should be a non-negative integer",
+            ));
         }
         Ok(count) if count > REPLICAS_MAX => {
             let problem = format!("should be less than or equal to {REPLICAS_MAX}");

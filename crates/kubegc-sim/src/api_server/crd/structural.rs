@@ -28,10 +28,21 @@ pub(super) fn problems(schema: &Value, path: &str, has_status: bool, rules: Rule
         root_of_status(schema, path, causes);
     }
     if flag(schema, "nullable") {
-        causes.push(Cause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+        causes.push(Cause::forbidden(
+            format!("{path}.nullable"),
+            "nullable cannot be true at the root",
+        ));
     }
     standard(schema, path, Place::ROOT, causes);
-    let unsupported = ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
+    let unsupported = [
+        "id",
+        "$schema",
+        "$ref",
+        "patternProperties",
+        "dependencies",
+        "additionalItems",
+        "definitions",
+    ];
     let is_convertible = !any(schema, &|schema| {
         unsupported.iter().any(|key| schema.get(*key).is_some())
             || schema.get("items").is_some_and(Value::is_array)
@@ -40,7 +51,11 @@ pub(super) fn problems(schema: &Value, path: &str, has_status: bool, rules: Rule
     if !is_convertible {
         // Told about above.
         if causes.len() == before {
-            causes.push(Cause::invalid(path, "\"\"", "OpenAPIV3Schema '$schema' is not supported"));
+            causes.push(Cause::invalid(
+                path,
+                "\"\"",
+                "OpenAPIV3Schema '$schema' is not supported",
+            ));
         }
         return;
     }
@@ -55,12 +70,32 @@ pub(super) fn problems(schema: &Value, path: &str, has_status: bool, rules: Rule
 /// At the root of a schema with a status of its own, only some fields have an effect.
 fn root_of_status(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     const ALLOWED: [&str; 21] = [
-        "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum",
-        "MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items",
-        "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields",
+        "Description",
+        "Type",
+        "Format",
+        "Title",
+        "Maximum",
+        "ExclusiveMaximum",
+        "Minimum",
+        "ExclusiveMinimum",
+        "MaxLength",
+        "MinLength",
+        "Pattern",
+        "MaxItems",
+        "MinItems",
+        "UniqueItems",
+        "MultipleOf",
+        "Required",
+        "Items",
+        "Properties",
+        "ExternalDocs",
+        "Example",
+        "XPreserveUnknownFields",
     ];
     let go_name = |key: &str| match key.strip_prefix("x-kubernetes-") {
-        Some(rest) => rest.split('-').fold("X".to_owned(), |name, part| name + &capitalized(part)),
+        Some(rest) => rest
+            .split('-')
+            .fold("X".to_owned(), |name, part| name + &capitalized(part)),
         None => capitalized(key),
     };
     let kind = text(schema, "type");
@@ -70,7 +105,10 @@ fn root_of_status(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         return;
     }
     let fields = schema.as_object().into_iter().flatten();
-    if fields.map(|(key, _)| go_name(key)).any(|name| !ALLOWED.contains(&name.as_str())) {
+    if fields
+        .map(|(key, _)| go_name(key))
+        .any(|name| !ALLOWED.contains(&name.as_str()))
+    {
         let problem = format!(
             "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
             ALLOWED.join(" ")
@@ -117,9 +155,19 @@ fn standard(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
         causes.push(Cause::not_supported(at("type"), &quoted(kind), &TYPES));
     }
     if let (Some(reason), Some(_)) = (place.no_defaults, schema.get("default")) {
-        causes.push(Cause::forbidden(at("default"), &format!("must not be set {reason}")));
+        causes.push(Cause::forbidden(
+            at("default"),
+            &format!("must not be set {reason}"),
+        ));
     }
-    for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+    for key in [
+        "id",
+        "additionalItems",
+        "patternProperties",
+        "definitions",
+        "dependencies",
+        "$ref",
+    ] {
         if schema.get(key).is_some() {
             causes.push(Cause::forbidden(at(key), &format!("{key} is not supported")));
         }
@@ -130,7 +178,10 @@ fn standard(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
     }
     let items = schema.get("items");
     if items.is_some_and(Value::is_array) {
-        causes.push(Cause::forbidden(at("items"), "items must be a schema object and not an array"));
+        causes.push(Cause::forbidden(
+            at("items"),
+            "items must be a schema object and not an array",
+        ));
     }
     if place.in_meta && is_embedded(schema) {
         let problem = "must not be used inside of resource meta";
@@ -189,7 +240,10 @@ fn nested<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Value)> {
     }
     for key in ["allOf", "oneOf", "anyOf"] {
         let list = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-        found.extend(list.enumerate().map(|(index, nested)| (format!("{path}.{key}[{index}]"), nested)));
+        found.extend(
+            list.enumerate()
+                .map(|(index, nested)| (format!("{path}.{key}[{index}]"), nested)),
+        );
     }
     found
 }
@@ -223,24 +277,42 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid(field, "false", "must be true or undefined"));
     }
     if let Some(other) = map_type.filter(|one| !matches!(*one, "atomic" | "granular")) {
-        causes.push(Cause::not_supported(at(MAP_TYPE), &quoted(other), &["atomic", "granular"]));
+        causes.push(Cause::not_supported(
+            at(MAP_TYPE),
+            &quoted(other),
+            &["atomic", "granular"],
+        ));
     }
-    if let (false, Some("set"), Some(items)) = (is_no_list, list_type, items.filter(|items| items.is_object())) {
+    if let (false, Some("set"), Some(items)) =
+        (is_no_list, list_type, items.filter(|items| items.is_object()))
+    {
         let problem = "must be atomic as item of a list with x-kubernetes-list-type=set";
         let of_items = |key: &str| items.get(key).and_then(Value::as_str);
         let shown = of_items(LIST_TYPE).map_or_else(|| "\"null\"".to_owned(), quoted);
         match text(items, "type") {
             "array" if of_items(LIST_TYPE).is_some_and(|one| one != "atomic") => {
-                causes.push(Cause::invalid(format!("{}.{LIST_TYPE}", at("items")), &shown, problem));
+                causes.push(Cause::invalid(
+                    format!("{}.{LIST_TYPE}", at("items")),
+                    &shown,
+                    problem,
+                ));
             }
             "object" if of_items(MAP_TYPE) != Some("atomic") => {
-                causes.push(Cause::invalid(format!("{}.{MAP_TYPE}", at("items")), &shown, problem));
+                causes.push(Cause::invalid(
+                    format!("{}.{MAP_TYPE}", at("items")),
+                    &shown,
+                    problem,
+                ));
             }
             _ => {}
         }
     }
     if let Some(other) = list_type.filter(|one| !matches!(*one, "atomic" | "set" | "map")) {
-        causes.push(Cause::not_supported(at(LIST_TYPE), &quoted(other), &["atomic", "set", "map"]));
+        causes.push(Cause::not_supported(
+            at(LIST_TYPE),
+            &quoted(other),
+            &["atomic", "set", "map"],
+        ));
     }
     let keys = schema.get(KEYS).and_then(Value::as_array).into_iter().flatten();
     let keys: Vec<&str> = keys.filter_map(Value::as_str).collect();
@@ -254,7 +326,9 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if list_type == Some("map") {
         map_list(items, &keys, path, causes);
     }
-    if let (Some(list_type @ ("set" | "map")), Some(items)) = (list_type, items.filter(|items| items.is_object())) {
+    if let (Some(list_type @ ("set" | "map")), Some(items)) =
+        (list_type, items.filter(|items| items.is_object()))
+    {
         if flag(items, "nullable") {
             let problem = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
             causes.push(Cause::forbidden(format!("{path}.items.nullable"), &problem));
@@ -278,20 +352,31 @@ fn map_list(items: Option<&Value>, keys: &[&str], path: &str, causes: &mut Vec<C
     };
     if !items.is_object() {
         let problem = "must only have a single schema if x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(format!("{path}.items"), &go::syntax(items), problem));
+        causes.push(Cause::invalid(
+            format!("{path}.items"),
+            &go::syntax(items),
+            problem,
+        ));
         return;
     }
     let kind = text(items, "type");
     if kind != "object" {
         let problem = "must be object if parent array's x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(format!("{path}.items.type"), &quoted(kind), problem));
+        causes.push(Cause::invalid(
+            format!("{path}.items.type"),
+            &quoted(kind),
+            problem,
+        ));
         return;
     }
     let shown: Vec<String> = keys.iter().map(|key| quoted(key)).collect();
     let shown = format!("[]string{{{}}}", shown.join(", "));
     let mut seen = BTreeSet::new();
     for key in keys {
-        match items.get("properties").and_then(|properties| properties.get(*key)) {
+        match items
+            .get("properties")
+            .and_then(|properties| properties.get(*key))
+        {
             Some(property) if matches!(text(property, "type"), "array" | "object") => {
                 let problem = "must be a scalar type if parent array's x-kubernetes-list-type is map";
                 let field = format!("{path}.items.properties[{key}].type");
@@ -314,14 +399,16 @@ fn map_list(items: Option<&Value>, keys: &[&str], path: &str, causes: &mut Vec<C
 fn keys_of_map(items: &Value, keys: &[&str], path: &str, causes: &mut Vec<Cause>) {
     let required = items.get("required").and_then(Value::as_array);
     for key in keys {
-        let Some(property) = items.get("properties").and_then(|properties| properties.get(*key)) else {
+        let Some(property) = items
+            .get("properties")
+            .and_then(|properties| properties.get(*key))
+        else {
             continue;
         };
         let field = |what: &str| format!("{path}.items.properties[{key}].{what}");
         let is_required = required.is_some_and(|required| required.iter().any(|one| one == key));
         if !is_required && property.get("default").is_none() {
-            let problem =
-                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            let problem = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             causes.push(Cause::required(field("default"), problem));
         }
         if flag(property, "nullable") {
@@ -351,11 +438,19 @@ fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>)
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (key, property) in properties.into_iter().flatten() {
-        invariants(property, Level::Field, &format!("{path}.properties[{key}]"), causes);
+        invariants(
+            property,
+            Level::Field,
+            &format!("{path}.properties[{key}]"),
+            causes,
+        );
     }
     let additional = schema.get("additionalProperties");
     if additional.is_some() && level == Level::Root {
-        causes.push(Cause::forbidden(at("additionalProperties"), "must not be used at the root"));
+        causes.push(Cause::forbidden(
+            at("additionalProperties"),
+            "must not be used at the root",
+        ));
     }
     if let Some(additional) = additional.filter(|additional| additional.is_object()) {
         invariants(additional, Level::Field, &at("additionalProperties"), causes);
@@ -363,11 +458,19 @@ fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>)
     let (int_or_string, embedded) = (flag(schema, "x-kubernetes-int-or-string"), is_embedded(schema));
     if int_or_string && preserves(schema) {
         let field = at("x-kubernetes-preserve-unknown-fields");
-        causes.push(Cause::invalid(field, "true", "must be false if x-kubernetes-int-or-string is true"));
+        causes.push(Cause::invalid(
+            field,
+            "true",
+            "must be false if x-kubernetes-int-or-string is true",
+        ));
     }
     if int_or_string && embedded {
         let field = at("x-kubernetes-embedded-resource");
-        causes.push(Cause::invalid(field, "true", "must be false if x-kubernetes-int-or-string is true"));
+        causes.push(Cause::invalid(
+            field,
+            "true",
+            "must be false if x-kubernetes-int-or-string is true",
+        ));
     }
     let skips_any = is_int_or_string(schema.get("anyOf"));
     let skips_all = is_int_or_string(schema.pointer("/allOf/0/anyOf"));
@@ -394,10 +497,18 @@ fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>)
         causes.push(Cause::forbidden(at("additionalProperties"), problem));
     }
     if level == Level::Root && !kind.is_empty() && kind != "object" {
-        causes.push(Cause::invalid(at("type"), &quoted(kind), "must be object at the root"));
+        causes.push(Cause::invalid(
+            at("type"),
+            &quoted(kind),
+            "must be object at the root",
+        ));
     }
     if level == Level::Root || embedded {
-        for (key, expected) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+        for (key, expected) in [
+            ("kind", "string"),
+            ("apiVersion", "string"),
+            ("metadata", "object"),
+        ] {
             if let Some(property) = properties.and_then(|properties| properties.get(key))
                 && text(property, "type") != expected
             {
@@ -424,9 +535,9 @@ fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>)
 fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
     metadata.iter().any(|(key, value)| match (key.as_str(), value) {
         ("type" | "default", _) => false,
-        ("properties", Value::Object(properties)) => {
-            properties.keys().any(|key| !matches!(key.as_str(), "name" | "generateName"))
-        }
+        ("properties", Value::Object(properties)) => properties
+            .keys()
+            .any(|key| !matches!(key.as_str(), "name" | "generateName")),
         _ => true,
     })
 }
@@ -460,7 +571,11 @@ fn value_validation(schema: &Value, skips_any: bool, skips_all: bool, path: &str
             "must be a valid regular expression, but isn't: error parsing regexp: {}",
             go_problem(pattern, &problem)
         );
-        causes.push(Cause::invalid(format!("{path}.pattern"), &quoted(pattern), &problem));
+        causes.push(Cause::invalid(
+            format!("{path}.pattern"),
+            &quoted(pattern),
+            &problem,
+        ));
     }
 }
 
@@ -477,15 +592,23 @@ fn go_problem(pattern: &str, problem: &regex::Error) -> String {
         format!("missing closing ]: `{}`", &pattern[open..])
     } else if has("repetition operator missing expression") {
         let at = pattern.find(['*', '+', '?', '{']).unwrap_or_default();
-        format!("missing argument to repetition operator: `{}`", pattern[at..].chars().take(1).collect::<String>())
+        format!(
+            "missing argument to repetition operator: `{}`",
+            pattern[at..].chars().take(1).collect::<String>()
+        )
     } else if has("incomplete escape sequence") {
         "trailing backslash at end of expression: ``".to_owned()
     } else if has("unrecognized escape") {
-        let escape = pattern.find('\\').map(|at| pattern[at..].chars().take(2).collect::<String>());
+        let escape = pattern
+            .find('\\')
+            .map(|at| pattern[at..].chars().take(2).collect::<String>());
         format!("invalid escape sequence: `{}`", escape.unwrap_or_default())
     } else if has("look-around") {
         let at = pattern.find("(?").unwrap_or_default();
-        format!("invalid or unsupported Perl syntax: `{}`", pattern[at..].chars().take(3).collect::<String>())
+        format!(
+            "invalid or unsupported Perl syntax: `{}`",
+            pattern[at..].chars().take(3).collect::<String>()
+        )
     } else {
         format!("invalid character class range: `{pattern}`")
     }
@@ -517,12 +640,18 @@ fn nested_validation(schema: &Value, skips_any: bool, path: &str, causes: &mut V
         ("x-kubernetes-map-type", "undefined"),
     ] {
         if schema.get(key).is_some() {
-            causes.push(Cause::forbidden(at(key), &format!("must be {must} to be structural")));
+            causes.push(Cause::forbidden(
+                at(key),
+                &format!("must be {must} to be structural"),
+            ));
         }
     }
     if properties.is_some_and(|properties| properties.contains_key("metadata")) {
         let field = format!("{path}.properties[metadata]");
-        causes.push(Cause::forbidden(field, "must not be specified in a nested context"));
+        causes.push(Cause::forbidden(
+            field,
+            "must not be specified in a nested context",
+        ));
     }
 }
 
@@ -533,17 +662,37 @@ fn complete(of: &Value, outside: Option<&Value>, outside_path: &str, path: &str,
     }
 }
 
-fn complete_nested(of: &Value, outside: Option<&Value>, outside_path: &str, path: &str, causes: &mut Vec<Cause>) {
+fn complete_nested(
+    of: &Value,
+    outside: Option<&Value>,
+    outside_path: &str,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
     let Some(known) = outside else {
-        causes.push(Cause::required(outside_path, &format!("because it is defined in {path}")));
+        causes.push(Cause::required(
+            outside_path,
+            &format!("because it is defined in {path}"),
+        ));
         return;
     };
     complete(of, outside, outside_path, path, causes);
     if let Some(items) = of.get("items").filter(|items| items.is_object()) {
         let known = known.get("items").filter(|items| items.is_object());
-        complete_nested(items, known, &format!("{outside_path}.items"), &format!("{path}.items"), causes);
+        complete_nested(
+            items,
+            known,
+            &format!("{outside_path}.items"),
+            &format!("{path}.items"),
+            causes,
+        );
     }
-    for (key, property) in of.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (key, property) in of
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         let known = known.get("properties").and_then(|properties| properties.get(key));
         let below = |path: &str| format!("{path}.properties[{key}]");
         complete_nested(property, known, &below(outside_path), &below(path), causes);
@@ -563,7 +712,11 @@ fn defaults(schema: &Value, path: &str, is_root: bool, in_meta: bool, rules: Rul
                 instance::prune_fields(fields, schema, embedded);
             }
             if pruned != *default {
-                causes.push(Cause::invalid(&*field, &go::shown(default), "must not have unknown fields"));
+                causes.push(Cause::invalid(
+                    &*field,
+                    &go::shown(default),
+                    "must not have unknown fields",
+                ));
             }
             instance::embedded_problems(default, schema, &field, causes);
         }
@@ -574,7 +727,12 @@ fn defaults(schema: &Value, path: &str, is_root: bool, in_meta: bool, rules: Rul
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         defaults(items, &format!("{path}.items"), false, in_meta, rules, causes);
     }
-    for (key, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (key, property) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         let in_meta = in_meta || (embedded && matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
         let path = child(path, &format!("properties[{key}]"));
         defaults(property, &path, false, in_meta, rules, causes);
@@ -590,8 +748,19 @@ fn any(schema: &Value, is_such: &dyn Fn(&Value) -> bool) -> bool {
             return true;
         }
         pending.extend(schema.get("items").into_iter().filter(|items| items.is_object()));
-        pending.extend(schema.get("additionalProperties").into_iter().filter(|one| one.is_object()));
-        pending.extend(schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values));
+        pending.extend(
+            schema
+                .get("additionalProperties")
+                .into_iter()
+                .filter(|one| one.is_object()),
+        );
+        pending.extend(
+            schema
+                .get("properties")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(Map::values),
+        );
         pending.extend(nested(schema, "").into_iter().map(|(_, nested)| nested));
     }
     false

@@ -265,7 +265,7 @@ pub(super) fn accepted(
     }
 }
 
-fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
+pub(super) fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
     if meta.deletion_timestamp == existing.deletion_timestamp.map(|time| time.truncate_to_secs()) {
         meta.deletion_timestamp = existing.deletion_timestamp;
     }
