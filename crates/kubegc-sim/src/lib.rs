@@ -14,6 +14,7 @@ pub mod api_server;
 pub mod clock;
 pub mod fault;
 pub mod fields;
+mod formats;
 mod go;
 pub mod object;
 pub mod rng;
@@ -22,6 +23,7 @@ pub mod schedule;
 pub mod selector;
 pub mod shared;
 pub mod status;
+mod types;
 
 pub use api_server::{
     AdmissionWebhook, ApiServer, ApplyOptions, Change, CrdCleaner, CrdRegistration, CrdStep, Event,

@@ -113,7 +113,10 @@ fn server(case: &Case) -> Result<ApiServer, String> {
         .kubernetes
         .parse()
         .map_err(|error| format!("kubernetes: {error}"))?;
-    let settings = Settings::default();
+    let settings = Settings {
+        types: true,
+        ..Settings::default()
+    };
     let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
     server.set_now(Timestamp::parse(BEGIN).map_err(|error| error.to_string())?);
     let namespaces = server

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Manifest, StoredObject, rng,
     status::{self, Refusal},
+    types,
 };
 
 /// A generated name that is taken is drawn again.
@@ -29,7 +30,17 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.try_create(kind, namespace, object, None).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, None))
+            .into()
+    }
+
+    /// An object as its type reads it.
+    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
+        match self.schema(kind) {
+            Some(_) => self.manifest(kind, object.to_json(self.resource(kind))),
+            None => Ok(object),
+        }
     }
 
     /// Creates an object whose uid the caller chooses: for tests and replays.
@@ -40,7 +51,9 @@ impl ApiServer {
         object: StoredObject,
         uid: Uid,
     ) -> Response {
-        self.try_create(kind, namespace, object, Some(uid)).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, Some(uid)))
+            .into()
     }
 
     /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; where they stand, they must fit.
@@ -54,22 +67,32 @@ impl ApiServer {
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
-        let manifest = Manifest::read(object)
-            .map_err(|error| status::cannot_be_handled(resource, &resource.kind, &error.to_string()))?;
-        let expected = resource.api_version();
-        let (api_version, sent_kind) = (&*manifest.api_version, &*manifest.kind);
-        let has_version = matches!(api_version, "" | "/") || *api_version == *expected;
+        let text = |key: &str| {
+            object
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        let has_version = matches!(&*api_version, "" | "/") || api_version == expected;
         let has_kind = sent_kind.is_empty() || *sent_kind == *resource.kind;
         if has_version && has_kind {
-            return Ok(manifest.object);
+            return self
+                .decoded(kind, object)
+                .map_err(|problem| status::cannot_be_handled(resource, &resource.kind, &problem));
         }
-        let api_version = if has_version { &*expected } else { api_version };
+        let api_version = if has_version {
+            expected.clone()
+        } else {
+            api_version
+        };
         let sent_kind = if sent_kind.is_empty() {
-            &*resource.kind
+            resource.kind.to_string()
         } else {
             sent_kind
         };
-        let sent = self.shape.catalog.mapping(api_version, sent_kind);
+        let sent = self.shape.catalog.mapping(&api_version, &sent_kind);
         if !has_version && (resource.custom || sent.is_some_and(|sent| self.share_objects(sent, kind))) {
             return Err(status::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({expected})"
@@ -83,11 +106,21 @@ impl ApiServer {
         } else {
             format!(
                 "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                status::quoted(sent_kind),
-                status::quoted(api_version)
+                status::quoted(&sent_kind),
+                status::quoted(&api_version)
             )
         };
-        Err(status::cannot_be_handled(resource, sent_kind, &problem))
+        Err(status::cannot_be_handled(resource, &sent_kind, &problem))
+    }
+
+    /// Reads an object whose version and kind fit, by its type where it has one.
+    pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
+        let object = match self.schema(kind) {
+            Some(id) => types::decode(object, self.resource(kind), id, self.version)?,
+            None => object,
+        };
+        let manifest = Manifest::read(object).map_err(|error| error.to_string())?;
+        Ok(manifest.object)
     }
 
     pub(super) fn try_create(
@@ -105,11 +138,15 @@ impl ApiServer {
         namespace::refuse_content(self, kind, &object)?;
 
         drop_ignored_metadata(&mut object);
+        let typed = self.schema(kind).is_some();
+        if typed {
+            self.complete(kind, &mut object, None)?;
+        }
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
         meta.creation_timestamp = Some(self.now.truncate_to_secs());
-        if known.counts_generations {
+        if known.counts_generations && !typed {
             meta.generation = 1;
         }
         if known.status_subresource && self.resource(kind).custom && object.at(&["status"]).is_some() {
@@ -117,11 +154,18 @@ impl ApiServer {
         }
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
-            Special::Pod => prepare_pod(&mut object),
-            Special::CustomResourceDefinition | Special::Service | Special::None => {}
+            Special::Pod if !typed => prepare_pod(&mut object),
+            Special::Pod | Special::CustomResourceDefinition | Special::Service | Special::None => {}
+        }
+        if typed {
+            object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
+            self.prepare_created(kind, &mut object)?;
         }
         let resource = self.resource(kind);
         let mut causes = validate::created(self.version, resource, &object);
+        if typed {
+            causes.extend(types::validate::created(resource, &object, self.version));
+        }
         if causes.is_empty() {
             causes = validate::created_generic(self.version, resource, &object);
         }
@@ -129,6 +173,9 @@ impl ApiServer {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
+        if typed {
+            self.refuse_created(kind, &object)?;
+        }
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
@@ -140,7 +187,11 @@ impl ApiServer {
         if known.special == Special::CustomResourceDefinition {
             crd::serve(self, &mut object);
         }
-        object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        if typed {
+            self.allocate(kind, &mut object, None)?;
+        } else {
+            object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        }
         let object = self.commit(kind, object, EventType::Added);
         Ok(Response::coded(201, object).with(warnings))
     }

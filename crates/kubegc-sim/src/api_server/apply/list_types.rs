@@ -1,15 +1,17 @@
-//! Decides which lists are merged and by what, and which objects are one piece: what upstream's types say of themselves.
+//! Which lists are merged and by what, and which objects are one piece: what upstream's types say of themselves.
 //!
-//! Of the built-in kinds the lists are known by the name of the field and of the field that holds it; lists that are not named are
-//! atomic. Custom resources have it from the schema in their definition; without one, objects are merged and lists are atomic.
+//! Of built-in kinds the table of types knows it. Custom resources have it from the schema in their definition; without one, objects
+//! are merged and lists are atomic.
 //!
 //! # Upstream
 //! `+listType`, `+listMapKey`, `+structType` and `+mapType` in `k8s.io/api` and `apimachinery`, 1.20 to 1.36;
 //! `x-kubernetes-list-type` and its kin in `apiextensions`.
 
+use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value};
 
 use super::field_set::{Element, scalar};
+use crate::types::schema::{Field, ListKind, Place, Type};
 
 /// How the items of a list are told apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,36 +27,81 @@ pub(super) enum ListType<'a> {
 /// What is known of the place that a walk has come to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Types<'a> {
-    /// A built-in object.
-    BuiltIn,
+    /// A place in a built-in object, or in metadata.
+    BuiltIn(BuiltIn),
     /// A custom resource with the schema of its version, where there is one.
-    Custom(Option<&'a Value>),
-    /// `field` of a built-in object that is the value of the field `parent`; of a list, its items as well.
-    Field { parent: &'a str, field: &'a str },
+    Custom(Option<&'a Value>, KubernetesVersion),
     /// A place with a schema.
     Schema(&'a Value),
     /// A place that no schema speaks of.
     Free,
 }
 
+/// A place that the table of types knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BuiltIn {
+    place: Place,
+    /// The field that the place is the value of; none for an object as a whole and for items.
+    field: Option<&'static Field>,
+    version: KubernetesVersion,
+}
+
+impl BuiltIn {
+    fn field(self, name: &str) -> Self {
+        Self {
+            place: self.place.child(name),
+            field: self.place.field(name),
+            ..self
+        }
+    }
+
+    fn list(self) -> ListType<'static> {
+        match self.field.map(|field| &field.list) {
+            None | Some(ListKind::Atomic) => ListType::Atomic,
+            Some(ListKind::Set) => ListType::Set,
+            Some(ListKind::Map(keys)) => {
+                let item = self.place.item();
+                ListType::Map(
+                    keys.iter()
+                        .map(|key| (*key, self.key_default(item, key)))
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    /// The value of a key that an item leaves out, as far as the release publishes it.
+    fn key_default(self, item: Place, key: &str) -> Option<Value> {
+        // Ports of containers publish their protocol since 1.20, those of services since 1.21.
+        let since = if item.field("containerPort").is_some() {
+            20
+        } else {
+            21
+        };
+        let default = item.field(key)?.default.clone();
+        default.filter(|_| self.version.minor() >= since)
+    }
+}
+
 impl<'a> Types<'a> {
+    /// An object of a built-in kind.
+    pub(super) const fn built_in(place: Place, version: KubernetesVersion) -> Self {
+        Self::BuiltIn(BuiltIn {
+            place,
+            field: None,
+            version,
+        })
+    }
+
     /// What is known of a field of the object at this place.
     pub(super) fn field(self, name: &'a str) -> Self {
         match self {
-            Self::BuiltIn => Self::Field {
-                parent: "",
-                field: name,
-            },
-            Self::Custom(_) if matches!(name, "apiVersion" | "kind" | "metadata") => Self::Field {
-                parent: "",
-                field: name,
-            },
-            Self::Custom(None) | Self::Free => Self::Free,
-            Self::Field { field, .. } => Self::Field {
-                parent: field,
-                field: name,
-            },
-            Self::Custom(Some(schema)) | Self::Schema(schema) => schema
+            Self::BuiltIn(at) => Self::BuiltIn(at.field(name)),
+            Self::Custom(_, version) if matches!(name, "apiVersion" | "kind" | "metadata") => {
+                Self::built_in(Place::any_kind(), version).field(name)
+            }
+            Self::Custom(None, _) | Self::Free => Self::Free,
+            Self::Custom(Some(schema), _) | Self::Schema(schema) => schema
                 .get("properties")
                 .and_then(|properties| properties.get(name))
                 .or_else(|| {
@@ -70,6 +117,11 @@ impl<'a> Types<'a> {
     pub(super) fn item(self) -> Self {
         match self {
             Self::Schema(schema) => schema.get("items").map_or(Self::Free, Self::Schema),
+            Self::BuiltIn(at) => Self::BuiltIn(BuiltIn {
+                place: at.place.item(),
+                field: None,
+                ..at
+            }),
             other => other,
         }
     }
@@ -77,10 +129,10 @@ impl<'a> Types<'a> {
     /// Whether the object at this place has a field of this name, rather than entries of any name.
     pub(super) fn declares(self, name: &str) -> bool {
         match self {
-            Self::BuiltIn | Self::Field { .. } => true,
-            Self::Custom(_) if matches!(name, "apiVersion" | "kind" | "metadata") => true,
-            Self::Custom(None) | Self::Free => false,
-            Self::Custom(Some(schema)) | Self::Schema(schema) => schema
+            Self::BuiltIn(at) => at.place.field(name).is_some(),
+            Self::Custom(..) if matches!(name, "apiVersion" | "kind" | "metadata") => true,
+            Self::Custom(None, _) | Self::Free => false,
+            Self::Custom(Some(schema), _) | Self::Schema(schema) => schema
                 .get("properties")
                 .is_some_and(|properties| properties.get(name).is_some()),
         }
@@ -88,59 +140,32 @@ impl<'a> Types<'a> {
 
     /// Whether the object at this place is in every object, so that nobody has put it there.
     pub(super) fn is_always_there(self) -> bool {
-        const EMBEDDED: [&str; 8] = [
-            "containers",
-            "jobTemplate",
-            "metadata",
-            "spec",
-            "status",
-            "strategy",
-            "template",
-            "updateStrategy",
-        ];
         match self {
-            Self::BuiltIn | Self::Custom(_) => true,
-            Self::Field { field, .. } => EMBEDDED.contains(&field),
+            Self::BuiltIn(at) => match at.field {
+                // An object without it is written with it, empty.
+                Some(field) => !field.omit_empty || matches!(field.ty, Type::Struct(_)),
+                None => matches!(at.place, Place::Kind(_)),
+            },
+            Self::Custom(..) => true,
             Self::Schema(_) | Self::Free => false,
         }
     }
 
     /// Whether an object at this place is one piece.
     pub(super) fn is_atomic_map(self) -> bool {
-        const ATOMIC: [&str; 19] = [
-            "configMapKeyRef",
-            "dataSource",
-            "fieldRef",
-            "involvedObject",
-            "labelSelector",
-            "namespaceSelector",
-            "nodeSelector",
-            "objectSelector",
-            "podSelector",
-            "regarding",
-            "related",
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            "resourceFieldRef",
-            "roleRef",
-            "scaleTargetRef",
-            "secretKeyRef",
-            "secretRef",
-            "selector",
-            "targetRef",
-        ];
         match self {
-            Self::Field { field, .. } => ATOMIC.contains(&field),
+            Self::BuiltIn(at) => at.field.is_some_and(|field| field.is_atomic) || at.place.is_atomic(),
             Self::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
-            Self::BuiltIn | Self::Custom(_) | Self::Free => false,
+            Self::Custom(..) | Self::Free => false,
         }
     }
 
     /// How a list at this place is merged.
     pub(super) fn list(self) -> ListType<'a> {
         match self {
-            Self::Field { parent, field } => built_in(parent, field),
+            Self::BuiltIn(at) => at.list(),
             Self::Schema(schema) => of_schema(schema),
-            Self::BuiltIn | Self::Custom(_) | Self::Free => ListType::Atomic,
+            Self::Custom(..) | Self::Free => ListType::Atomic,
         }
     }
 
@@ -189,46 +214,6 @@ fn missing_key(key: &str) -> String {
     format!(
         "associative list with keys has an element that omits key field {key} (and doesn't have default value)"
     )
-}
-
-/// The lists of the built-in kinds that are not atomic.
-fn built_in(parent: &str, field: &str) -> ListType<'static> {
-    let key = match (parent, field) {
-        ("metadata", "finalizers") | ("spec", "podCIDRs") => return ListType::Set,
-        ("containers" | "initContainers" | "ephemeralContainers", "ports") => {
-            return with_protocol("containerPort");
-        }
-        // Of services; the endpoints and policies that have ports too hold them in atomic lists.
-        ("spec", "ports") => return with_protocol("port"),
-        ("spec", "topologySpreadConstraints") => {
-            return ListType::Map(vec![("topologyKey", None), ("whenUnsatisfiable", None)]);
-        }
-        ("metadata", "ownerReferences") => "uid",
-        (
-            "spec",
-            "containers"
-            | "initContainers"
-            | "ephemeralContainers"
-            | "volumes"
-            | "imagePullSecrets"
-            | "resourceClaims"
-            | "schedulingGates",
-        )
-        | ("containers" | "initContainers" | "ephemeralContainers", "env")
-        | ("resources", "claims")
-        | ("", "secrets" | "webhooks")
-        | ("webhooks", "matchConditions") => "name",
-        ("spec", "hostAliases") | ("status", "podIPs") => "ip",
-        ("containers" | "initContainers" | "ephemeralContainers", "volumeMounts") => "mountPath",
-        ("containers" | "initContainers" | "ephemeralContainers", "volumeDevices") => "devicePath",
-        ("status", "conditions" | "addresses") => "type",
-        _ => return ListType::Atomic,
-    };
-    ListType::Map(vec![(key, None)])
-}
-
-fn with_protocol(port: &'static str) -> ListType<'static> {
-    ListType::Map(vec![(port, None), ("protocol", Some("TCP".into()))])
 }
 
 fn of_schema(schema: &Value) -> ListType<'_> {

@@ -22,10 +22,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ApiServer, Response, crd,
-    patch::{APPLY_IS_SERVED, accepted, reread},
+    patch::{APPLY_IS_SERVED, accepted},
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
-use crate::status::{self, Refusal};
+use crate::{
+    status::{self, Refusal},
+    types::schema::Place,
+};
 use compare::{compare, set_of};
 use config::validate;
 use list_types::Types;
@@ -166,7 +169,7 @@ impl ApiServer {
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
-        let mut object = reread(merged, &existing).map_err(|problem| {
+        let mut object = self.reread(kind, merged, &existing).map_err(|problem| {
             status::bad_request(format!("unable to read the applied object: {problem}"))
         })?;
         check_names(&object.meta, &namespace, name)?;
@@ -202,10 +205,11 @@ impl ApiServer {
     fn types(&self, kind: KindId) -> Types<'_> {
         let resource = self.resource(kind);
         if !resource.custom {
-            return Types::BuiltIn;
+            return Types::built_in(Place::of(resource), self.version);
         }
         let definition = self.definition(kind);
-        Types::Custom(definition.and_then(|definition| crd::schema(definition, &resource.version)))
+        let schema = definition.and_then(|definition| crd::schema(definition, &resource.version));
+        Types::Custom(schema, self.version)
     }
 }
 

@@ -13,8 +13,9 @@ use super::{
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
 use crate::{
-    Manifest, StoredObject, go,
+    StoredObject, go,
     status::{self, Refusal},
+    types::schema::Place,
 };
 
 /// Server-side apply is served by default.
@@ -106,7 +107,7 @@ impl ApiServer {
         let existing = self.existing(kind, namespace, name)?;
         let mut object = match quick::apply(&existing, format, body) {
             Some(object) => object,
-            None => self.patched(resource, &existing, format, body)?,
+            None => self.patched(kind, &existing, format, body)?,
         };
         check_names(&object.meta, namespace, name)?;
         if object.meta.namespace != existing.meta.namespace {
@@ -130,34 +131,57 @@ impl ApiServer {
         match format {
             PatchType::Merge => merge::apply_to_value(original, patch)
                 .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
-            PatchType::Strategic => strategic::apply(original, patch, true),
+            PatchType::Strategic => strategic::apply(original, patch, Place::Unknown, true),
             PatchType::Json => json::Operations::read(patch)?
                 .apply(original, self.version.has(ABSENT_IS_NOT_REPLACED))
                 .map_err(|_| status::rejected_patch()),
         }
     }
 
+    /// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
+    pub(super) fn reread(
+        &self,
+        kind: KindId,
+        patched: Value,
+        existing: &StoredObject,
+    ) -> Result<StoredObject, String> {
+        let mut object = self.decoded(kind, patched)?;
+        keep_precision(&mut object.meta, &existing.meta);
+        Ok(object)
+    }
+
     fn patched(
         &self,
-        resource: &ApiResource,
+        kind: KindId,
         existing: &StoredObject,
         format: PatchType,
         body: &[u8],
     ) -> Result<StoredObject, Refusal> {
+        let resource = self.resource(kind);
         // The parser refuses what is nested deeper than 128, and so does a JSON patch with what it builds: that bounds every recursion.
         let patch = read(format, body)?;
         let unreadable =
             |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
         match format {
+            PatchType::Merge if self.schema(kind).is_some() => {
+                let patched = merge::apply_to_value(existing.to_json(resource), patch);
+                let patched = patched.map_err(status::bad_request)?;
+                self.reread(kind, patched, existing).map_err(unreadable)
+            }
             PatchType::Merge => merge::apply(existing, patch).map_err(unreadable),
             PatchType::Strategic => {
                 let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
                 let shown = go::printed(&patch);
-                let patched = strategic::apply(existing.to_json(resource), patch, drop_directives)?;
+                let patched = strategic::apply(
+                    existing.to_json(resource),
+                    patch,
+                    Place::of(resource),
+                    drop_directives,
+                )?;
                 if let Some(problem) = unconvertible(&patched) {
                     return Err(status::invalid_patch(&shown, &problem));
                 }
-                reread(patched, existing).map_err(unreadable)
+                self.reread(kind, patched, existing).map_err(unreadable)
             }
             PatchType::Json => {
                 let operations = json::Operations::read(patch)?;
@@ -167,7 +191,7 @@ impl ApiServer {
                         self.version.has(ABSENT_IS_NOT_REPLACED),
                     )
                     .map_err(|_| status::rejected_patch())?;
-                reread(patched, existing).map_err(unreadable)
+                self.reread(kind, patched, existing).map_err(unreadable)
             }
         }
     }
@@ -244,14 +268,6 @@ pub(super) fn accepted(
     } else {
         Err(status::unrouted_media_type())
     }
-}
-
-/// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
-pub(super) fn reread(patched: Value, existing: &StoredObject) -> Result<StoredObject, String> {
-    let manifest = Manifest::read(patched).map_err(|error| error.to_string())?;
-    let mut object = manifest.object;
-    keep_precision(&mut object.meta, &existing.meta);
-    Ok(object)
 }
 
 fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
