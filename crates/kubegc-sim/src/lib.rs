@@ -14,6 +14,7 @@ pub mod api_server;
 pub mod clock;
 pub mod fault;
 pub mod fields;
+mod formats;
 mod go;
 pub mod object;
 pub mod rng;

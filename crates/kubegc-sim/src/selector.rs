@@ -2,7 +2,7 @@
 
 use kubegc_core::{FieldError, ObjectMeta};
 
-use crate::api_server::{is_label_value, is_qualified_name};
+use crate::formats::{is_label_value, is_qualified_name};
 
 /// A label selector, in the text form of URLs: `app=web,tier!=db,env in (a, b),!legacy,generation>5`.
 ///

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Manifest, StoredObject, rng,
     status::{self, Cause, Refusal},
+    types,
 };
 
 /// A generated name that is taken is drawn again.
@@ -31,7 +32,17 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.try_create(kind, namespace, object, None, None).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, None, None))
+            .into()
+    }
+
+    /// An object as its type reads it.
+    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
+        match self.schema(kind) {
+            Some(_) => self.manifest(kind, object.to_json(self.resource(kind))),
+            None => Ok(object),
+        }
     }
 
     /// Creates an object whose uid the caller chooses: for tests and replays.
@@ -42,7 +53,9 @@ impl ApiServer {
         object: StoredObject,
         uid: Uid,
     ) -> Response {
-        self.try_create(kind, namespace, object, Some(uid), None).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, Some(uid), None))
+            .into()
     }
 
     /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; where they stand, they must fit.
@@ -59,35 +72,32 @@ impl ApiServer {
         if resource.custom && self.is_shaped(kind) {
             return self.custom_manifest(kind, object);
         }
-        if self.settings.types && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition
-        {
-            let expected = resource.api_version();
-            let api_version = object
-                .get("apiVersion")
+        let text = |key: &str| {
+            object
+                .get(key)
                 .and_then(Value::as_str)
-                .unwrap_or_default();
-            if matches!(api_version, "") || *api_version == *expected {
-                return self
-                    .decode_definition(kind, object)
-                    .map_err(|problem| status::cannot_be_handled(resource, &resource.kind, &problem));
-            }
-        }
-        let manifest = Manifest::read(object)
-            .map_err(|error| status::cannot_be_handled(resource, &resource.kind, &error.to_string()))?;
-        let expected = resource.api_version();
-        let (api_version, sent_kind) = (&*manifest.api_version, &*manifest.kind);
-        let has_version = matches!(api_version, "" | "/") || *api_version == *expected;
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        let has_version = matches!(&*api_version, "" | "/") || api_version == expected;
         let has_kind = sent_kind.is_empty() || *sent_kind == *resource.kind;
         if has_version && has_kind {
-            return Ok(manifest.object);
+            return self
+                .decoded(kind, object)
+                .map_err(|problem| status::cannot_be_handled(resource, &resource.kind, &problem));
         }
-        let api_version = if has_version { &*expected } else { api_version };
+        let api_version = if has_version {
+            expected.clone()
+        } else {
+            api_version
+        };
         let sent_kind = if sent_kind.is_empty() {
-            &*resource.kind
+            resource.kind.to_string()
         } else {
             sent_kind
         };
-        let sent = self.shape.catalog.mapping(api_version, sent_kind);
+        let sent = self.shape.catalog.mapping(&api_version, &sent_kind);
         if !has_version && (resource.custom || sent.is_some_and(|sent| self.share_objects(sent, kind))) {
             return Err(status::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({expected})"
@@ -101,16 +111,17 @@ impl ApiServer {
         } else {
             format!(
                 "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                status::quoted(sent_kind),
-                status::quoted(api_version)
+                status::quoted(&sent_kind),
+                status::quoted(&api_version)
             )
         };
-        Err(status::cannot_be_handled(resource, sent_kind, &problem))
+        Err(status::cannot_be_handled(resource, &sent_kind, &problem))
     }
 
-    /// Whether objects of a kind are read as their schema says, rather than as they are.
+    /// Whether objects of a kind are read as their schema or type says, rather than as they are.
     pub(super) fn is_decoded(&self, kind: KindId) -> bool {
         self.is_shaped(kind)
+            || self.schema(kind).is_some()
             || (self.settings.types
                 && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition)
     }
@@ -121,14 +132,15 @@ impl ApiServer {
     /// Says what does not hold what it should.
     pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_shaped(kind) {
-            self.decode_custom(kind, object)
-        } else if self.is_decoded(kind) {
-            self.decode_definition(kind, object)
-        } else {
-            Manifest::read(object)
-                .map(|manifest| manifest.object)
-                .map_err(|error| error.to_string())
+            return self.decode_custom(kind, object);
         }
+        let object = match self.schema(kind) {
+            Some(id) => types::decode(object, self.resource(kind), id, self.version)?,
+            None if self.is_decoded(kind) => return self.decode_definition(kind, object),
+            None => object,
+        };
+        let manifest = Manifest::read(object).map_err(|error| error.to_string())?;
+        Ok(manifest.object)
     }
 
     /// Reads a custom resource that was sent to its kind's URL.
@@ -189,11 +201,15 @@ impl ApiServer {
             set_managers(&mut object, managers);
         }
         drop_ignored_metadata(&mut object);
+        let typed = self.schema(kind).is_some();
+        if typed {
+            self.complete(kind, &mut object, None)?;
+        }
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
         meta.creation_timestamp = Some(self.now.truncate_to_secs());
-        if known.counts_generations {
+        if known.counts_generations && !typed {
             meta.generation = 1;
         }
         if known.status_subresource && self.resource(kind).custom && object.at(&["status"]).is_some() {
@@ -201,12 +217,19 @@ impl ApiServer {
         }
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
-            Special::Pod => prepare_pod(&mut object),
+            Special::Pod if !typed => prepare_pod(&mut object),
             Special::CustomResourceDefinition if self.settings.types => crd::resource::begin(&mut object),
-            Special::CustomResourceDefinition | Special::Service | Special::None => {}
+            Special::Pod | Special::CustomResourceDefinition | Special::Service | Special::None => {}
+        }
+        if typed {
+            object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
+            self.prepare_created(kind, &mut object)?;
         }
         let mut causes = validate::created(self.version, self.resource(kind), &object);
         causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
+        if typed {
+            causes.extend(types::validate::created(self.resource(kind), &object, self.version));
+        }
         let resource = self.resource(kind);
         if causes.is_empty() {
             causes = validate::created_generic(self.version, resource, &object);
@@ -215,6 +238,9 @@ impl ApiServer {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
+        if typed {
+            self.refuse_created(kind, &object)?;
+        }
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
@@ -231,7 +257,11 @@ impl ApiServer {
         if resource_is_custom {
             self.to_stored_version(kind, &mut object);
         }
-        object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        if typed {
+            self.allocate(kind, &mut object, None)?;
+        } else {
+            object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        }
         let object = self.commit(kind, object, EventType::Added);
         if defines && self.settings.types {
             self.accept_names(kind, &object);

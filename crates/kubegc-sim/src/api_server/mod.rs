@@ -20,6 +20,7 @@ mod request;
 mod service;
 mod store;
 mod subresource;
+mod typed;
 mod update;
 mod validate;
 mod watch;
@@ -37,12 +38,12 @@ pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
-pub(crate) use validate::{is_label_value, is_qualified_name};
 pub use watch::Change;
 
 use crate::{
     StoredObject,
     status::{self, Refusal},
+    types::StructId,
 };
 use commit::{History, version_text};
 use kinds::{Kind, Shape, Special};
@@ -334,6 +335,12 @@ impl ApiServer {
             Some(known) if known.served => Ok(known),
             _ => Err(status::unserved()),
         }
+    }
+
+    /// The struct of a kind whose objects are typed.
+    fn schema(&self, kind: KindId) -> Option<StructId> {
+        let resource = self.resource(kind);
+        self.settings.types.then(|| StructId::of(resource)).flatten()
     }
 
     fn resource(&self, kind: KindId) -> &ApiResource {

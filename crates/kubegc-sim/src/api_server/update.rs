@@ -14,6 +14,7 @@ use super::{
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
+    types,
 };
 
 /// Which part of an object a write is about.
@@ -97,7 +98,9 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
     pub fn update(&mut self, kind: KindId, namespace: &str, name: &str, object: StoredObject) -> Response {
-        self.try_update(kind, namespace, name, object, Part::Whole).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Whole))
+            .into()
     }
 
     /// Replaces an object by its JSON form.
@@ -115,7 +118,8 @@ impl ApiServer {
         name: &str,
         object: StoredObject,
     ) -> Response {
-        self.try_update(kind, namespace, name, object, Part::Status)
+        self.retyped(kind, object)
+            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Status))
             .into()
     }
 
@@ -213,6 +217,9 @@ impl ApiServer {
             .then(|| tracked(&new))
             .filter(|_| sent);
         self.prepare(kind, existing, &mut new, part);
+        if self.schema(kind).is_some() {
+            self.prepare_updated(kind, existing, &mut new, part)?;
+        }
         let managers = match (author, early) {
             (Author::Applier(managers), _) => Some(managers),
             (Author::Writer, Some(early)) => early,
@@ -224,10 +231,24 @@ impl ApiServer {
         drop_ignored_metadata(&mut new);
         let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
         causes.extend(self.kind_problems(kind, &new, Some(existing), part));
+        if self.schema(kind).is_some() {
+            let resource = self.resource(kind);
+            causes.extend(types::validate::updated(
+                resource,
+                &new,
+                existing,
+                part.subresource(),
+                self.version,
+            ));
+        }
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
         }
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
+        if self.schema(kind).is_some() && part == Part::Whole {
+            self.refuse_updated(kind, &new, existing)?;
+            self.allocate(kind, &mut new, Some(existing))?;
+        }
         if new.meta.finalizers.is_empty()
             && old.is_deleting()
             && old

@@ -6,19 +6,16 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
 use serde_json::Value;
 
 use crate::{
-    StoredObject,
+    StoredObject, formats,
     status::{Cause, POINTER, quoted},
 };
-
-/// Names are called RFC 1123 names; before, DNS-1123 names.
-const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
 
 /// How a kind's own validation looks at metadata, beside the generic one.
 ///
@@ -209,7 +206,12 @@ fn whole(version: KubernetesVersion, resource: &ApiResource, object: &StoredObje
         if meta.namespace.is_empty() {
             causes.push(Cause::required("metadata.namespace", ""));
         } else {
-            label_name(version, "metadata.namespace", &meta.namespace, causes);
+            problems(
+                "metadata.namespace",
+                &meta.namespace,
+                formats::label(version, &meta.namespace),
+                causes,
+            );
         }
     }
     if meta.generation < 0 {
@@ -342,7 +344,12 @@ fn group_version(text: &str) -> Option<(&str, &str)> {
 fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.finalizers";
     for finalizer in &meta.finalizers {
-        qualified_name(version, FIELD, finalizer, causes);
+        problems(
+            FIELD,
+            finalizer,
+            formats::qualified_name(version, finalizer),
+            causes,
+        );
     }
     if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
         let shown = go_strings(meta.finalizers.iter().map(|finalizer| &**finalizer));
@@ -372,22 +379,10 @@ fn qualified_finalizers(own: &Own, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
 }
 
 fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.labels";
     for (key, value) in &meta.labels {
-        qualified_name(version, "metadata.labels", key, causes);
-        if value.len() > NAME_PART_MAX {
-            causes.push(Cause::invalid(
-                "metadata.labels",
-                &quoted(value),
-                &too_long(NAME_PART_MAX),
-            ));
-        }
-        if !value.is_empty() && !is_name_part(value) {
-            let problem = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-                 and must start and end with an alphanumeric character \
-                 (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
-                 '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-            causes.push(Cause::invalid("metadata.labels", &quoted(value), problem));
-        }
+        problems(FIELD, key, formats::qualified_name(version, key), causes);
+        problems(FIELD, value, formats::label_value(value), causes);
     }
 }
 
@@ -407,13 +402,12 @@ fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut V
     for (key, value) in annotations {
         bytes += key.len() + value.as_str().map_or(0, str::len);
         // Upper case is allowed in the prefix of a key, and the key is shown as it is.
-        let mut problems = Vec::new();
-        qualified_name(version, FIELD, &key.to_lowercase(), &mut problems);
-        let (lower, shown) = (quoted(&key.to_lowercase()), quoted(key));
-        for mut problem in problems {
-            problem.message = problem.message.replacen(&lower, &shown, 1);
-            causes.push(problem);
-        }
+        problems(
+            FIELD,
+            key,
+            formats::qualified_name(version, &key.to_lowercase()),
+            causes,
+        );
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
         causes.push(Cause {
@@ -457,169 +451,22 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
 
 /// What is wrong with a name.
 fn name_problems(version: KubernetesVersion, rule: Names, name: &str) -> Vec<String> {
-    let mut problems = Vec::new();
     match rule {
-        Names::PathSegment => {
-            for (bad, problem) in [
-                (name == ".", "may not be '.'"),
-                (name == "..", "may not be '..'"),
-                (name.contains('/'), "may not contain '/'"),
-                (name.contains('%'), "may not contain '%'"),
-            ] {
-                if bad {
-                    problems.push(problem.to_owned());
-                }
-            }
-        }
-        Names::Label => problems.extend(label_problems(version, name)),
-        Names::Label1035 => {
-            if name.len() > NAME_PART_MAX {
-                problems.push(too_long(NAME_PART_MAX));
-            }
-            if !is_label(name.as_bytes()) || name.starts_with(|first: char| first.is_ascii_digit()) {
-                problems.push(
-                    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-                     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
-                     regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-                        .to_owned(),
-                );
-            }
-        }
-        Names::Subdomain => {
-            if name.len() > SUBDOMAIN_MAX {
-                problems.push(too_long(SUBDOMAIN_MAX));
-            }
-            if !is_subdomain(name) {
-                problems.push(not_a_subdomain(version));
-            }
-        }
-    }
-    problems
-}
-
-/// `IsQualifiedName`: an optional DNS subdomain, a slash, a name.
-fn qualified_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
-    const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-                        alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-    let mut problem = |text: &str| causes.push(Cause::invalid(field, &quoted(value), text));
-    let name = match value.split_once('/') {
-        None => value,
-        Some((_, name)) if name.contains('/') => {
-            problem(&format!(
-                "a qualified name {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            ));
-            return;
-        }
-        Some((prefix, name)) => {
-            if prefix.is_empty() {
-                problem("prefix part must be non-empty");
-            } else {
-                if prefix.len() > SUBDOMAIN_MAX {
-                    problem(&format!("prefix part {}", too_long(SUBDOMAIN_MAX)));
-                }
-                if !is_subdomain(prefix) {
-                    problem(&format!("prefix part {}", not_a_subdomain(version)));
-                }
-            }
-            name
-        }
-    };
-    if name.is_empty() {
-        problem("name part must be non-empty");
-    } else if name.len() > NAME_PART_MAX {
-        problem(&format!("name part {}", too_long(NAME_PART_MAX)));
-    }
-    if !is_name_part(name) {
-        problem(&format!("name part {NAME}"));
+        Names::PathSegment => formats::path_segment(name),
+        Names::Label => formats::label(version, name),
+        Names::Label1035 => formats::dns_1035_label(name),
+        Names::Subdomain => formats::subdomain(version, name),
     }
 }
 
-/// `ValidateNamespaceName`: a DNS label.
-fn label_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
-    let problems = label_problems(version, value);
+/// Every problem of a value is a cause.
+fn problems(field: &str, value: &str, problems: Vec<String>, causes: &mut Vec<Cause>) {
+    let shown = quoted(value);
     causes.extend(
         problems
             .iter()
-            .map(|problem| Cause::invalid(field, &quoted(value), problem)),
+            .map(|problem| Cause::invalid(field, &shown, problem)),
     );
-}
-
-fn label_problems(version: KubernetesVersion, value: &str) -> Vec<String> {
-    let mut problems = Vec::new();
-    if value.len() > NAME_PART_MAX {
-        problems.push(too_long(NAME_PART_MAX));
-    }
-    if !is_label(value.as_bytes()) {
-        let subject = if version.has(NAMES_ARE_RFC_1123) {
-            "a lowercase RFC 1123 label"
-        } else {
-            "a DNS-1123 label"
-        };
-        problems.push(format!(
-            "{subject} must consist of lower case alphanumeric characters or '-', and must start and end with an \
-             alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-        ));
-    }
-    problems
-}
-
-pub(super) fn not_a_subdomain(version: KubernetesVersion) -> String {
-    let subject = if version.has(NAMES_ARE_RFC_1123) {
-        "a lowercase RFC 1123 subdomain"
-    } else {
-        "a DNS-1123 subdomain"
-    };
-    format!(
-        "{subject} must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an \
-         alphanumeric character (e.g. 'example.com', regex used for validation is \
-         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-    )
-}
-
-fn too_long(max: usize) -> String {
-    format!("must be no more than {max} characters")
-}
-
-const NAME_PART_MAX: usize = 63;
-const SUBDOMAIN_MAX: usize = 253;
-
-fn is_name_part(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    ends(bytes.first())
-        && ends(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-/// Whether a text can be the key of a label: an optional DNS subdomain, a slash, a name.
-pub(crate) fn is_qualified_name(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        None => (None, text),
-        Some((prefix, name)) => (Some(prefix), name),
-    };
-    prefix.is_none_or(|prefix| prefix.len() <= SUBDOMAIN_MAX && is_subdomain(prefix))
-        && name.len() <= NAME_PART_MAX
-        && is_name_part(name)
-}
-
-/// Whether a text can be the value of a label.
-pub(crate) fn is_label_value(text: &str) -> bool {
-    text.is_empty() || (text.len() <= NAME_PART_MAX && is_name_part(text))
-}
-
-pub(super) fn is_subdomain(name: &str) -> bool {
-    name.as_bytes().split(|&byte| byte == b'.').all(is_label)
-}
-
-pub(super) fn is_label(label: &[u8]) -> bool {
-    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    label.first().is_some_and(alphanumeric)
-        && label.last().is_some_and(alphanumeric)
-        && label.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
 /// Texts as Go's `%#v` prints a slice of them.

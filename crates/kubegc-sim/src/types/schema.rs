@@ -217,6 +217,60 @@ impl Type {
     }
 }
 
+/// A place in an object, as far as the table knows its type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// The object itself.
+    Kind(StructId),
+    /// A value of this type.
+    Value(&'static Type),
+    /// A value that the table does not know.
+    Unknown,
+}
+
+impl Place {
+    /// An object of a kind. Metadata is known for all.
+    pub(crate) fn of(resource: &ApiResource) -> Self {
+        StructId::of(resource).map_or_else(Self::any_kind, Self::Kind)
+    }
+
+    /// An object of which only metadata is known.
+    pub(crate) fn any_kind() -> Self {
+        StructId::named("UnknownKind").map_or(Self::Unknown, Self::Kind)
+    }
+
+    /// The field of this name, if a struct is here.
+    pub(crate) fn field(self, name: &str) -> Option<&'static Field> {
+        match self {
+            Self::Kind(_) if name == "metadata" => StructId::named("Metadata")?.field(name),
+            Self::Kind(id) => id.field(name),
+            Self::Value(ty) => match ty.target() {
+                Type::Struct(id) => id.field(name),
+                _ => None,
+            },
+            Self::Unknown => None,
+        }
+    }
+
+    /// The value of a field, or of an entry of a map.
+    pub(crate) fn child(self, name: &str) -> Self {
+        match self {
+            Self::Value(Type::Map(of)) => Self::Value(of),
+            _ => self
+                .field(name)
+                .map_or(Self::Unknown, |field| Self::Value(&field.ty)),
+        }
+    }
+
+    /// The items of the list that is here.
+    pub(crate) fn item(self) -> Self {
+        match self {
+            Self::Value(Type::List(item)) => Self::Value(item),
+            _ => Self::Unknown,
+        }
+    }
+}
+
 fn parse_field(text: &'static str) -> Option<Field> {
     let (name, rest) = text.split_once(':')?;
     let (ty, mut rest) = parse_type(rest)?;

@@ -61,8 +61,6 @@ impl Dialect {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Types<'a> {
     /// A built-in object.
-    BuiltIn,
-    /// A built-in object whose struct is known.
     Kind(StructId),
     /// A struct that objects hold.
     Struct(StructId),
@@ -70,8 +68,6 @@ pub(super) enum Types<'a> {
     Typed(&'static Type, Option<&'static Field>),
     /// A custom resource with the schema of its version, where there is one.
     Custom(Option<&'a Value>),
-    /// `field` of a built-in object that is the value of the field `parent`; of a list, its items as well.
-    Field { parent: &'a str, field: &'a str },
     /// A place in a CustomResourceDefinition.
     Definition(&'a str),
     /// A place with a schema.
@@ -84,11 +80,7 @@ impl<'a> Types<'a> {
     /// What is known of a field of the object at this place.
     pub(super) fn field(self, name: &'a str) -> Self {
         match self {
-            Self::BuiltIn => Self::Field {
-                parent: "",
-                field: name,
-            },
-            Self::Kind(_) if name == "metadata" => {
+            Self::Kind(_) | Self::Custom(_) | Self::Definition("") if name == "metadata" => {
                 StructId::named("ObjectMeta").map_or(Self::Free, Self::Struct)
             }
             Self::Kind(id) | Self::Struct(id) => Self::of_field(id, name),
@@ -97,20 +89,9 @@ impl<'a> Types<'a> {
                 Type::Map(inner) => Self::Typed(inner, None),
                 _ => Self::Free,
             },
-            Self::Custom(_) if matches!(name, "apiVersion" | "kind" | "metadata") => Self::Field {
-                parent: "",
-                field: name,
-            },
-            Self::Definition("") if name == "metadata" => Self::Field {
-                parent: "",
-                field: name,
-            },
+            Self::Custom(_) if matches!(name, "apiVersion" | "kind") => Self::Free,
             Self::Definition(_) => Self::Definition(name),
             Self::Custom(None) | Self::Free => Self::Free,
-            Self::Field { field, .. } => Self::Field {
-                parent: field,
-                field: name,
-            },
             Self::Custom(Some(schema)) | Self::Schema(schema) => schema
                 .get("properties")
                 .and_then(|properties| properties.get(name))
@@ -143,7 +124,7 @@ impl<'a> Types<'a> {
     /// Whether the object at this place has a field of this name, rather than entries of any name.
     pub(super) fn declares(self, name: &str) -> bool {
         match self {
-            Self::BuiltIn | Self::Definition(_) | Self::Field { .. } => true,
+            Self::Definition(_) => true,
             Self::Kind(_) if matches!(name, "apiVersion" | "kind" | "metadata") => true,
             Self::Kind(id) | Self::Struct(id) => id.field(name).is_some(),
             Self::Typed(ty, _) => match ty.target() {
@@ -161,7 +142,7 @@ impl<'a> Types<'a> {
     /// Whether the object at this place has only the fields that it declares.
     fn is_closed(self) -> bool {
         match self {
-            Self::Kind(_) | Self::Struct(_) => true,
+            Self::Kind(id) | Self::Struct(id) => id.name() != "UnknownKind",
             Self::Typed(ty, _) => matches!(ty.target(), Type::Struct(_)),
             Self::Custom(Some(schema)) | Self::Schema(schema) => {
                 let is_open = |key: &str| schema.get(key).is_some_and(|value| *value != Value::Bool(false));
@@ -178,19 +159,8 @@ impl<'a> Types<'a> {
         static ZERO: LazyLock<Value> = LazyLock::new(|| 0.into());
         static NULL: Value = Value::Null;
         static NO: Value = Value::Bool(false);
-        const EMBEDDED: [&str; 8] = [
-            "containers",
-            "jobTemplate",
-            "metadata",
-            "spec",
-            "status",
-            "strategy",
-            "template",
-            "updateStrategy",
-        ];
         let always = match self {
-            Self::BuiltIn | Self::Custom(_) | Self::Kind(_) | Self::Struct(_) => true,
-            Self::Field { field, .. } => EMBEDDED.contains(&field),
+            Self::Custom(_) | Self::Kind(_) | Self::Struct(_) => true,
             Self::Definition(field) => matches!(field, "" | "spec" | "status" | "names" | "acceptedNames"),
             Self::Schema(_) | Self::Free => false,
             Self::Typed(ty, field) => {
@@ -223,27 +193,6 @@ impl<'a> Types<'a> {
 
     /// Whether an object at this place is one piece.
     pub(super) fn is_atomic_map(self) -> bool {
-        const ATOMIC: [&str; 19] = [
-            "configMapKeyRef",
-            "dataSource",
-            "fieldRef",
-            "involvedObject",
-            "labelSelector",
-            "namespaceSelector",
-            "nodeSelector",
-            "objectSelector",
-            "podSelector",
-            "regarding",
-            "related",
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            "resourceFieldRef",
-            "roleRef",
-            "scaleTargetRef",
-            "secretKeyRef",
-            "secretRef",
-            "selector",
-            "targetRef",
-        ];
         match self {
             Self::Kind(_) | Self::Struct(_) => false,
             Self::Typed(ty, field) => match ty.target() {
@@ -251,9 +200,8 @@ impl<'a> Types<'a> {
                 Type::Map(_) => field.is_some_and(|field| field.is_atomic),
                 _ => true,
             },
-            Self::Field { field, .. } => ATOMIC.contains(&field),
             Self::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
-            Self::BuiltIn | Self::Custom(_) | Self::Definition(_) | Self::Free => false,
+            Self::Custom(_) | Self::Definition(_) | Self::Free => false,
         }
     }
 
@@ -274,10 +222,8 @@ impl<'a> Types<'a> {
                     ListType::Map(keys.iter().map(|key| (*key, default(key))).collect())
                 }
             },
-            Self::Field { parent, field } => built_in(parent, field),
             Self::Schema(schema) => of_schema(schema),
-            Self::BuiltIn
-            | Self::Kind(_)
+            Self::Kind(_)
             | Self::Struct(_)
             | Self::Custom(_)
             | Self::Definition(_)
@@ -346,7 +292,6 @@ impl Types<'_> {
     fn is_of_service(self) -> bool {
         match self {
             Self::Typed(ty, _) => ty.structure().is_some_and(|id| id.name() == "ServicePort"),
-            Self::Field { parent, field } => (parent, field) == ("spec", "ports"),
             _ => false,
         }
     }
@@ -387,46 +332,6 @@ fn missing_key(key: &str) -> String {
     format!(
         "associative list with keys has an element that omits key field {key} (and doesn't have default value)"
     )
-}
-
-/// The lists of the built-in kinds that are not atomic.
-fn built_in(parent: &str, field: &str) -> ListType<'static> {
-    let key = match (parent, field) {
-        ("metadata", "finalizers") | ("spec", "podCIDRs") => return ListType::Set,
-        ("containers" | "initContainers" | "ephemeralContainers", "ports") => {
-            return with_protocol("containerPort");
-        }
-        // Of services; the endpoints and policies that have ports too hold them in atomic lists.
-        ("spec", "ports") => return with_protocol("port"),
-        ("spec", "topologySpreadConstraints") => {
-            return ListType::Map(vec![("topologyKey", None), ("whenUnsatisfiable", None)]);
-        }
-        ("metadata", "ownerReferences") => "uid",
-        (
-            "spec",
-            "containers"
-            | "initContainers"
-            | "ephemeralContainers"
-            | "volumes"
-            | "imagePullSecrets"
-            | "resourceClaims"
-            | "schedulingGates",
-        )
-        | ("containers" | "initContainers" | "ephemeralContainers", "env")
-        | ("resources", "claims")
-        | ("", "secrets" | "webhooks")
-        | ("webhooks", "matchConditions") => "name",
-        ("spec", "hostAliases") | ("status", "podIPs") => "ip",
-        ("containers" | "initContainers" | "ephemeralContainers", "volumeMounts") => "mountPath",
-        ("containers" | "initContainers" | "ephemeralContainers", "volumeDevices") => "devicePath",
-        ("status", "conditions" | "addresses") => "type",
-        _ => return ListType::Atomic,
-    };
-    ListType::Map(vec![(key, None)])
-}
-
-fn with_protocol(port: &'static str) -> ListType<'static> {
-    ListType::Map(vec![(port, None), ("protocol", Some("TCP".into()))])
 }
 
 fn of_schema(schema: &Value) -> ListType<'_> {

@@ -220,11 +220,12 @@ impl ApiServer {
             return Types::Definition("");
         }
         if !resource.custom {
-            let id = StructId::of(resource).filter(|_| self.settings.types);
-            return id.map_or(Types::BuiltIn, Types::Kind);
+            let id = StructId::of(resource).or_else(|| StructId::named("UnknownKind"));
+            return id.map_or(Types::Free, Types::Kind);
         }
         let definition = self.definition(kind);
-        Types::Custom(definition.and_then(|definition| crd::schema(definition, &resource.version)))
+        let schema = definition.and_then(|definition| crd::schema(definition, &resource.version));
+        Types::Custom(schema)
     }
 }
 

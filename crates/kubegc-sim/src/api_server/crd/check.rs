@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{openapi::Rules, structural};
 use crate::{
     StoredObject,
-    api_server::validate::{is_label, is_subdomain, not_a_subdomain},
+    formats,
     go,
     status::{Cause, POINTER, quoted},
 };
@@ -24,7 +24,7 @@ const APPROVAL: &str = "api-approved.kubernetes.io";
 
 /// Whether a text is a label that begins with a letter.
 pub(super) fn is_label_1035(text: &str) -> bool {
-    text.len() <= 63 && is_label(text.as_bytes()) && !text.starts_with(|first: char| first.is_ascii_digit())
+    formats::dns_1035_label(text).is_empty()
 }
 
 /// A definition as its internal form has it: what all versions share is said once.
@@ -210,8 +210,10 @@ fn group(version: kubegc_core::KubernetesVersion, definition: &Definition<'_>, c
     let group = definition.text(&["spec", "group"]);
     if group.is_empty() {
         causes.push(Cause::required(FIELD, ""));
-    } else if !is_subdomain(group) {
-        causes.push(Cause::invalid(FIELD, &quoted(group), &not_a_subdomain(version)));
+    } else if let problems = formats::subdomain(version, group)
+        && !problems.is_empty()
+    {
+        causes.extend(problems.iter().map(|problem| Cause::invalid(FIELD, &quoted(group), problem)));
     } else if !group.contains('.') {
         let problem = "should be a domain with at least one dot";
         causes.push(Cause::invalid(FIELD, &quoted(group), problem));

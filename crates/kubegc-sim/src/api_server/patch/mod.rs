@@ -15,6 +15,7 @@ use super::{
 use crate::{
     StoredObject, go,
     status::{self, Refusal},
+    types::schema::Place,
 };
 
 /// Server-side apply is served by default.
@@ -131,7 +132,7 @@ impl ApiServer {
         match format {
             PatchType::Merge => merge::apply_to_value(original, patch)
                 .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
-            PatchType::Strategic => strategic::apply(original, patch, true),
+            PatchType::Strategic => strategic::apply(original, patch, Place::Unknown, true),
             PatchType::Json => json::Operations::read(patch)?
                 .apply(original, self.version.has(ABSENT_IS_NOT_REPLACED))
                 .map_err(|_| status::rejected_patch()),
@@ -172,7 +173,12 @@ impl ApiServer {
             PatchType::Strategic => {
                 let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
                 let shown = go::printed(&patch);
-                let patched = strategic::apply(existing.to_json(resource), patch, drop_directives)?;
+                let patched = strategic::apply(
+                    existing.to_json(resource),
+                    patch,
+                    Place::of(resource),
+                    drop_directives,
+                )?;
                 if let Some(problem) = unconvertible(&patched) {
                     return Err(status::invalid_patch(&shown, &problem));
                 }

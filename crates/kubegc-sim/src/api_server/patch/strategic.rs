@@ -1,7 +1,6 @@
 //! Decides a strategic merge patch: lists are merged by key or as sets, `$patch` and its kin say otherwise.
 //!
-//! The server knows the merge keys from its types; here they are known by the name of the field. Lists that are not named below are
-//! replaced, as lists without a patch strategy are.
+//! Merge keys come from the types of built-in kinds. Lists without a patch strategy are replaced.
 //!
 //! # Upstream
 //! `StrategicMergeMapPatch` in `apimachinery/pkg/util/strategicpatch/patch.go`, 1.20.2 and #117568.
@@ -11,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::{
     go,
     status::{self, Refusal},
+    types::schema::{PatchStrategy, Place},
 };
 
 const PATCH: &str = "$patch";
@@ -19,7 +19,12 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The patched object. `drop_directives`: what becomes of directives in lists and objects that the original does not have.
-pub(super) fn apply(original: Value, patch: Value, drop_directives: bool) -> Result<Value, Refusal> {
+pub(super) fn apply(
+    original: Value,
+    patch: Value,
+    place: Place,
+    drop_directives: bool,
+) -> Result<Value, Refusal> {
     let (mut original, patch) = match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => (original, patch),
         // Null is read as an object without fields.
@@ -31,43 +36,15 @@ pub(super) fn apply(original: Value, patch: Value, drop_directives: bool) -> Res
             )));
         }
     };
-    Merge { drop_directives }.objects(&mut original, patch, "")?;
+    Merge { drop_directives }.objects(&mut original, patch, place)?;
     Ok(Value::Object(original))
 }
 
-/// How the items of a list are told apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Strategy {
-    /// They are not: the patch replaces the list.
-    Replace,
-    /// They are texts or numbers, each there once.
-    Set,
-    /// They are objects with this key.
-    Keyed(&'static str),
-}
-
-/// The strategy of a list, by its field and the field of the object that it is in.
-fn strategy(parent: &str, field: &str) -> Strategy {
-    let key = match field {
-        "ownerReferences" => "uid",
-        "finalizers" if parent != "spec" => return Strategy::Set,
-        "containers"
-        | "initContainers"
-        | "ephemeralContainers"
-        | "volumes"
-        | "env"
-        | "imagePullSecrets"
-        | "secrets" => "name",
-        "conditions" => "type",
-        "hostAliases" => "ip",
-        "volumeMounts" => "mountPath",
-        "volumeDevices" => "devicePath",
-        "ports" if parent == "spec" => "port",
-        "ports" => "containerPort",
-        "topologySpreadConstraints" => "topologyKey",
-        _ => return Strategy::Replace,
-    };
-    Strategy::Keyed(key)
+/// How the list in a field is treated.
+fn strategy(place: Place, field: &str) -> PatchStrategy {
+    place
+        .field(field)
+        .map_or(PatchStrategy::Replace, |field| field.patch)
 }
 
 struct Merge {
@@ -80,7 +57,7 @@ impl Merge {
         &self,
         original: &mut Map<String, Value>,
         mut patch: Map<String, Value>,
-        field: &str,
+        place: Place,
     ) -> Result<(), Refusal> {
         if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
@@ -106,7 +83,7 @@ impl Merge {
             }
             original.retain(|key, _| retained.contains(&Value::from(key.as_str())));
         }
-        self.ordered_lists(original, &mut patch, field)?;
+        self.ordered_lists(original, &mut patch, place)?;
         for (key, value) in patch {
             if let Some(list) = key.strip_prefix(DELETE_FROM) {
                 let Value::Array(removed) = value else {
@@ -121,9 +98,16 @@ impl Merge {
                 (_, Value::Null) => {
                     original.remove(&key);
                 }
-                (Some(Value::Object(stored)), Value::Object(value)) => self.objects(stored, value, &key)?,
+                (Some(Value::Object(stored)), Value::Object(value)) => {
+                    self.objects(stored, value, place.child(&key))?
+                }
                 (Some(Value::Array(stored)), Value::Array(value)) => {
-                    let merged = self.lists(std::mem::take(stored), value, strategy(field, &key), &key)?;
+                    let merged = self.lists(
+                        std::mem::take(stored),
+                        value,
+                        strategy(place, &key),
+                        place.child(&key),
+                    )?;
                     *stored = merged;
                 }
                 (_, value) => {
@@ -144,7 +128,7 @@ impl Merge {
         &self,
         original: &mut Map<String, Value>,
         patch: &mut Map<String, Value>,
-        field: &str,
+        place: Place,
     ) -> Result<(), Refusal> {
         let directives: Vec<String> = patch
             .keys()
@@ -156,7 +140,7 @@ impl Merge {
                 return Err(malformed("setElementOrder list"));
             };
             let list = directive.strip_prefix(ELEMENT_ORDER).unwrap_or_default();
-            let strategy = strategy(field, list);
+            let strategy = strategy(place, list);
             let items = |from: &mut Map<String, Value>| match from.remove(list) {
                 Some(Value::Array(items)) => Some(items),
                 Some(other) => {
@@ -170,7 +154,7 @@ impl Merge {
                 (None, None) => continue,
                 (Some(stored), None) => stored,
                 (None, Some(patched)) => patched,
-                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, list)?,
+                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, place.child(list))?,
             };
             let merged = in_order(merged, &order, &stored.unwrap_or_default(), strategy)?;
             original.insert(list.to_owned(), Value::Array(merged));
@@ -182,12 +166,12 @@ impl Merge {
         &self,
         mut original: Vec<Value>,
         patch: Vec<Value>,
-        strategy: Strategy,
-        field: &str,
+        strategy: PatchStrategy,
+        place: Place,
     ) -> Result<Vec<Value>, Refusal> {
         match strategy {
-            Strategy::Replace => Ok(patch),
-            Strategy::Set => {
+            PatchStrategy::Replace => Ok(patch),
+            PatchStrategy::Set => {
                 let stored = original.clone();
                 let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
                 for item in original.drain(..).chain(patch.iter().cloned()) {
@@ -197,7 +181,7 @@ impl Merge {
                 }
                 in_order(merged, &patch, &stored, strategy)
             }
-            Strategy::Keyed(key) => {
+            PatchStrategy::Merge(key) => {
                 let (mut replace, mut items) = (false, Vec::with_capacity(patch.len()));
                 for item in patch {
                     match item.get(PATCH) {
@@ -222,7 +206,7 @@ impl Merge {
                     let found = merged.iter_mut().find(|stored| stored.get(key) == Some(value));
                     match (found, item) {
                         (Some(Value::Object(stored)), Value::Object(item)) => {
-                            self.objects(stored, item.clone(), field)?;
+                            self.objects(stored, item.clone(), place.item())?;
                         }
                         _ => merged.push(item.clone()),
                     }
@@ -261,13 +245,13 @@ fn in_order(
     merged: Vec<Value>,
     patch_order: &[Value],
     stored_order: &[Value],
-    strategy: Strategy,
+    strategy: PatchStrategy,
 ) -> Result<Vec<Value>, Refusal> {
     let position = |order: &[Value], item: &Value| match strategy {
-        Strategy::Keyed(key) => order.iter().position(|other| other.get(key) == item.get(key)),
-        Strategy::Set | Strategy::Replace => order.iter().position(|other| other == item),
+        PatchStrategy::Merge(key) => order.iter().position(|other| other.get(key) == item.get(key)),
+        PatchStrategy::Set | PatchStrategy::Replace => order.iter().position(|other| other == item),
     };
-    if let Strategy::Keyed(key) = strategy
+    if let PatchStrategy::Merge(key) = strategy
         && let Some(item) = merged.iter().find(|item| item.get(key).is_none())
     {
         return Err(no_merge_key(item, key));
