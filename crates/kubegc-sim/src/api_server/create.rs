@@ -228,7 +228,11 @@ impl ApiServer {
         let mut causes = validate::created(self.version, self.resource(kind), &object);
         causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
         if typed {
-            causes.extend(types::validate::created(self.resource(kind), &object, self.version));
+            causes.extend(types::validate::created(
+                self.resource(kind),
+                &object,
+                self.version,
+            ));
         }
         let resource = self.resource(kind);
         if causes.is_empty() {

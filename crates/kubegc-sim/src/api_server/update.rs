@@ -315,13 +315,33 @@ impl ApiServer {
                 put_field(new, "status", status);
             }
             (Part::Status, special) => {
-                let status = take_field(new, "status");
+                let (status, metadata) = (take_field(new, "status"), take_field(new, "metadata"));
                 new.body = existing.body.clone();
                 put_field(new, "status", status);
+                let resource = self.resource(kind);
+                match (&*resource.group, &*resource.kind) {
+                    (
+                        "apiregistration.k8s.io"
+                        | "flowcontrol.apiserver.k8s.io"
+                        | "internal.apiserver.k8s.io",
+                        _,
+                    )
+                    | ("storage.k8s.io", "VolumeAttachment") => {
+                        new.meta.labels.clone_from(&old.labels);
+                        new.meta.finalizers.clone_from(&old.finalizers);
+                        new.meta.owner_references.clone_from(&old.owner_references);
+                    }
+                    ("apiextensions.k8s.io", _) => {}
+                    // What is sent of other metadata counts, as in any other update.
+                    (_, sent) => {
+                        put_field(new, "metadata", metadata);
+                        if sent == "Deployment" {
+                            new.meta.labels.clone_from(&old.labels);
+                        }
+                    }
+                }
                 if special == Special::Pod {
-                    new.meta
-                        .owner_references
-                        .clone_from(&existing.meta.owner_references);
+                    new.meta.owner_references.clone_from(&old.owner_references);
                 }
             }
             (Part::Finalize, _) => copy_field(new, existing, "status"),

@@ -169,6 +169,11 @@ impl StructId {
         self.entry().is_atomic
     }
 
+    /// Whether it did so before the structs of most references and selectors.
+    pub(crate) fn is_always_atomic(self) -> bool {
+        matches!(self.name(), "LabelSelector" | "OwnerReference")
+    }
+
     pub(crate) fn fields(self) -> &'static [Field] {
         let entry = self.entry();
         let parsed = entry.parsed.get_or_init(|| {

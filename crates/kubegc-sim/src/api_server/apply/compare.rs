@@ -16,11 +16,11 @@ enum Form<'v> {
     Items(&'v [Value]),
 }
 
-fn form<'v>(value: &'v Value, types: Types<'_>) -> Form<'v> {
+fn form<'v>(value: &'v Value, types: Types<'_>, dialect: Dialect) -> Form<'v> {
     match value {
-        Value::Object(fields) if !types.is_atomic_map() => Form::Fields(fields),
+        Value::Object(fields) if !types.is_atomic_map(dialect) => Form::Fields(fields),
         Value::Array(items) if types.list() != ListType::Atomic => Form::Items(items),
-        Value::Null if types.holds_others() => Form::Items(&[]),
+        Value::Null if types.holds_others(dialect) => Form::Items(&[]),
         _ => Form::Piece,
     }
 }
@@ -44,7 +44,7 @@ fn below(
     path: &mut Vec<Element>,
 ) -> Result<Option<FieldSet>, String> {
     let mut set = FieldSet::default();
-    match form(value, types) {
+    match form(value, types, dialect) {
         Form::Piece => return Ok(None),
         Form::Fields(fields) => {
             for (key, value) in fields {
@@ -128,7 +128,8 @@ impl Walk {
     ) {
         let counts = |value: &&Value| self.dialect.nulls_are_values || !value.is_null();
         let (old, new) = (old.filter(counts), new.filter(counts));
-        let is_map = |value: Option<&Value>| value.is_some_and(Value::is_object) && !types.is_atomic_map();
+        let is_map =
+            |value: Option<&Value>| value.is_some_and(Value::is_object) && !types.is_atomic_map(self.dialect);
         let is_list =
             |value: Option<&Value>| value.is_some_and(Value::is_array) && types.list() != ListType::Atomic;
         let is_other =

@@ -40,6 +40,8 @@ pub(super) struct Dialect {
     pub(super) follows_applied_order: bool,
     /// Whether what is taken out is found by sets of fields.
     pub(super) prunes_by_sets: bool,
+    /// Whether references, selectors and their like are one piece.
+    pub(super) references_are_atomic: bool,
     /// Whether the ports of services that name no protocol have one.
     pub(super) services_have_protocols: bool,
 }
@@ -52,6 +54,7 @@ impl Dialect {
             empties_are_named: since(22, "structured-merge-diff 4.2"),
             follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
             prunes_by_sets: types && !since(21, "structured-merge-diff 4.1"),
+            references_are_atomic: since(22, "kubernetes #97989"),
             services_have_protocols: since(21, "the default is a part of the schema"),
         }
     }
@@ -179,11 +182,11 @@ impl<'a> Types<'a> {
     }
 
     /// Whether the value at this place holds others, where it is not null.
-    pub(super) fn holds_others(self) -> bool {
+    pub(super) fn holds_others(self, dialect: Dialect) -> bool {
         match self {
             Self::Kind(_) | Self::Struct(_) => true,
             Self::Typed(ty, _) => match ty.target() {
-                Type::Struct(_) | Type::Map(_) => !self.is_atomic_map(),
+                Type::Struct(_) | Type::Map(_) => !self.is_atomic_map(dialect),
                 Type::List(_) => self.list() != ListType::Atomic,
                 _ => false,
             },
@@ -192,12 +195,15 @@ impl<'a> Types<'a> {
     }
 
     /// Whether an object at this place is one piece.
-    pub(super) fn is_atomic_map(self) -> bool {
+    pub(super) fn is_atomic_map(self, dialect: Dialect) -> bool {
         match self {
             Self::Kind(_) | Self::Struct(_) => false,
             Self::Typed(ty, field) => match ty.target() {
-                Type::Struct(id) => id.is_atomic() || field.is_some_and(|field| field.is_atomic),
-                Type::Map(_) => field.is_some_and(|field| field.is_atomic),
+                Type::Struct(id) => {
+                    (id.is_atomic() && (dialect.references_are_atomic || id.is_always_atomic()))
+                        || field.is_some_and(|field| field.is_atomic)
+                }
+                Type::Map(_) => dialect.references_are_atomic && field.is_some_and(|field| field.is_atomic),
                 _ => true,
             },
             Self::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
@@ -223,11 +229,9 @@ impl<'a> Types<'a> {
                 }
             },
             Self::Schema(schema) => of_schema(schema),
-            Self::Kind(_)
-            | Self::Struct(_)
-            | Self::Custom(_)
-            | Self::Definition(_)
-            | Self::Free => ListType::Atomic,
+            Self::Kind(_) | Self::Struct(_) | Self::Custom(_) | Self::Definition(_) | Self::Free => {
+                ListType::Atomic
+            }
         }
     }
 

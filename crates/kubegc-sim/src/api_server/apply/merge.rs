@@ -16,7 +16,7 @@ use super::{
 /// applied as null stays, as if nothing had been said of what is in it; another value is null then, or is taken out.
 pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dialect) -> Value {
     match applied {
-        Value::Object(applied) if !types.is_atomic_map() => {
+        Value::Object(applied) if !types.is_atomic_map(dialect) => {
             let mut merged = match live {
                 Value::Object(live) => live,
                 _ => Map::new(),
@@ -26,7 +26,7 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dia
                 let live = merged.remove(key).unwrap_or(Value::Null);
                 if !value.is_null() {
                     merged.insert(key.clone(), merge(live, value, types, dialect));
-                } else if is_merged(&live, types) {
+                } else if is_merged(&live, types, dialect) {
                     merged.insert(key.clone(), live);
                 } else if dialect.nulls_are_values {
                     merged.insert(key.clone(), Value::Null);
@@ -46,9 +46,9 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dia
 }
 
 /// Whether a value is looked into, rather than one piece.
-pub(super) fn is_merged(value: &Value, types: Types<'_>) -> bool {
+pub(super) fn is_merged(value: &Value, types: Types<'_>, dialect: Dialect) -> bool {
     match value {
-        Value::Object(_) => !types.is_atomic_map(),
+        Value::Object(_) => !types.is_atomic_map(dialect),
         Value::Array(_) => types.list() != ListType::Atomic,
         _ => false,
     }
@@ -120,7 +120,7 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: D
 pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: &FieldSet, dialect: Dialect) {
     let nothing = FieldSet::default();
     match value {
-        Value::Object(fields) if !types.is_atomic_map() => fields.retain(|key, value| {
+        Value::Object(fields) if !types.is_atomic_map(dialect) => fields.retain(|key, value| {
             let element = Element::field(key);
             let below = kept.below(&element);
             if gone.has(&element) && below.is_none() {
@@ -192,7 +192,7 @@ pub(super) fn prune_by_sets(
 /// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.
 fn removed(value: &Value, types: Types<'_>, gone: &FieldSet, dialect: Dialect) -> Value {
     match value {
-        Value::Object(fields) if !types.is_atomic_map() => {
+        Value::Object(fields) if !types.is_atomic_map(dialect) => {
             let mut left = Map::new();
             for (key, value) in fields {
                 let element = Element::field(key);

@@ -10,9 +10,7 @@ use serde_json::Value;
 
 use super::{openapi::Rules, structural};
 use crate::{
-    StoredObject,
-    formats,
-    go,
+    StoredObject, formats, go,
     status::{Cause, POINTER, quoted},
 };
 
@@ -213,7 +211,11 @@ fn group(version: kubegc_core::KubernetesVersion, definition: &Definition<'_>, c
     } else if let problems = formats::subdomain(version, group)
         && !problems.is_empty()
     {
-        causes.extend(problems.iter().map(|problem| Cause::invalid(FIELD, &quoted(group), problem)));
+        causes.extend(
+            problems
+                .iter()
+                .map(|problem| Cause::invalid(FIELD, &quoted(group), problem)),
+        );
     } else if !group.contains('.') {
         let problem = "should be a domain with at least one dot";
         causes.push(Cause::invalid(FIELD, &quoted(group), problem));
