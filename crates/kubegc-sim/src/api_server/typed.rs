@@ -49,7 +49,9 @@ impl ApiServer {
             service::prepare(new, Some(old), self.version);
         }
         self.normalized(kind, new)?;
-        prepare::count(new, old, &resource.kind, self.version);
+        if part.counts() {
+            prepare::count(new, old, &resource.kind, self.version);
+        }
         Ok(())
     }
 
