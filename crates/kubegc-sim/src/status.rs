@@ -228,7 +228,6 @@ fn refusal(code: u16, reason: &'static str, message: String, details: Option<Det
 /// `DefaultQualifiedResource` of the stores in `pkg/registry`, 1.20.2.
 fn storage_group(resource: &ApiResource) -> Arc<str> {
     match (&*resource.group, &*resource.resource) {
-        ("events.k8s.io", "events") => "".into(),
         ("extensions", "ingresses") => "networking.k8s.io".into(),
         _ => Arc::clone(&resource.group),
     }

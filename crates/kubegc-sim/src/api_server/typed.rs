@@ -49,7 +49,7 @@ impl ApiServer {
             service::prepare(new, Some(old), self.version);
         }
         self.normalized(kind, new)?;
-        if part != Part::Status {
+        if part.counts() {
             prepare::count(new, old, &resource.kind, self.version);
         }
         Ok(())

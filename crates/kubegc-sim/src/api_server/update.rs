@@ -62,7 +62,7 @@ impl Part {
     }
 
     /// Whether it can change what generations count.
-    const fn counts(self) -> bool {
+    pub(super) const fn counts(self) -> bool {
         !matches!(self, Self::Status | Self::Finalize | Self::Approval)
     }
 }
@@ -469,18 +469,17 @@ fn is_unset(version: &ResourceVersion) -> bool {
 /// # Upstream
 /// `AllowUnconditionalUpdate` of the strategies, 1.20.2: true but for custom resources and a few others.
 fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
-    const NEVER: [&str; 12] = [
+    const NEVER: [&str; 11] = [
         "apiservices",
         "csidrivers",
         "csinodes",
         "customresourcedefinitions",
-        "endpointslices",
-        "flowschemas",
         "leases",
+        "mutatingwebhookconfigurations",
         "poddisruptionbudgets",
-        "prioritylevelconfigurations",
         "runtimeclasses",
         "storageversions",
+        "validatingwebhookconfigurations",
         "volumeattachments",
     ];
     !custom && !NEVER.contains(&resource)

@@ -3,7 +3,7 @@
 //! # Upstream
 //! `PrepareForCreate` and `PrepareForUpdate` in `pkg/registry/*/*/strategy.go`, 1.20.2.
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -12,6 +12,9 @@ use super::{
     qos,
 };
 use crate::StoredObject;
+
+/// The generation of endpoint slices counts changes of labels.
+const SLICES_COUNT_LABELS: Behavior = Behavior::since_about(21, "kubernetes #99345");
 
 /// The resources whose objects begin with generation 1, with the first minor version that does so.
 const COUNTED: [(&str, u16); 20] = [
@@ -122,7 +125,7 @@ pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, vers
         "Deployment" => differs("spec") || annotations(new) != annotations(old),
         "EndpointSlice" => {
             ["addressType", "endpoints", "ports"].into_iter().any(differs)
-                || new.meta.labels != old.meta.labels
+                || version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels
         }
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => differs("webhooks"),
         "PodTemplate" => differs("template"),

@@ -265,9 +265,11 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_written() {
                 "metadata",
                 json!({"name": "a", "ownerReferences": [{"name": "x"}]}),
             ),
-            500,
-            "failed to create typed patch object (ns/a; v1, Kind=ConfigMap): .metadata.ownerReferences: element 0: \
-             associative list with keys has an element that omits key field \"uid\" (and doesn't have default value)",
+            // A uid that is missing is taken for an empty one.
+            422,
+            "ConfigMap \"a\" is invalid: [metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty, \
+             metadata.ownerReferences.kind: Invalid value: \"\": kind must not be empty, \
+             metadata.ownerReferences.uid: Invalid value: \"\": uid must not be empty]",
         ),
         (
             "one",
