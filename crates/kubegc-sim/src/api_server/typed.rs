@@ -55,7 +55,7 @@ impl ApiServer {
         Ok(())
     }
 
-    fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
+    pub(super) fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         types::normalize(object, self.resource(kind), self.version).map_err(status::bad_request)
     }
 
