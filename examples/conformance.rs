@@ -5,7 +5,7 @@
 //! Prints a line a file and, last, `N passed, N failed`; exits with 1 where a case failed.
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Parser;
 use kubegc_conformance::runner::{Options, recordings, replay};
@@ -32,6 +32,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let options = Options { only: arguments.case };
     let is_single = options.only.is_some();
     let (mut passed, mut failed) = (0, 0);
+    let mut requests = BTreeMap::<String, (usize, usize)>::new();
     for path in recordings(&arguments.paths)? {
         #[expect(clippy::disallowed_methods, reason = "the time is only shown")]
         let begin = Instant::now();
@@ -57,8 +58,16 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
                 println!("  note: {note}");
             }
         }
+        for (category, (agree, all)) in report.requests {
+            let counts = requests.entry(category).or_default();
+            counts.0 += agree;
+            counts.1 += all;
+        }
         passed += report.passed;
         failed += report.failed.len();
+    }
+    for (category, (agree, all)) in requests {
+        println!("{category}: {agree} of {all} requests agree");
     }
     println!("{passed} passed, {failed} failed");
     Ok(if failed == 0 {

@@ -1,4 +1,5 @@
-//! Tells what kind of case a line is: by the file's name where it is one of the known names, by the content elsewhere.
+//! Tells what kind of case a line is: by the file's name where it is one of the known names, by the content elsewhere
+//! and where the content is requests to an API server.
 
 /// The kinds of recorded cases.
 #[non_exhaustive]
@@ -26,6 +27,8 @@ pub enum Kind {
     Controller,
     /// What a whole control plane does after a delete.
     Forecast,
+    /// Requests to an API server and its responses.
+    Requests,
 }
 
 /// Prefixes of file names up to the first `.`; the first that fits counts.
@@ -61,6 +64,8 @@ impl Kind {
         let has = |key: &str| keys.contains_key(key);
         if has("mechanism") && has("case") {
             Some(Self::Controller)
+        } else if has("requests") && has("managedFields") {
+            Some(Self::Requests)
         } else if has("before") && has("intent") && has("fates") {
             Some(Self::Forecast)
         } else if has("steps") && has("outcomes") {

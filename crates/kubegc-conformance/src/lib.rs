@@ -4,6 +4,7 @@
 //! is, replays it, and gives a [`runner::FileReport`]. Nothing in a replay knows a single case: a case that differs shows a
 //! difference between kubegc and the recorded program.
 
+mod api;
 mod controllers;
 mod failure;
 mod graph;

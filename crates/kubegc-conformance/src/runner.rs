@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    Failure, controllers, graph,
+    Failure, api, controllers, graph,
     kind::{COMPACT, Kind, semantics_of_name},
     node, objects, predict,
 };
@@ -40,6 +40,8 @@ pub struct FileReport {
     pub failed: Vec<FailedCase>,
     /// What is worth knowing and not counted, in the file's order.
     pub notes: Vec<String>,
+    /// Of cases that consist of requests, by category: how many responses agree, of how many.
+    pub requests: BTreeMap<String, (usize, usize)>,
 }
 
 /// One case that does not match its recording.
@@ -128,8 +130,15 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         passed: 0,
         failed: Vec::new(),
         notes: Vec::new(),
+        requests: BTreeMap::new(),
     };
     for (_, name, case) in cases {
+        if let Some((category, agree, all)) = case.requests {
+            report.kind = format!("{:?}", Kind::Requests);
+            let counts = report.requests.entry(category).or_default();
+            counts.0 += agree;
+            counts.1 += all;
+        }
         report
             .notes
             .extend(case.notes.into_iter().map(|note| format!("{name}: {note}")));
@@ -145,6 +154,8 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
 pub(crate) struct CaseReport {
     pub(crate) result: Result<(), Failure>,
     pub(crate) notes: Vec<String>,
+    /// The category of a case that consists of requests, how many of them agree, and how many there are.
+    pub(crate) requests: Option<(String, usize, usize)>,
 }
 
 impl From<Result<(), Failure>> for CaseReport {
@@ -152,6 +163,7 @@ impl From<Result<(), Failure>> for CaseReport {
         Self {
             result,
             notes: Vec::new(),
+            requests: None,
         }
     }
 }
@@ -234,7 +246,10 @@ impl Source {
         if options.only.as_ref().is_some_and(|only| *only != name) {
             return None;
         }
-        let kind = self.kind.or_else(|| Kind::of_keys(&keys));
+        let kind = match Kind::of_keys(&keys) {
+            Some(Kind::Requests) => Some(Kind::Requests),
+            by_content => self.kind.or(by_content),
+        };
         drop(keys);
         let report = catch_unwind(AssertUnwindSafe(|| {
             self.replay(kind, &name, line, options.only.is_some())
@@ -264,6 +279,7 @@ impl Source {
             Some(Kind::ImageGcPolicy) => node::replay_policy(line).into(),
             Some(Kind::SignalReclaim) => node::replay_signal(line).into(),
             Some(Kind::Controller) => controllers::replay(line).into(),
+            Some(Kind::Requests) => api::replay(line),
             Some(Kind::Forecast) => predict::replay(line, is_detailed),
             None => Err(Failure::unreadable(
                 "neither the file's name nor the line tells what kind of case it is",

@@ -14,6 +14,8 @@ pub mod api_server;
 pub mod clock;
 pub mod fault;
 pub mod fields;
+mod formats;
+mod go;
 pub mod object;
 pub mod rng;
 pub mod runtime;
@@ -21,6 +23,7 @@ pub mod schedule;
 pub mod selector;
 pub mod shared;
 pub mod status;
+mod types;
 
 pub use api_server::{
     AdmissionWebhook, ApiServer, ApplyOptions, Change, CrdCleaner, CrdRegistration, CrdStep, Event,
@@ -29,6 +32,7 @@ pub use api_server::{
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use fields::{FieldSelector, Filter};
+pub use go::json_syntax_error;
 pub use object::{Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;

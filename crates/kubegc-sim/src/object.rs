@@ -10,6 +10,8 @@ use kubegc_core::{
 };
 use serde_json::{Map, Value};
 
+use crate::types::convert;
+
 /// One object as the server stores it.
 ///
 /// `body` holds the top-level fields of the JSON form, less `apiVersion`, `kind` and the metadata that [`ObjectMeta`] has;
@@ -100,6 +102,7 @@ impl StoredObject {
         fields.insert("apiVersion".to_owned(), resource.api_version().into());
         fields.insert("kind".to_owned(), (&*resource.kind).into());
         fields.insert("metadata".to_owned(), Value::Object(metadata));
+        convert::to_shown(resource, &mut fields);
         Value::Object(fields)
     }
 

@@ -164,6 +164,33 @@ impl Cause {
         }
     }
 
+    /// A value that is none of those that are allowed; `shown` is the value as the server prints it.
+    pub(crate) fn not_supported(
+        field: impl Into<String>,
+        shown: &str,
+        supported: &[impl AsRef<str>],
+    ) -> Self {
+        let supported: Vec<String> = supported.iter().map(|one| quoted(one.as_ref())).collect();
+        let mut message = format!("Unsupported value: {shown}");
+        if !supported.is_empty() {
+            message += &format!(": supported values: {}", supported.join(", "));
+        }
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            message,
+        }
+    }
+
+    /// A value that another one has already.
+    pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Self {
+        Self {
+            reason: "FieldValueDuplicate",
+            field: field.into(),
+            message: format!("Duplicate value: {shown}"),
+        }
+    }
+
     fn from_field_error(error: &FieldError) -> Self {
         let text = error.to_string();
         let body = text
@@ -195,6 +222,50 @@ fn refusal(code: u16, reason: &'static str, message: String, details: Option<Det
     })
 }
 
+/// The group that stored objects of a resource are named by, where several groups serve them.
+///
+/// # Upstream
+/// `DefaultQualifiedResource` of the stores in `pkg/registry`, 1.20.2.
+fn storage_group(resource: &ApiResource) -> Arc<str> {
+    match (&*resource.group, &*resource.resource) {
+        ("extensions", "ingresses") => "networking.k8s.io".into(),
+        _ => Arc::clone(&resource.group),
+    }
+}
+
+/// The group of the kind that refusals of invalid objects name: the first one, in the alphabet, that the kind's
+/// internal form is registered in.
+///
+/// # Upstream
+/// `objectMetaAndKind` in `apiserver/pkg/registry/rest/create.go`, and `pkg/apis/extensions/register.go`, 1.20.2.
+fn internal_group(resource: &ApiResource) -> Arc<str> {
+    match (&*resource.group, &*resource.kind) {
+        ("events.k8s.io", "Event" | "events") => "".into(),
+        ("networking.k8s.io", "Ingress" | "NetworkPolicy") | ("policy", "PodSecurityPolicy") => {
+            "extensions".into()
+        }
+        _ => Arc::clone(&resource.group),
+    }
+}
+
+/// `name.group`, or the name alone in the core group.
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+/// What a refusal of the storage is about.
+fn stored(resource: &ApiResource, name: &str) -> (String, Details) {
+    let details = Details {
+        group: storage_group(resource),
+        ..about(resource, name)
+    };
+    (qualified(&resource.resource, &details.group), details)
+}
+
 fn about(resource: &ApiResource, name: &str) -> Details {
     Details {
         name: name.into(),
@@ -208,7 +279,7 @@ fn about(resource: &ApiResource, name: &str) -> Details {
 pub(crate) fn deleted(resource: &ApiResource, name: &Arc<str>, uid: &Uid) -> Refusal {
     let details = Details {
         name: Arc::clone(name),
-        group: Arc::clone(&resource.group),
+        group: storage_group(resource),
         kind: Arc::clone(&resource.resource),
         uid: Some(uid.clone()),
         ..Details::default()
@@ -258,8 +329,9 @@ pub(crate) fn unserved() -> Refusal {
 
 /// There is no such object.
 pub(crate) fn not_found(resource: &ApiResource, name: &str) -> Refusal {
-    let message = format!("{} {} not found", resource.qualified_resource(), quoted(name));
-    refusal(404, "NotFound", message, Some(about(resource, name)))
+    let (subject, details) = stored(resource, name);
+    let message = format!("{subject} {} not found", quoted(name));
+    refusal(404, "NotFound", message, Some(details))
 }
 
 /// There is no such namespace.
@@ -276,22 +348,19 @@ pub(crate) fn namespace_not_found(name: &str) -> Refusal {
 /// The name is taken, maybe by an object that is on its way out.
 pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool) -> Refusal {
     let prefix = if deleting { "object is being deleted: " } else { "" };
-    let message = format!(
-        "{prefix}{} {} already exists",
-        resource.qualified_resource(),
-        quoted(name)
-    );
-    refusal(409, "AlreadyExists", message, Some(about(resource, name)))
+    let (subject, details) = stored(resource, name);
+    let message = format!("{prefix}{subject} {} already exists", quoted(name));
+    refusal(409, "AlreadyExists", message, Some(details))
 }
 
 /// The stored object is not the one that was expected.
 pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
-    let subject = resource.qualified_resource();
+    let (subject, details) = stored(resource, name);
     let message = format!(
         "Operation cannot be fulfilled on {subject} {}: {why}",
         quoted(name)
     );
-    refusal(409, "Conflict", message, Some(about(resource, name)))
+    refusal(409, "Conflict", message, Some(details))
 }
 
 /// Others own the fields that would be changed.
@@ -305,13 +374,15 @@ pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Refusal {
 
 /// The same as [`conflict`], found before the deletion began: names the kind, not the resource.
 pub(crate) fn kind_conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
-    let subject = resource.qualified_kind();
+    let group = internal_group(resource);
+    let subject = qualified(&resource.kind, &group);
     let message = format!(
         "Operation cannot be fulfilled on {subject} {}: {why}",
         quoted(name)
     );
     let details = Details {
         kind: Arc::clone(&resource.kind),
+        group,
         ..about(resource, name)
     };
     refusal(409, "Conflict", message, Some(details))
@@ -320,7 +391,7 @@ pub(crate) fn kind_conflict(resource: &ApiResource, name: &str, why: &str) -> Re
 /// The object would not be valid.
 pub(crate) fn invalid(resource: &ApiResource, name: &str, causes: Vec<Cause>) -> Refusal {
     let problems = aggregate(&causes, resource.custom);
-    invalid_kind(&resource.group, &resource.kind, name, causes, &problems)
+    invalid_kind(&internal_group(resource), &resource.kind, name, causes, &problems)
 }
 
 fn invalid_kind(
@@ -330,11 +401,7 @@ fn invalid_kind(
     causes: Vec<Cause>,
     problems: &str,
 ) -> Refusal {
-    let subject = if group.is_empty() {
-        kind.to_string()
-    } else {
-        format!("{kind}.{group}")
-    };
+    let subject = qualified(kind, group);
     let message = format!("{subject} {} is invalid: {problems}", quoted(name));
     let details = Details {
         name: name.into(),
@@ -376,6 +443,18 @@ pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
     refusal(400, "BadRequest", message.into(), None)
 }
 
+/// The body is not an object of this kind.
+///
+/// # Upstream
+/// `transformDecodeError` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
+pub(crate) fn cannot_be_handled(resource: &ApiResource, sent: &str, problem: &str) -> Refusal {
+    bad_request(format!(
+        "{sent} in version {} cannot be handled as a {}: {problem}",
+        quoted(&resource.version),
+        resource.kind
+    ))
+}
+
 /// The server failed in a way that it has no words for.
 pub(crate) fn internal(message: &str) -> Refusal {
     refusal(500, "", message.to_owned(), None)
@@ -414,6 +493,12 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
         accepted.join(", ")
     );
     refusal(415, "UnsupportedMediaType", message, None)
+}
+
+/// No route takes a request with a body of this form.
+pub(crate) fn unrouted_media_type() -> Refusal {
+    let message = "415: Unsupported Media Type".to_owned();
+    refusal(415, "UnsupportedMediaType", message, Some(Details::default()))
 }
 
 /// The request asks for more than the server does at once.

@@ -36,7 +36,10 @@ pub(crate) fn replay(line: &str) -> CaseReport {
     let result = serde_json::from_str::<ContainerCase>(line)
         .map_err(Failure::unreadable)
         .and_then(|case| compare(&case, &mut notes));
-    CaseReport { result, notes }
+    CaseReport {
+        notes,
+        ..result.into()
+    }
 }
 
 fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure> {

@@ -22,7 +22,10 @@ pub(crate) fn replay(line: &str) -> CaseReport {
     let result = serde_json::from_str::<ImageCase>(line)
         .map_err(Failure::unreadable)
         .and_then(|case| compare(&case, &mut notes));
-    CaseReport { result, notes }
+    CaseReport {
+        notes,
+        ..result.into()
+    }
 }
 
 fn compare(case: &ImageCase, notes: &mut Vec<String>) -> Result<(), Failure> {

@@ -68,7 +68,10 @@ fn replay_scenario(scenario: &Scenario, others: &[Outcome], workers: u32) -> Cas
             stable(&scene, others, workers, &mut notes)
         }
     });
-    CaseReport { result, notes }
+    CaseReport {
+        notes,
+        ..result.into()
+    }
 }
 
 fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {

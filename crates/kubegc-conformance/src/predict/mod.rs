@@ -26,5 +26,8 @@ pub(crate) fn replay(line: &str, is_detailed: bool) -> CaseReport {
     let result = prediction
         .map_err(|problem| Failure::list("there is no forecast", &[problem]))
         .and_then(|prediction| grade::grade(&case, &prediction));
-    CaseReport { result, notes }
+    CaseReport {
+        notes,
+        ..result.into()
+    }
 }

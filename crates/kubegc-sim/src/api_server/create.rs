@@ -6,13 +6,16 @@ use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, Response, Special, crd, namespace,
-    update::{Moment, without_equal_references},
+    ApiServer, EventType, Response, Special,
+    apply::set_managers,
+    crd, namespace,
+    update::{Moment, Part, without_equal_references},
     validate,
 };
 use crate::{
     Manifest, StoredObject, rng,
-    status::{self, Refusal},
+    status::{self, Cause, Refusal},
+    types,
 };
 
 /// A generated name that is taken is drawn again.
@@ -29,7 +32,17 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.try_create(kind, namespace, object, None).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, None, None))
+            .into()
+    }
+
+    /// An object as its type reads it.
+    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
+        match self.schema(kind) {
+            Some(_) => self.manifest(kind, object.to_json(self.resource(kind))),
+            None => Ok(object),
+        }
     }
 
     /// Creates an object whose uid the caller chooses: for tests and replays.
@@ -40,13 +53,15 @@ impl ApiServer {
         object: StoredObject,
         uid: Uid,
     ) -> Response {
-        self.try_create(kind, namespace, object, Some(uid)).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_create(kind, namespace, object, Some(uid), None))
+            .into()
     }
 
     /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; where they stand, they must fit.
     pub fn create_json(&mut self, kind: KindId, namespace: &str, object: Value) -> Response {
         self.manifest(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, None))
+            .and_then(|object| self.try_create(kind, namespace, object, None, None))
             .into()
     }
 
@@ -54,29 +69,120 @@ impl ApiServer {
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
-        let manifest = Manifest::read(object).map_err(|error| status::bad_request(error.to_string()))?;
-        let expected = resource.api_version();
-        if !manifest.api_version.is_empty() && manifest.api_version != expected {
+        if resource.custom && self.is_shaped(kind) {
+            return self.custom_manifest(kind, object);
+        }
+        let text = |key: &str| {
+            object
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        let has_version = matches!(&*api_version, "" | "/") || api_version == expected;
+        let has_kind = sent_kind.is_empty() || *sent_kind == *resource.kind;
+        if has_version && has_kind {
+            return self
+                .decoded(kind, object)
+                .map_err(|problem| status::cannot_be_handled(resource, &resource.kind, &problem));
+        }
+        let api_version = if has_version {
+            expected.clone()
+        } else {
+            api_version
+        };
+        let sent_kind = if sent_kind.is_empty() {
+            resource.kind.to_string()
+        } else {
+            sent_kind
+        };
+        let sent = self.shape.catalog.mapping(&api_version, &sent_kind);
+        if !has_version && (resource.custom || sent.is_some_and(|sent| self.share_objects(sent, kind))) {
             return Err(status::bad_request(format!(
-                "the API version in the data ({}) does not match the expected API version ({expected})",
-                manifest.api_version
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
             )));
         }
-        if !manifest.kind.is_empty() && *manifest.kind != *resource.kind {
-            return Err(status::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}",
-                manifest.kind, resource.version, resource.kind
-            )));
+        let problem = if sent.is_some() {
+            format!(
+                "converting ({sent_kind}) to ({}): unknown conversion",
+                resource.kind
+            )
+        } else {
+            format!(
+                "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+                status::quoted(&sent_kind),
+                status::quoted(&api_version)
+            )
+        };
+        Err(status::cannot_be_handled(resource, &sent_kind, &problem))
+    }
+
+    /// Whether objects of a kind are read as their schema or type says, rather than as they are.
+    pub(super) fn is_decoded(&self, kind: KindId) -> bool {
+        self.is_shaped(kind)
+            || self.schema(kind).is_some()
+            || (self.settings.types
+                && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition)
+    }
+
+    /// Reads an object whose version and kind fit.
+    ///
+    /// # Errors
+    /// Says what does not hold what it should.
+    pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
+        if self.is_shaped(kind) {
+            return self.decode_custom(kind, object);
         }
+        let object = match self.schema(kind) {
+            Some(id) => types::decode(object, self.resource(kind), id, self.version)?,
+            None if self.is_decoded(kind) => return self.decode_definition(kind, object),
+            None => object,
+        };
+        let manifest = Manifest::read(object).map_err(|error| error.to_string())?;
         Ok(manifest.object)
     }
 
+    /// Reads a custom resource that was sent to its kind's URL.
+    fn custom_manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
+        let resource = self.resource(kind);
+        let text = |key: &str| {
+            object
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
+        if sent_kind.is_empty() {
+            return Err(refuse(format!(
+                "unmarshalerDecoder: Object 'Kind' is missing in '{object}'"
+            )));
+        }
+        if *api_version != *expected {
+            return Err(status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if *sent_kind != *resource.kind {
+            let name = object
+                .pointer("/metadata/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            return Err(self.refuse_other_kind(kind, name, &sent_kind));
+        }
+        self.decode_custom(kind, object).map_err(refuse)
+    }
+
+    /// Creates an object. `author`: the managers of its fields, where it was applied.
     pub(super) fn try_create(
         &mut self,
         kind: KindId,
         namespace: &str,
         mut object: StoredObject,
         uid: Option<Uid>,
+        author: Option<Value>,
     ) -> Result<Response, Refusal> {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, "create")?;
@@ -85,11 +191,25 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         namespace::refuse_content(self, kind, &object)?;
 
+        if self.settings.types
+            && author.is_none()
+            && let Some(managers) = self.tracked(kind, None, &object, Part::Whole)
+        {
+            set_managers(&mut object, managers);
+        }
+        if let Some(managers) = author {
+            set_managers(&mut object, managers);
+        }
+        drop_ignored_metadata(&mut object);
+        let typed = self.schema(kind).is_some();
+        if typed {
+            self.complete(kind, &mut object, None)?;
+        }
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
         meta.creation_timestamp = Some(self.now.truncate_to_secs());
-        if known.counts_generations {
+        if known.counts_generations && !typed {
             meta.generation = 1;
         }
         if known.status_subresource && self.resource(kind).custom && object.at(&["status"]).is_some() {
@@ -97,29 +217,78 @@ impl ApiServer {
         }
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
-            Special::Pod => prepare_pod(&mut object),
-            Special::CustomResourceDefinition | Special::Service | Special::None => {}
+            Special::Pod if !typed => prepare_pod(&mut object),
+            Special::CustomResourceDefinition if self.settings.types => crd::resource::begin(&mut object),
+            Special::Pod | Special::CustomResourceDefinition | Special::Service | Special::None => {}
+        }
+        if typed {
+            object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
+            self.prepare_created(kind, &mut object)?;
+        }
+        let mut causes = validate::created(self.version, self.resource(kind), &object);
+        causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
+        if typed {
+            causes.extend(types::validate::created(
+                self.resource(kind),
+                &object,
+                self.version,
+            ));
         }
         let resource = self.resource(kind);
-        let causes = validate::created(self.version, resource, &object.meta);
+        if causes.is_empty() {
+            causes = validate::created_generic(self.version, resource, &object);
+        }
         if !causes.is_empty() {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
+        if typed {
+            self.refuse_created(kind, &object)?;
+        }
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
         }
+        let resource_is_custom = resource.custom;
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();
             return Err(status::already_exists(resource, &object.meta.name, deleting));
         }
-        if known.special == Special::CustomResourceDefinition {
+        let defines = known.special == Special::CustomResourceDefinition;
+        if defines && !self.settings.types {
             crd::serve(self, &mut object);
         }
-        object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        if resource_is_custom {
+            self.to_stored_version(kind, &mut object);
+        }
+        if typed {
+            self.allocate(kind, &mut object, None)?;
+        } else {
+            object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        }
         let object = self.commit(kind, object, EventType::Added);
+        if defines && self.settings.types {
+            self.accept_names(kind, &object);
+        }
         Ok(Response::coded(201, object).with(warnings))
+    }
+
+    /// The problems that the schema of a kind finds in an object that is created, or that is to replace `old`.
+    pub(super) fn kind_problems(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        old: Option<&StoredObject>,
+        part: Part,
+    ) -> Vec<Cause> {
+        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+            if self.settings.types && part == Part::Whole {
+                return self.definition_problems(kind, object, old);
+            }
+        } else if self.resource(kind).custom && self.is_shaped(kind) {
+            return self.custom_problems(kind, object, old, part);
+        }
+        Vec::new()
     }
 
     /// Puts the object in the request's namespace.
@@ -144,6 +313,10 @@ impl ApiServer {
         if !object.meta.name.is_empty() {
             return;
         }
+        if &*self.resource(kind).resource == "limitranges" && self.resource(kind).group.is_empty() {
+            object.meta.name = self.draw_uid().to_string().into();
+            return;
+        }
         let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
         if prefix.is_empty() {
             return;
@@ -164,6 +337,18 @@ impl ApiServer {
         }
     }
 
+    /// Carries out a write on a copy of the server, and tells what it answers. Uids and names that the write drew are
+    /// not drawn again.
+    ///
+    /// # Complexity
+    /// That of the write, and of copying the tables that it changes.
+    pub fn dry_run(&mut self, write: impl FnOnce(&mut Self) -> Response) -> Response {
+        let mut copy = self.clone();
+        let response = write(&mut copy);
+        self.uids_drawn = copy.uids_drawn;
+        response
+    }
+
     fn draw_name(&mut self, mut name: String) -> String {
         const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
         self.uids_drawn += 1;
@@ -173,6 +358,19 @@ impl ApiServer {
             name.push(char::from(LETTERS[letters.below(LETTERS.len() as u64) as usize]));
         }
         name
+    }
+}
+
+/// Drops what no object keeps of the metadata that was sent.
+///
+/// # Upstream
+/// `BeforeCreate` and `BeforeUpdate` in `apiserver/pkg/registry/rest`, 1.20.2.
+pub(super) fn drop_ignored_metadata(object: &mut StoredObject) {
+    const IGNORED: [&str; 2] = ["clusterName", "selfLink"];
+    let has_some = |rest: &Value| IGNORED.iter().any(|key| rest.get(key).is_some());
+    if object.at(&["metadata"]).is_some_and(has_some) {
+        let rest = object.rest_of_metadata_mut();
+        rest.retain(|key, _| !IGNORED.contains(&key.as_str()));
     }
 }
 

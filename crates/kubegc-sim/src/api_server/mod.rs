@@ -10,6 +10,7 @@ mod commit;
 mod crd;
 mod create;
 mod delete;
+mod export;
 mod fields;
 mod kinds;
 mod namespace;
@@ -20,6 +21,7 @@ mod request;
 mod service;
 mod store;
 mod subresource;
+mod typed;
 mod update;
 mod validate;
 mod watch;
@@ -37,12 +39,12 @@ pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
-pub(crate) use validate::{is_label_value, is_qualified_name};
 pub use watch::Change;
 
 use crate::{
     StoredObject,
     status::{self, Refusal},
+    types::StructId,
 };
 use commit::{History, version_text};
 use kinds::{Kind, Shape, Special};
@@ -60,6 +62,8 @@ pub struct Settings {
     pub events_max: usize,
     /// What uids and generated names are drawn from. Default: 0.
     pub seed: u64,
+    /// Whether objects of built-in kinds are decoded, completed and validated by their types. Default: false.
+    pub types: bool,
 }
 
 impl Default for Settings {
@@ -69,6 +73,7 @@ impl Default for Settings {
             garbage_collection: true,
             events_max: usize::MAX,
             seed: 0,
+            types: false,
         }
     }
 }
@@ -331,6 +336,12 @@ impl ApiServer {
             Some(known) if known.served => Ok(known),
             _ => Err(status::unserved()),
         }
+    }
+
+    /// The struct of a kind whose objects are typed.
+    fn schema(&self, kind: KindId) -> Option<StructId> {
+        let resource = self.resource(kind);
+        self.settings.types.then(|| StructId::of(resource)).flatten()
     }
 
     fn resource(&self, kind: KindId) -> &ApiResource {

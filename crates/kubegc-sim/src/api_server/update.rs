@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
+use kubegc_core::{
+    ApiResource, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid, version::behavior,
+};
 use serde_json::{Map, Value};
 
 use super::{
-    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd, namespace,
-    subresource, validate,
+    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
+    create::drop_ignored_metadata, namespace, subresource, validate,
 };
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
+    types,
 };
 
 /// Which part of an object a write is about.
@@ -59,7 +62,7 @@ impl Part {
     }
 
     /// Whether it can change what generations count.
-    const fn counts(self) -> bool {
+    pub(super) const fn counts(self) -> bool {
         !matches!(self, Self::Status | Self::Finalize | Self::Approval)
     }
 }
@@ -95,7 +98,9 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
     pub fn update(&mut self, kind: KindId, namespace: &str, name: &str, object: StoredObject) -> Response {
-        self.try_update(kind, namespace, name, object, Part::Whole).into()
+        self.retyped(kind, object)
+            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Whole))
+            .into()
     }
 
     /// Replaces an object by its JSON form.
@@ -113,7 +118,8 @@ impl ApiServer {
         name: &str,
         object: StoredObject,
     ) -> Response {
-        self.try_update(kind, namespace, name, object, Part::Status)
+        self.retyped(kind, object)
+            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Status))
             .into()
     }
 
@@ -132,15 +138,19 @@ impl ApiServer {
             object.meta.namespace = namespace.as_str().into();
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
-        let existing = self.existing(kind, &namespace, name)?;
+        let existing = match self.existing(kind, &namespace, name) {
+            Err(_) if !object.meta.uid.is_empty() => {
+                let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
+                return Err(status::conflict(self.resource(kind), name, &why));
+            }
+            Err(_) if part == Part::Whole && creates_on_update(self.resource(kind)) => {
+                return self.try_create(kind, &namespace, object, None, None);
+            }
+            existing => existing?,
+        };
         if !object.meta.uid.is_empty() && object.meta.uid != existing.meta.uid {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                self.storage_key(kind, &namespace, name),
-                object.meta.uid,
-                existing.meta.uid
-            );
+            let stored = existing.meta.uid.text();
+            let why = self.other_uid(kind, &namespace, name, &object.meta.uid, &stored);
             return Err(status::conflict(self.resource(kind), name, &why));
         }
         let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
@@ -150,6 +160,15 @@ impl ApiServer {
         }
         self.finish(&written);
         Ok(Response::ok(written.object).with(warnings))
+    }
+
+    /// Why a write that expects a uid is refused where the stored one is another.
+    fn other_uid(&self, kind: KindId, namespace: &str, name: &str, expected: &Uid, stored: &str) -> String {
+        format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {expected}, UID in object meta: {stored}",
+            self.storage_key(kind, namespace, name),
+        )
     }
 
     /// Stores `new` in the place of `existing`, if the rules allow it.
@@ -163,6 +182,8 @@ impl ApiServer {
         part: Part,
         author: Author,
     ) -> Result<Written, Refusal> {
+        let stored = existing;
+        let existing = &self.shown(kind, stored);
         let resource = self.resource(kind);
         let (name, old) = (&existing.meta.name, &existing.meta);
         if is_unset(&new.meta.resource_version) {
@@ -177,22 +198,57 @@ impl ApiServer {
                 named.kind = Arc::clone(&named.resource);
                 return Err(status::invalid(&named, name, vec![cause]));
             }
-            new.meta.resource_version = old.resource_version.clone();
+            // A service is validated before its version is settled.
+            let is_validated_before =
+                part == Part::Whole && self.shape.kinds[kind.index()].special == Special::Service;
+            if !is_validated_before {
+                new.meta.resource_version = old.resource_version.clone();
+            }
+        } else if let Some(problem) = unreadable(&new.meta.resource_version) {
+            return Err(status::internal(&problem));
         } else if new.meta.resource_version != old.resource_version {
             let why =
                 "the object has been modified; please apply your changes to the latest version and try again";
             return Err(status::conflict(resource, name, why));
         }
+        let sent = self.tracks_what_is_sent();
+        let tracked = |new: &StoredObject| self.tracked(kind, Some(existing), new, part);
+        let early = matches!(author, Author::Writer)
+            .then(|| tracked(&new))
+            .filter(|_| sent);
         self.prepare(kind, existing, &mut new, part);
-        match author {
-            Author::Writer => self.track(kind, existing, &mut new, part),
-            Author::Applier(managers) => set_managers(&mut new, managers),
+        if self.schema(kind).is_some() {
+            self.prepare_updated(kind, existing, &mut new, part)?;
         }
-        let causes = validate::updated(self.version, self.resource(kind), &new.meta, old);
+        let managers = match (author, early) {
+            (Author::Applier(managers), _) => Some(managers),
+            (Author::Writer, Some(early)) => early,
+            (Author::Writer, None) => tracked(&new),
+        };
+        if let Some(managers) = managers {
+            set_managers(&mut new, managers);
+        }
+        drop_ignored_metadata(&mut new);
+        let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
+        causes.extend(self.kind_problems(kind, &new, Some(existing), part));
+        if self.schema(kind).is_some() {
+            let resource = self.resource(kind);
+            causes.extend(types::validate::updated(
+                resource,
+                &new,
+                existing,
+                part.subresource(),
+                self.version,
+            ));
+        }
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
         }
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
+        if self.schema(kind).is_some() && part == Part::Whole {
+            self.refuse_updated(kind, &new, existing)?;
+            self.allocate(kind, &mut new, Some(existing))?;
+        }
         if new.meta.finalizers.is_empty()
             && old.is_deleting()
             && old
@@ -213,13 +269,19 @@ impl ApiServer {
                 removal: Some(removal),
             });
         }
+        if self.resource(kind).custom {
+            self.to_stored_version(kind, &mut new);
+        }
         new.tidy();
-        if new.equals(existing) {
-            return Ok(Written::stored(Arc::clone(existing)));
+        if new.equals(stored) {
+            return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);
         if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
             crd::follow(self, &written);
+            if self.settings.types {
+                self.accept_names(kind, &written);
+            }
         }
         Ok(Written::stored(written))
     }
@@ -232,6 +294,12 @@ impl ApiServer {
             (Part::Whole, Special::Namespace) => {
                 namespace::keep_spec_finalizers(new, existing);
                 copy_field(new, existing, "status");
+            }
+            (Part::Whole, Special::CustomResourceDefinition) => {
+                copy_field(new, existing, "status");
+                if self.settings.types {
+                    crd::resource::note_stored_version(new);
+                }
             }
             (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
             (Part::Whole, _) => {}
@@ -247,13 +315,33 @@ impl ApiServer {
                 put_field(new, "status", status);
             }
             (Part::Status, special) => {
-                let status = take_field(new, "status");
+                let (status, metadata) = (take_field(new, "status"), take_field(new, "metadata"));
                 new.body = existing.body.clone();
                 put_field(new, "status", status);
+                let resource = self.resource(kind);
+                match (&*resource.group, &*resource.kind) {
+                    (
+                        "apiregistration.k8s.io"
+                        | "flowcontrol.apiserver.k8s.io"
+                        | "internal.apiserver.k8s.io",
+                        _,
+                    )
+                    | ("storage.k8s.io", "VolumeAttachment") => {
+                        new.meta.labels.clone_from(&old.labels);
+                        new.meta.finalizers.clone_from(&old.finalizers);
+                        new.meta.owner_references.clone_from(&old.owner_references);
+                    }
+                    ("apiextensions.k8s.io", _) => {}
+                    // What is sent of other metadata counts, as in any other update.
+                    (_, sent) => {
+                        put_field(new, "metadata", metadata);
+                        if sent == "Deployment" {
+                            new.meta.labels.clone_from(&old.labels);
+                        }
+                    }
+                }
                 if special == Special::Pod {
-                    new.meta
-                        .owner_references
-                        .clone_from(&existing.meta.owner_references);
+                    new.meta.owner_references.clone_from(&old.owner_references);
                 }
             }
             (Part::Finalize, _) => copy_field(new, existing, "status"),
@@ -348,6 +436,30 @@ pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Res
     Ok(())
 }
 
+/// Whether a PUT of an object that does not exist creates it.
+///
+/// # Upstream
+/// `AllowCreateOnUpdate` of the strategies in `pkg/registry`, 1.20.2.
+fn creates_on_update(resource: &ApiResource) -> bool {
+    match &*resource.group {
+        "" => matches!(&*resource.resource, "endpoints" | "events" | "limitranges"),
+        "coordination.k8s.io" => &*resource.resource == "leases",
+        "events.k8s.io" | "rbac.authorization.k8s.io" => !resource.custom,
+        _ => false,
+    }
+}
+
+/// Why a version is none, in the words of Go's `strconv`.
+fn unreadable(version: &ResourceVersion) -> Option<String> {
+    let text = version.as_str();
+    text.parse::<u64>().is_err().then(|| {
+        format!(
+            "strconv.ParseUint: parsing {}: invalid syntax",
+            status::quoted(text)
+        )
+    })
+}
+
 fn is_unset(version: &ResourceVersion) -> bool {
     matches!(version.as_str(), "" | "0")
 }
@@ -357,18 +469,17 @@ fn is_unset(version: &ResourceVersion) -> bool {
 /// # Upstream
 /// `AllowUnconditionalUpdate` of the strategies, 1.20.2: true but for custom resources and a few others.
 fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
-    const NEVER: [&str; 12] = [
+    const NEVER: [&str; 11] = [
         "apiservices",
         "csidrivers",
         "csinodes",
         "customresourcedefinitions",
-        "endpointslices",
-        "flowschemas",
         "leases",
+        "mutatingwebhookconfigurations",
         "poddisruptionbudgets",
-        "prioritylevelconfigurations",
         "runtimeclasses",
         "storageversions",
+        "validatingwebhookconfigurations",
         "volumeattachments",
     ];
     !custom && !NEVER.contains(&resource)

@@ -6,70 +6,212 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
-use crate::status::{Cause, POINTER, quoted};
+use serde_json::Value;
 
-/// Names are called RFC 1123 names; before, DNS-1123 names.
-const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
+use crate::{
+    StoredObject, formats,
+    status::{Cause, POINTER, quoted},
+};
 
-/// The problems of an object that is to be created.
+/// How a kind's own validation looks at metadata, beside the generic one.
 ///
 /// # Upstream
-/// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
-pub(super) fn created(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta) -> Vec<Cause> {
+/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and what they call in `pkg/apis/*/validation`, 1.20.2.
+struct Own {
+    /// Whether names are checked, and how. Of kinds that leave it to the generic validation: as parts of a path.
+    names: Names,
+    /// How often a new object is validated.
+    on_create: usize,
+    /// How often an update is validated as a change.
+    changes: usize,
+    /// How often an update is validated as a new object.
+    wholes: usize,
+    /// Whether finalizers must be qualified or known.
+    qualifies_finalizers: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Subdomain,
+    Label,
+    /// A label that begins with a letter.
+    Label1035,
+    PathSegment,
+}
+
+impl Own {
+    fn of(resource: &ApiResource) -> Self {
+        let usual = Self {
+            names: Names::Subdomain,
+            on_create: 1,
+            changes: 1,
+            wholes: 1,
+            qualifies_finalizers: true,
+        };
+        if resource.custom {
+            return Self {
+                wholes: 0,
+                qualifies_finalizers: false,
+                ..usual
+            };
+        }
+        match (&*resource.group, &*resource.resource) {
+            ("rbac.authorization.k8s.io", _) => Self {
+                names: Names::PathSegment,
+                wholes: 2,
+                ..usual
+            },
+            ("", "namespaces") => Self {
+                names: Names::Label,
+                ..usual
+            },
+            ("", "services") => Self {
+                names: Names::Label1035,
+                ..usual
+            },
+            ("policy", "poddisruptionbudgets") => Self {
+                names: Names::PathSegment,
+                on_create: 0,
+                changes: 0,
+                wholes: 0,
+                qualifies_finalizers: false,
+            },
+            ("storage.k8s.io", "csidrivers") => Self {
+                on_create: 2,
+                wholes: 0,
+                ..usual
+            },
+            ("", "persistentvolumeclaims") => Self { wholes: 2, ..usual },
+            ("", "persistentvolumes") => Self {
+                changes: 0,
+                wholes: 2,
+                ..usual
+            },
+            ("", "events" | "limitranges")
+            | ("events.k8s.io", "events")
+            | ("discovery.k8s.io", "endpointslices") => Self { changes: 0, ..usual },
+            ("", "podtemplates")
+            | ("autoscaling", "horizontalpodautoscalers")
+            | ("batch", "cronjobs")
+            | ("coordination.k8s.io", "leases")
+            | ("node.k8s.io", "runtimeclasses")
+            | ("policy", "podsecuritypolicies")
+            | ("scheduling.k8s.io", "priorityclasses")
+            | ("storage.k8s.io", "csinodes") => Self { wholes: 0, ..usual },
+            ("admissionregistration.k8s.io", _) => Self {
+                changes: 0,
+                qualifies_finalizers: false,
+                ..usual
+            },
+            ("apiextensions.k8s.io", _) => Self {
+                wholes: 0,
+                qualifies_finalizers: false,
+                ..usual
+            },
+            ("apiregistration.k8s.io", _) => Self {
+                qualifies_finalizers: false,
+                ..usual
+            },
+            _ => usual,
+        }
+    }
+}
+
+/// The problems that a kind's own validation finds in the metadata of an object that is to be created.
+pub(super) fn created(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    object: &StoredObject,
+) -> Vec<Cause> {
+    let own = Own::of(resource);
     let mut causes = Vec::new();
-    name(version, resource, meta, &mut causes);
-    whole(version, resource, meta, &mut causes);
-    qualified_finalizers(resource, meta, &mut causes);
+    for _ in 0..own.on_create {
+        name(version, own.names, object, &mut causes);
+        whole(version, resource, object, &mut causes);
+        qualified_finalizers(&own, &object.meta, &mut causes);
+    }
     causes
 }
 
-/// The problems of an object that is to replace another.
+/// The problems that the validation of all kinds finds in the metadata of an object that is to be created. It is asked where
+/// the kind's own validation finds nothing.
+///
+/// # Upstream
+/// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
+pub(super) fn created_generic(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    object: &StoredObject,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    name(version, Names::PathSegment, object, &mut causes);
+    whole(version, resource, object, &mut causes);
+    causes
+}
+
+/// The problems of the metadata of an object that is to replace another.
 ///
 /// # Upstream
 /// `BeforeUpdate` in `apiserver/pkg/registry/rest/update.go` and the kinds' `ValidateUpdate`, 1.20.2.
 pub(super) fn updated(
     version: KubernetesVersion,
     resource: &ApiResource,
-    new: &ObjectMeta,
-    old: &ObjectMeta,
+    new: &StoredObject,
+    old: &StoredObject,
 ) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_plainly_valid(new, old) {
         return causes;
     }
+    let own = Own::of(resource);
     whole(version, resource, new, &mut causes);
-    change(version, new, old, &mut causes);
-    change(version, new, old, &mut causes);
-    if !resource.custom {
+    for _ in 0..=own.changes {
+        change(version, new, &old.meta, &mut causes);
+    }
+    for _ in 0..own.wholes {
         whole(version, resource, new, &mut causes);
-        qualified_finalizers(resource, new, &mut causes);
+        qualified_finalizers(&own, &new.meta, &mut causes);
     }
     causes
 }
 
 /// Whether nothing that is validated differs from what was stored, references removed aside: the usual write of a collector.
-fn is_plainly_valid(new: &ObjectMeta, old: &ObjectMeta) -> bool {
-    new.name == old.name
+fn is_plainly_valid(new: &StoredObject, old: &StoredObject) -> bool {
+    let same_annotations = annotations_of(new) == annotations_of(old);
+    let (new, old) = (&new.meta, &old.meta);
+    same_annotations
+        && new.name == old.name
         && new.namespace == old.namespace
         && new.uid == old.uid
         && new.deletion_timestamp == old.deletion_timestamp
         && new.deletion_grace_period_seconds == old.deletion_grace_period_seconds
+        && !new.resource_version.is_empty()
         && (new.labels.is_empty() || new.labels == old.labels)
         && new.finalizers.is_empty()
         && new.owner_references.is_empty()
 }
 
+fn annotations_of(object: &StoredObject) -> Option<&Value> {
+    object.at(&["metadata", "annotations"])
+}
+
 /// `ValidateObjectMetaAccessor`, names aside.
-fn whole(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+fn whole(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject, causes: &mut Vec<Cause>) {
+    let meta = &object.meta;
     if resource.is_namespaced() {
         if meta.namespace.is_empty() {
             causes.push(Cause::required("metadata.namespace", ""));
         } else {
-            label_name(version, "metadata.namespace", &meta.namespace, causes);
+            problems(
+                "metadata.namespace",
+                &meta.namespace,
+                formats::label(version, &meta.namespace),
+                causes,
+            );
         }
     }
     if meta.generation < 0 {
@@ -81,12 +223,18 @@ fn whole(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, 
         ));
     }
     labels(version, meta, causes);
+    annotations(version, object, causes);
     owner_references(&meta.owner_references, causes);
     finalizers(version, meta, causes);
 }
 
 /// `ValidateObjectMetaAccessorUpdate`.
-fn change(version: KubernetesVersion, new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) {
+fn change(version: KubernetesVersion, object: &StoredObject, old: &ObjectMeta, causes: &mut Vec<Cause>) {
+    let new = &object.meta;
+    if new.resource_version.is_empty() {
+        let problem = "must be specified for an update";
+        causes.push(Cause::invalid("metadata.resourceVersion", "\"\"", problem));
+    }
     if old.is_deleting() {
         no_new_finalizers(new, old, causes);
     }
@@ -118,6 +266,7 @@ fn change(version: KubernetesVersion, new: &ObjectMeta, old: &ObjectMeta, causes
         },
     );
     labels(version, new, causes);
+    annotations(version, object, causes);
     owner_references(&new.owner_references, causes);
 }
 
@@ -195,7 +344,12 @@ fn group_version(text: &str) -> Option<(&str, &str)> {
 fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.finalizers";
     for finalizer in &meta.finalizers {
-        qualified_name(version, FIELD, finalizer, causes);
+        problems(
+            FIELD,
+            finalizer,
+            formats::qualified_name(version, finalizer),
+            causes,
+        );
     }
     if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
         let shown = go_strings(meta.finalizers.iter().map(|finalizer| &**finalizer));
@@ -208,13 +362,8 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
 ///
 /// # Upstream
 /// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
-fn qualified_finalizers(resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    if resource.custom
-        || matches!(
-            &*resource.group,
-            "apiextensions.k8s.io" | "apiregistration.k8s.io"
-        )
-    {
+fn qualified_finalizers(own: &Own, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    if !own.qualifies_finalizers {
         return;
     }
     for (index, finalizer) in meta.finalizers.iter().enumerate() {
@@ -230,166 +379,94 @@ fn qualified_finalizers(resource: &ApiResource, meta: &ObjectMeta, causes: &mut 
 }
 
 fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.labels";
     for (key, value) in &meta.labels {
-        qualified_name(version, "metadata.labels", key, causes);
-        if value.len() > NAME_PART_MAX {
-            causes.push(Cause::invalid(
-                "metadata.labels",
-                &quoted(value),
-                &too_long(NAME_PART_MAX),
-            ));
-        }
-        if !value.is_empty() && !is_name_part(value) {
-            let problem = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-                 and must start and end with an alphanumeric character \
-                 (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
-                 '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-            causes.push(Cause::invalid("metadata.labels", &quoted(value), problem));
-        }
+        problems(FIELD, key, formats::qualified_name(version, key), causes);
+        problems(FIELD, value, formats::label_value(value), causes);
     }
 }
 
-fn name(version: KubernetesVersion, resource: &ApiResource, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.name";
-    let name = &*meta.name;
-    if name.is_empty() {
-        causes.push(Cause::required(FIELD, "name or generateName is required"));
-    } else if &*resource.group == "rbac.authorization.k8s.io" {
-        for (bad, problem) in [
-            (name == ".", "may not be '.'"),
-            (name == "..", "may not be '..'"),
-            (name.contains('/'), "may not contain '/'"),
-            (name.contains('%'), "may not contain '%'"),
-        ] {
-            if bad {
-                causes.push(Cause::invalid(FIELD, &quoted(name), problem));
-            }
-        }
-    } else if &*resource.kind == "Namespace" && resource.group.is_empty() {
-        label_name(version, FIELD, name, causes);
-    } else {
-        if name.len() > SUBDOMAIN_MAX {
-            causes.push(Cause::invalid(FIELD, &quoted(name), &too_long(SUBDOMAIN_MAX)));
-        }
-        if !is_subdomain(name) {
-            causes.push(Cause::invalid(FIELD, &quoted(name), &not_a_subdomain(version)));
-        }
-    }
-}
+/// How much the annotations of an object may hold, keys included.
+///
+/// # Upstream
+/// `totalAnnotationSizeLimitB` in `apimachinery/pkg/api/validation/objectmeta.go`, 1.20.2.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// `IsQualifiedName`: an optional DNS subdomain, a slash, a name.
-fn qualified_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
-    const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-                        alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-    let mut problem = |text: &str| causes.push(Cause::invalid(field, &quoted(value), text));
-    let name = match value.split_once('/') {
-        None => value,
-        Some((_, name)) if name.contains('/') => {
-            problem(&format!(
-                "a qualified name {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            ));
-            return;
-        }
-        Some((prefix, name)) => {
-            if prefix.is_empty() {
-                problem("prefix part must be non-empty");
-            } else {
-                if prefix.len() > SUBDOMAIN_MAX {
-                    problem(&format!("prefix part {}", too_long(SUBDOMAIN_MAX)));
-                }
-                if !is_subdomain(prefix) {
-                    problem(&format!("prefix part {}", not_a_subdomain(version)));
-                }
-            }
-            name
-        }
+/// `ValidateAnnotations`.
+fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.annotations";
+    let Some(Value::Object(annotations)) = annotations_of(object) else {
+        return;
     };
-    if name.is_empty() {
-        problem("name part must be non-empty");
-    } else if name.len() > NAME_PART_MAX {
-        problem(&format!("name part {}", too_long(NAME_PART_MAX)));
-    }
-    if !is_name_part(name) {
-        problem(&format!("name part {NAME}"));
-    }
-}
-
-/// `ValidateNamespaceName`: a DNS label.
-fn label_name(version: KubernetesVersion, field: &str, value: &str, causes: &mut Vec<Cause>) {
-    if value.len() > NAME_PART_MAX {
-        causes.push(Cause::invalid(field, &quoted(value), &too_long(NAME_PART_MAX)));
-    }
-    if !is_label(value.as_bytes()) {
-        let subject = if version.has(NAMES_ARE_RFC_1123) {
-            "a lowercase RFC 1123 label"
-        } else {
-            "a DNS-1123 label"
-        };
-        let problem = format!(
-            "{subject} must consist of lower case alphanumeric characters or '-', and must start and end with an \
-             alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+    let mut bytes = 0;
+    for (key, value) in annotations {
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+        // Upper case is allowed in the prefix of a key, and the key is shown as it is.
+        problems(
+            FIELD,
+            key,
+            formats::qualified_name(version, &key.to_lowercase()),
+            causes,
         );
-        causes.push(Cause::invalid(field, &quoted(value), &problem));
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: FIELD.to_owned(),
+            message: format!("Too long: must have at most {ANNOTATIONS_BYTES_MAX} bytes"),
+        });
     }
 }
 
-fn not_a_subdomain(version: KubernetesVersion) -> String {
-    let subject = if version.has(NAMES_ARE_RFC_1123) {
-        "a lowercase RFC 1123 subdomain"
-    } else {
-        "a DNS-1123 subdomain"
-    };
-    format!(
-        "{subject} must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an \
-         alphanumeric character (e.g. 'example.com', regex used for validation is \
-         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-    )
+/// `ValidateObjectMetaAccessor`, the names.
+fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: &mut Vec<Cause>) {
+    let prefix = object.text_at(&["metadata", "generateName"]);
+    if !prefix.is_empty() {
+        // What is generated begins with a letter or digit: a dash before it is fine.
+        let masked = match prefix.strip_suffix('-') {
+            Some(rest) if !rest.is_empty() && rule != Names::PathSegment => {
+                let mut masked = rest.to_owned();
+                masked.pop();
+                masked.push('a');
+                masked
+            }
+            _ => prefix.to_owned(),
+        };
+        for problem in name_problems(version, rule, &masked) {
+            causes.push(Cause::invalid("metadata.generateName", &quoted(prefix), &problem));
+        }
+    }
+    let name = &*object.meta.name;
+    if name.is_empty() {
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+        return;
+    }
+    for problem in name_problems(version, rule, name) {
+        causes.push(Cause::invalid("metadata.name", &quoted(name), &problem));
+    }
 }
 
-fn too_long(max: usize) -> String {
-    format!("must be no more than {max} characters")
+/// What is wrong with a name.
+fn name_problems(version: KubernetesVersion, rule: Names, name: &str) -> Vec<String> {
+    match rule {
+        Names::PathSegment => formats::path_segment(name),
+        Names::Label => formats::label(version, name),
+        Names::Label1035 => formats::dns_1035_label(name),
+        Names::Subdomain => formats::subdomain(version, name),
+    }
 }
 
-const NAME_PART_MAX: usize = 63;
-const SUBDOMAIN_MAX: usize = 253;
-
-fn is_name_part(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    ends(bytes.first())
-        && ends(bytes.last())
-        && bytes
+/// Every problem of a value is a cause.
+fn problems(field: &str, value: &str, problems: Vec<String>, causes: &mut Vec<Cause>) {
+    let shown = quoted(value);
+    causes.extend(
+        problems
             .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-/// Whether a text can be the key of a label: an optional DNS subdomain, a slash, a name.
-pub(crate) fn is_qualified_name(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        None => (None, text),
-        Some((prefix, name)) => (Some(prefix), name),
-    };
-    prefix.is_none_or(|prefix| prefix.len() <= SUBDOMAIN_MAX && is_subdomain(prefix))
-        && name.len() <= NAME_PART_MAX
-        && is_name_part(name)
-}
-
-/// Whether a text can be the value of a label.
-pub(crate) fn is_label_value(text: &str) -> bool {
-    text.is_empty() || (text.len() <= NAME_PART_MAX && is_name_part(text))
-}
-
-fn is_subdomain(name: &str) -> bool {
-    name.as_bytes().split(|&byte| byte == b'.').all(is_label)
-}
-
-fn is_label(label: &[u8]) -> bool {
-    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    label.first().is_some_and(alphanumeric)
-        && label.last().is_some_and(alphanumeric)
-        && label.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+            .map(|problem| Cause::invalid(field, &shown, problem)),
+    );
 }
 
 /// Texts as Go's `%#v` prints a slice of them.

@@ -29,11 +29,11 @@ fn conflicts(answer: &Response) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_first_apply_creates_and_says_who_owns_what() {
-    let mut world = world();
+    let mut world = world_of("1.30.0");
     let config = json!({
         "metadata": {"name": "a", "labels": {"app": "web"}, "finalizers": ["x.dev/a"], "annotations": {"n": "1"}},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {"spec": {"containers": [
-            {"name": "c", "image": "i", "ports": [{"containerPort": 80}], "emptyDir": {}}]}}},
+            {"name": "c", "image": "i", "ports": [{"containerPort": 80}], "resources": {}}]}}},
     });
     assert_eq!(ok(&world.apply("Deployment", "one", config)), 201);
     let stored = world.get("Deployment", "a");
@@ -42,7 +42,7 @@ fn a_first_apply_creates_and_says_who_owns_what() {
         "fieldsV1": {
             "f:metadata": {"f:labels": {"f:app": {}}, "f:finalizers": {"v:\"x.dev/a\"": {}}, "f:annotations": {"f:n": {}}},
             "f:spec": {"f:replicas": {}, "f:selector": {}, "f:template": {"f:spec": {"f:containers": {
-                "k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}, "f:emptyDir": {}, "f:ports": {
+                "k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}, "f:resources": {}, "f:ports": {
                     "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}}},
         },
     }]);
@@ -132,7 +132,7 @@ fn force_takes_the_fields_from_their_owners() {
 
 #[test]
 fn what_is_left_out_goes_unless_another_owns_it() {
-    let mut world = world();
+    let mut world = world_of("1.30.0");
     let labels = |labels: Value| json!({"metadata": {"name": "a", "labels": labels}});
     ok(&world.apply("Secret", "one", labels(json!({"own": "1", "shared": "1"}))));
     ok(&world.apply("Secret", "two", labels(json!({"shared": "1", "other": "1"}))));
@@ -265,9 +265,11 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_written() {
                 "metadata",
                 json!({"name": "a", "ownerReferences": [{"name": "x"}]}),
             ),
-            500,
-            "failed to create typed patch object (ns/a; v1, Kind=ConfigMap): .metadata.ownerReferences: element 0: \
-             associative list with keys has an element that omits key field \"uid\" (and doesn't have default value)",
+            // A uid that is missing is taken for an empty one.
+            422,
+            "ConfigMap \"a\" is invalid: [metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty, \
+             metadata.ownerReferences.kind: Invalid value: \"\": kind must not be empty, \
+             metadata.ownerReferences.uid: Invalid value: \"\": uid must not be empty]",
         ),
         (
             "one",
@@ -294,7 +296,7 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_written() {
              name is neither a standard finalizer name nor is it fully qualified",
         ),
     ] {
-        let mut world = world();
+        let mut world = world_of("1.30.0");
         let revision = world.server.revision();
         let answer = world.apply("ConfigMap", manager, config);
         assert_eq!((answer.code, message(&answer)), (code, expected));
@@ -377,7 +379,7 @@ fn an_object_that_another_holds_does_not_go_with_the_last_finalizer_of_one() {
 
 #[test]
 fn an_object_and_its_status_have_owners_of_their_own() {
-    let mut world = world();
+    let mut world = world_of("1.30.0");
     let config =
         |spec: Value, status: Value| json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
     let (spec, status) = (json!({"replicas": 1}), json!({"readyReplicas": 1}));
@@ -428,7 +430,7 @@ fn an_object_and_its_status_have_owners_of_their_own() {
 
 #[test]
 fn a_scale_is_applied_to_the_number_of_the_object() {
-    let mut world: World = world();
+    let mut world: World = world_of("1.30.0");
     ok(&world.apply(
         "Deployment",
         "one",

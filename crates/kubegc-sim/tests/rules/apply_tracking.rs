@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{MERGE, World, world};
+use crate::world::{MERGE, World, world, world_of};
 
 fn applied() -> World {
-    let mut world = world();
+    applied_in("1.20.2")
+}
+
+fn applied_in(version: &str) -> World {
+    let mut world = world_of(version);
     let config = json!({"metadata": {"name": "a", "finalizers": ["x.dev/a"]}, "spec": {"replicas": 1, "paused": true}});
     assert_eq!(world.apply("Deployment", "one", config).code, 201);
     world.server.set_field_manager("editor");
@@ -70,7 +74,7 @@ fn a_write_takes_the_fields_that_it_changes() {
 
 #[test]
 fn a_subresource_is_named_with_its_writer() {
-    let mut world = applied();
+    let mut world = applied_in("1.30.0");
     let kind = world.kind("Deployment");
     let body = json!({"status": {"readyReplicas": 1}}).to_string();
     let answer = world

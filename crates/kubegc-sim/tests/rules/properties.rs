@@ -207,6 +207,6 @@ proptest! {
         world.put("Secret", "a", &["x.dev/a"]);
         let kind = world.kind("Secret");
         let answer = world.server.patch(kind, "ns", "a", format, &body);
-        prop_assert!((200..500).contains(&answer.code));
+        prop_assert!((200..=500).contains(&answer.code));
     }
 }

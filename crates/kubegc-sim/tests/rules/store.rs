@@ -81,7 +81,7 @@ fn refusals_fall_into_the_classes_that_a_collector_tells_apart() {
         Err(StoreError::Invalid { .. })
     ));
     assert!(matches!(
-        patch(PatchType::Merge, "nonsense"),
+        patch(PatchType::Json, "nonsense"),
         Err(StoreError::Refused { code: 400, .. })
     ));
 }

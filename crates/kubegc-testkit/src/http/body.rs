@@ -1,7 +1,10 @@
 //! Decides how the body of a request is read: JSON or YAML, within bounds.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use kubegc_sim::json_syntax_error;
 use serde_json::Value;
 
 use super::{
@@ -16,6 +19,7 @@ use super::{
 pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Refuses bodies that are too large, whatever is in them.
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
@@ -25,23 +29,78 @@ pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusa
     Ok(())
 }
 
-/// Reads a body that must hold a document. `kind` is what it should be, for the message.
+/// Reads a body that must hold an object. `kind` is what it should be, for the message.
 ///
 /// # Errors
 /// 415 for anything but JSON and YAML, 400 for what cannot be read.
+///
+/// # Upstream
+/// `transformDecodeError` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
 pub(super) fn object(request: &http::Request<Bytes>, kind: &str) -> Result<Value, Refusal> {
-    let unreadable = |format: &str, why: String| {
+    document(request)?.map_err(|why| {
+        let excerpt = excerpt(request.body());
         problem::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {format} parse error: {why}"
+            "the object provided is unrecognized (must be of type {kind}): {why} ({excerpt})"
         ))
+    })
+}
+
+/// Reads a body; the inner error says why it holds no object.
+///
+/// # Errors
+/// 415 for anything but JSON and YAML.
+pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, String>, Refusal> {
+    let body = request.body();
+    let read = match content_type(request) {
+        "" | JSON => serde_json::from_slice::<Value>(body)
+            .map_err(|error| json_syntax_error(body).unwrap_or_else(|| error.to_string())),
+        YAML => yaml(body),
+        _ => return Err(problem::unsupported_media_type(&[JSON, YAML, PROTOBUF])),
     };
-    match content_type(request) {
-        "" | JSON => {
-            serde_json::from_slice(request.body()).map_err(|error| unreadable("json", error.to_string()))
-        }
-        YAML => yaml(request.body()).map_err(|why| unreadable("yaml", why)),
-        _ => Err(problem::unsupported_media_type(&[JSON, YAML])),
+    let unreadable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    Ok(read.map_err(unreadable).and_then(|value| match value {
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok(value),
+        other => Err(unreadable(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            json_kind(&other)
+        ))),
+    }))
+}
+
+/// What Go calls the kind of a JSON value.
+const fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
+}
+
+/// The beginning of a body, as refusals show it: in hexadecimal digits where it is no object.
+fn excerpt(body: &[u8]) -> String {
+    const BYTES_MAX: usize = 30;
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let shown = body.get(..BYTES_MAX).unwrap_or(body);
+    let mut text = if body.first() == Some(&b'{') {
+        String::from_utf8_lossy(shown).into_owned()
+    } else {
+        shown.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a String does not fail.
+            let _infallible = write!(text, "{byte:02x}");
+            text
+        })
+    };
+    if body.len() > BYTES_MAX {
+        text.push_str(" ...");
+    }
+    text
 }
 
 /// Reads YAML, of which JSON is a part. The reader's own budget bounds depth, nodes and the growth of aliases.

@@ -25,7 +25,7 @@ pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Reques
 /// The options of a deletion: from the body where there is one, else from the query. They are not checked yet.
 ///
 /// # Errors
-/// 400 or 415 where the body is nothing of the kind.
+/// 400 for a query that cannot be read; 415 or 500 where the body is nothing of the kind.
 ///
 /// # Upstream
 /// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`, 1.20.2.
@@ -42,29 +42,50 @@ pub(super) fn options(query: &Query, request: &http::Request<Bytes>) -> Result<D
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
         });
     }
-    let body = body::object(request, "DeleteOptions")?;
+    let body = body::document(request)?.map_err(problem::internal)?;
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    match (text("apiVersion"), text("kind")) {
+        (_, "" | "DeleteOptions") => {}
+        ("v1" | "meta.k8s.io/v1", kind) if OTHER_META_KINDS.contains(&kind) => {
+            return Err(problem::internal(
+                "decoded object cannot be converted to DeleteOptions",
+            ));
+        }
+        (api_version, kind) => {
+            return Err(problem::internal(format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \
+                 \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+            )));
+        }
+    }
     read(&body).map_err(|field| {
-        problem::bad_request(match field {
-            "kind" => "decoded object cannot be converted to DeleteOptions".to_owned(),
-            field => format!("the object provided is unrecognized (must be of type DeleteOptions): {field}"),
-        })
+        problem::internal(format!(
+            "v1.DeleteOptions.{field}: another type is expected, error found in #10 byte of ...|{field}|..."
+        ))
     })
 }
 
+/// The kinds that can be decoded where the options of a deletion are expected.
+///
+/// # Upstream
+/// `AddToGroupVersion` in `apimachinery/pkg/apis/meta/v1/register.go`, 1.20.2.
+const OTHER_META_KINDS: [&str; 6] = [
+    "CreateOptions",
+    "ExportOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "UpdateOptions",
+];
+
 /// Names the field that does not hold what it should.
 fn read(body: &Value) -> Result<DeleteOptionsSpec, &'static str> {
-    if !body.is_object() {
-        return Err("kind");
-    }
     let at = |value: &Value, key: &str| value.get(key).cloned().unwrap_or(Value::Null);
     let text = |value: Value, field: &'static str| match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text)),
         _ => Err(field),
     };
-    if text(at(body, "kind"), "kind")?.is_some_and(|kind| !matches!(&*kind, "" | "DeleteOptions")) {
-        return Err("kind");
-    }
     let preconditions = match at(body, "preconditions") {
         Value::Null => None,
         object @ Value::Object(_) => Some(Preconditions {

@@ -1,9 +1,11 @@
 //! Decides what discovery tells: which groups, versions and resources there are, in both of its forms.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
 use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version};
-use kubegc_sim::{ApiServer, Subresource, api_server::version_priority};
+use kubegc_sim::{ApiServer, StoredObject, Subresource, api_server::version_priority};
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     accept::{self, Aggregated},
@@ -68,23 +70,28 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
     for (kind, resource) in served(server) {
         if *resource.group == *group && *resource.version == *version {
             let names = names::of(server, resource);
-            entries.push(resource_json(resource, &names));
+            entries.push(resource_json(server, resource, &names));
+            let answered = server.subresources(kind);
+            let others = parts::of_nodes(resource);
             entries.extend(
-                server
-                    .subresources(kind)
+                answered
                     .iter()
+                    .chain(others)
                     .map(|part| part_json(resource, part)),
             );
         }
     }
     entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     (!entries.is_empty()).then(|| {
-        let body = json!({
+        let mut body = json!({
             "kind": "APIResourceList",
-            "apiVersion": "v1",
             "groupVersion": join_api_version(group, version),
             "resources": entries,
         });
+        // The oldest groups are described in the form from before discovery had versions.
+        if !matches!(group, "" | "extensions") {
+            body["apiVersion"] = "v1".into();
+        }
         Reply::json(200, &body)
     })
 }
@@ -118,6 +125,25 @@ pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
     .into_iter()
     .filter_map(|(verb, answered)| answered.then_some(verb))
     .collect()
+}
+
+/// The verbs of a resource in the order that discovery lists them in.
+fn listed_verbs(resource: &ApiResource) -> Vec<&'static str> {
+    const OF_CUSTOM: [&str; 8] = [
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "create",
+        "update",
+        "watch",
+    ];
+    let mut verbs = verbs(resource);
+    if resource.custom {
+        verbs.sort_by_key(|verb| OF_CUSTOM.iter().position(|one| one == verb));
+    }
+    verbs
 }
 
 const fn newest_aggregated(version: KubernetesVersion) -> Option<Aggregated> {
@@ -225,16 +251,88 @@ fn group_json(group: &Group<'_>) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn resource_json(resource: &ApiResource, names: &Names) -> Value {
+fn resource_json(server: &ApiServer, resource: &ApiResource, names: &Names) -> Value {
     let mut entry = json!({
         "name": &*resource.resource,
         "singularName": names.singular,
         "namespaced": resource.is_namespaced(),
         "kind": &*resource.kind,
-        "verbs": verbs(resource),
+        "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, names);
+    if let Some(hash) = storage_version_hash(server, resource) {
+        entry["storageVersionHash"] = hash.into();
+    }
     entry
+}
+
+/// Discovery tells a hash of the version that objects are stored in.
+const STORAGE_VERSIONS_ARE_TOLD: Behavior = Behavior::since(15, 0, "StorageVersionHash, beta");
+
+/// The hash of the version that objects of a resource are stored in; `None` for resources that store nothing.
+///
+/// # Upstream
+/// `StorageVersionHash` in `apiserver/pkg/endpoints/discovery/storageversionhash.go`, 1.20.2.
+fn storage_version_hash(server: &ApiServer, resource: &ApiResource) -> Option<String> {
+    if !resource.verbs.watch || !server.version().has(STORAGE_VERSIONS_ARE_TOLD) {
+        return None;
+    }
+    let (group, version) = if resource.custom {
+        let definition = names::definition_of(server, resource)?;
+        (resource.group.to_string(), stored_version(&definition)?)
+    } else {
+        built_in_storage(server, resource)
+    };
+    let hash = Sha256::digest(format!("{group}/{version}/{}", resource.kind));
+    Some(BASE64_STANDARD.encode(hash.get(..8)?))
+}
+
+/// The version that a definition stores its objects in.
+fn stored_version(definition: &StoredObject) -> Option<String> {
+    let versions = definition.at(&["spec", "versions"])?.as_array()?;
+    let mut stored = versions.iter().filter(|version| version["storage"] == true);
+    stored.next()?["name"].as_str().map(str::to_owned)
+}
+
+/// Storage moves to the stable versions of these groups.
+const STABLE_VERSIONS_ARE_STORED: Behavior = Behavior::since_about(22, "the beta versions are removed");
+
+/// The group and version that objects of a built-in resource are stored in: the preferred one, but for groups whose
+/// storage follows later.
+///
+/// # Upstream
+/// `SetVersionPriority` in `pkg/apis/*/install`, and `DefaultAPIResourceConfigSource` and
+/// `NewStorageFactoryConfig` in `pkg/kubeapiserver/default_storage_factory_builder.go`, 1.20.2.
+fn built_in_storage(server: &ApiServer, resource: &ApiResource) -> (String, String) {
+    let group = match (&*resource.group, &*resource.resource) {
+        ("events.k8s.io", "events") => "",
+        ("extensions", "ingresses") => "networking.k8s.io",
+        (group, _) => group,
+    };
+    let beta = matches!(
+        (group, &*resource.resource),
+        (
+            "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "coordination.k8s.io" | "node.k8s.io",
+            _
+        ) | ("networking.k8s.io", "ingresses" | "ingressclasses")
+            | ("storage.k8s.io", "csidrivers")
+    );
+    if beta && !server.version().has(STABLE_VERSIONS_ARE_STORED) {
+        return (group.to_owned(), "v1beta1".to_owned());
+    }
+    let versions =
+        served(server).filter(|(_, other)| *other.group == *group && other.resource == resource.resource);
+    let preferred = versions.max_by_key(|(_, other)| (other.preferred, version_rank(&other.version)));
+    let version = preferred.map_or_else(
+        || resource.version.to_string(),
+        |(_, other)| other.version.to_string(),
+    );
+    (group.to_owned(), version)
+}
+
+/// Stable versions above others.
+fn version_rank(version: &str) -> bool {
+    !version.contains("alpha") && !version.contains("beta")
 }
 
 fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
@@ -245,10 +343,14 @@ fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
         "kind": &*resource.kind,
         "verbs": part.verbs,
     });
-    if let Some((group, version)) = parts::group_version(part) {
+    if !part.kind.is_empty() {
+        entry["kind"] = part.kind.into();
+    }
+    if let Some((group, version)) = parts::group_version(part)
+        && (group, version) != (&*resource.group, &*resource.version)
+    {
         entry["group"] = group.into();
         entry["version"] = version.into();
-        entry["kind"] = part.kind.into();
     }
     entry
 }

@@ -61,14 +61,14 @@ impl Wanted {
     /// Reads `resourceVersion`.
     ///
     /// # Errors
-    /// 400 where it is no number.
+    /// 500, as upstream, where it is no number.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         match text {
             "" => Ok(Self::Latest),
             "0" => Ok(Self::Any),
             _ => text.parse().map(Self::At).map_err(|_| {
-                problem::bad_request(format!(
-                    "invalid resource version: resourceVersion: Invalid value: {text:?}: must be a whole number"
+                problem::internal(format!(
+                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
                 ))
             }),
         }
@@ -96,7 +96,12 @@ impl ListOptions {
         };
         let limit = number("limit")?.unwrap_or(0);
         let timeout_s = number("timeoutSeconds")?.unwrap_or(0);
-        let unreadable = |error: FieldError| problem::bad_request(error.to_string());
+        let unreadable = |error: FieldError| {
+            problem::bad_request(match error {
+                FieldError::Invalid { problem, .. } => problem,
+                error => error.to_string(),
+            })
+        };
         let filter = Filter {
             labels: query.text("labelSelector").parse().map_err(unreadable)?,
             fields: query.text("fieldSelector").parse().map_err(unreadable)?,
@@ -225,12 +230,15 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     }
     let manager = query.text("fieldManager");
     if manager.len() > FIELD_MANAGER_MAX {
-        let why = format!("may not be longer than {FIELD_MANAGER_MAX}");
-        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &why));
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: "fieldManager",
+            message: format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes"),
+        });
     }
-    if manager.chars().any(char::is_control) {
-        let why = "should only contain printable characters";
-        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), why));
+    for (position, odd) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {position})", odd as u32);
+        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &why));
     }
     let validation = query.text("fieldValidation");
     if version.has(FIELD_VALIDATION_IS_READ) && !matches!(validation, "" | "Ignore" | "Warn" | "Strict") {

@@ -1,6 +1,6 @@
 //! Decides which of a resource's subresources a path addresses.
 
-use kubegc_core::{KindId, identity::split_api_version};
+use kubegc_core::{ApiResource, KindId, identity::split_api_version};
 use kubegc_sim::{ApiServer, Subresource};
 
 use super::call::Verb;
@@ -19,4 +19,42 @@ pub(super) fn takes(part: &Subresource, verb: Verb) -> bool {
 /// Group and version of the kind that a subresource is of, where that is not the resource's own.
 pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'static str)> {
     (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
+}
+
+/// The subresources of built-in resources that nodes and the issuer of tokens answer: discovery shows them, and this
+/// server answers none of them.
+pub(super) fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
+    const CONNECT: &[&str] = &["create", "get"];
+    const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
+    const fn part(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
+        Subresource {
+            name,
+            api_version: "",
+            kind,
+            verbs,
+        }
+    }
+    const PODS: &[Subresource] = &[
+        part("attach", "PodAttachOptions", CONNECT),
+        part("exec", "PodExecOptions", CONNECT),
+        part("log", "Pod", &["get"]),
+        part("portforward", "PodPortForwardOptions", CONNECT),
+        part("proxy", "PodProxyOptions", PROXY),
+    ];
+    const ACCOUNTS: &[Subresource] = &[Subresource {
+        name: "token",
+        api_version: "authentication.k8s.io/v1",
+        kind: "TokenRequest",
+        verbs: &["create"],
+    }];
+    if !resource.group.is_empty() {
+        return &[];
+    }
+    match &*resource.resource {
+        "pods" => PODS,
+        "nodes" => const { &[part("proxy", "NodeProxyOptions", PROXY)] },
+        "services" => const { &[part("proxy", "ServiceProxyOptions", PROXY)] },
+        "serviceaccounts" => ACCOUNTS,
+        _ => &[],
+    }
 }

@@ -51,9 +51,11 @@ impl Problem {
             "metadata": metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }
@@ -116,6 +118,11 @@ pub(super) fn bad_request(message: impl Into<String>) -> Refusal {
     Problem::new(400, "BadRequest", message)
 }
 
+/// The server fails in a way that it has no words for.
+pub(super) fn internal(message: impl Into<String>) -> Refusal {
+    Problem::new(500, "", message)
+}
+
 /// A built-in group and version has no such resource.
 pub(super) fn not_found() -> Refusal {
     let mut problem = Problem::new(
@@ -124,6 +131,14 @@ pub(super) fn not_found() -> Refusal {
         "the server could not find the requested resource",
     );
     problem.details = Some(json!({}));
+    problem
+}
+
+/// A custom resource has no such part.
+pub(super) fn object_not_found(group: &str, resource: &str, name: &str) -> Refusal {
+    let message = format!("{resource}.{group} {name:?} not found");
+    let mut problem = Problem::new(404, "NotFound", message);
+    problem.details = Some(json!({"name": name, "group": group, "kind": resource}));
     problem
 }
 

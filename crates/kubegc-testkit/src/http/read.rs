@@ -1,7 +1,7 @@
 //! Decides what reads answer: one object, a page of a list, or a watch.
 
 use kubegc_core::KindId;
-use kubegc_sim::ApiServer;
+use kubegc_sim::{ApiServer, ResponseBody};
 
 use super::{
     Call, Verb, Watch,
@@ -38,7 +38,8 @@ pub(super) fn answer(
         return Watch::begin(server, kind, namespace, options, view).map(Outcome::Stream);
     }
     let page = page::of(server, kind, namespace, &options)?;
-    let body = view.list(&page.items, &page.meta, server.now())?;
+    let items: Vec<_> = page.items.iter().map(|item| server.shown(kind, item)).collect();
+    let body = view.list(&items, &page.meta, server.now())?;
     Ok(Outcome::Whole(Reply::json(200, &body)))
 }
 
@@ -54,5 +55,18 @@ fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View
     } else {
         server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
     };
-    respond(view, answer, server.now())
+    if server.exports() && call.subresource.is_empty() && query.flag("export").unwrap_or(false) {
+        if let ResponseBody::Object(object) = &answer.body {
+            let resource = &view.resource.resource;
+            let exported = server.exported(
+                kind,
+                &server.shown(kind, object),
+                query.flag("exact").unwrap_or(false),
+            );
+            let exported = exported
+                .ok_or_else(|| problem::bad_request(format!("export of {resource:?} is not supported")))?;
+            return Ok(Reply::json(200, &view.object(&exported, server.now())?));
+        }
+    }
+    respond(server, kind, view, answer)
 }

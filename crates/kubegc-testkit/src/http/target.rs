@@ -58,6 +58,13 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<T
     } else {
         match parts::find(server, kind, &call.subresource) {
             Some(part) => parts::takes(&part, call.verb),
+            None if resource.custom => {
+                return refuse(problem::object_not_found(
+                    &resource.group,
+                    &resource.resource,
+                    &call.name,
+                ));
+            }
             None => return missing(),
         }
     };

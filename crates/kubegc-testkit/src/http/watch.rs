@@ -126,6 +126,7 @@ impl Watch {
         if !self.initial.is_empty() {
             let count = self.initial.len().min(BATCH);
             for object in self.initial.drain(..count) {
+                let object = server.shown(self.kind, &object);
                 lines.push("ADDED", self.view.watched(&object, now));
             }
             return lines.into_step();
@@ -139,6 +140,7 @@ impl Watch {
                 for event in events {
                     self.cursor = event.revision;
                     if let Some((event_type, object)) = self.seen(server, event) {
+                        let object = server.shown(self.kind, &object);
                         lines.push(event_type, self.view.watched(&object, now));
                         if lines.count == BATCH {
                             break;

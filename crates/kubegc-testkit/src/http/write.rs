@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kubegc_core::{KindId, ResourceVersion, Timestamp};
+use kubegc_core::{KindId, ResourceVersion};
 use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
@@ -83,16 +83,22 @@ fn carry_out(
             return Err(problem::method_not_allowed());
         }
     };
-    respond(view, answer, server.now())
+    respond(server, kind, view, answer)
 }
 
 /// An answer of the simulated server, in the form that was asked for.
 ///
 /// # Errors
 /// 406 where it does not take that form.
-pub(super) fn respond(view: &View, answer: Response, now: Timestamp) -> Result<Reply, Refusal> {
+pub(super) fn respond(
+    server: &ApiServer,
+    kind: KindId,
+    view: &View,
+    answer: Response,
+) -> Result<Reply, Refusal> {
+    let now = server.now();
     let body = match &answer.body {
-        ResponseBody::Object(object) => view.object(object, now)?,
+        ResponseBody::Object(object) => view.object(&server.shown(kind, object), now)?,
         ResponseBody::Status(status) => status.to_json(),
         ResponseBody::Virtual(object) => Value::clone(object),
         ResponseBody::List(list) => {
@@ -100,7 +106,8 @@ pub(super) fn respond(view: &View, answer: Response, now: Timestamp) -> Result<R
                 resource_version: list.revision,
                 ..ListMeta::default()
             };
-            view.list(&list.items, &meta, now)?
+            let items: Vec<_> = list.items.iter().map(|item| server.shown(kind, item)).collect();
+            view.list(&items, &meta, now)?
         }
     };
     Ok(Reply::json(answer.code, &body).with_warnings(answer.warnings))
@@ -118,7 +125,7 @@ fn store(
     }
     let stored = server.object(kind, &call.namespace, &call.name);
     let version = stored.map(|object| object.meta.resource_version.clone());
-    unversioned(work(&mut server.clone()), version.unwrap_or_default())
+    unversioned(server.dry_run(work), version.unwrap_or_default())
 }
 
 /// The answer of a dry run: no revision was made, so the object shows the version that it has.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     field_set::{Element, FieldSet, shown},
-    list_types::{ListType, Types},
+    list_types::{Dialect, ListType, Types},
 };
 
 /// A value as far as it is looked into.
@@ -16,10 +16,11 @@ enum Form<'v> {
     Items(&'v [Value]),
 }
 
-fn form<'v>(value: &'v Value, types: Types<'_>) -> Form<'v> {
+fn form<'v>(value: &'v Value, types: Types<'_>, dialect: Dialect) -> Form<'v> {
     match value {
-        Value::Object(fields) if !types.is_atomic_map() => Form::Fields(fields),
+        Value::Object(fields) if !types.is_atomic_map(dialect) => Form::Fields(fields),
         Value::Array(items) if types.list() != ListType::Atomic => Form::Items(items),
+        Value::Null if types.holds_others(dialect) => Form::Items(&[]),
         _ => Form::Piece,
     }
 }
@@ -30,24 +31,29 @@ fn form<'v>(value: &'v Value, types: Types<'_>) -> Form<'v> {
 /// An item of a list cannot be told from the others, or two are the same.
 ///
 /// # Upstream
-/// `toFieldSetWalker` in `structured-merge-diff/v4/typed/tofieldset.go`, v4.4.
-pub(super) fn set_of(value: &Value, types: Types<'_>) -> Result<FieldSet, String> {
-    below(value, types, &mut Vec::new()).map(Option::unwrap_or_default)
+/// `toFieldSetWalker` in `structured-merge-diff/v4/typed/tofieldset.go`, v4.0.2 and v4.4.
+pub(super) fn set_of(value: &Value, types: Types<'_>, dialect: Dialect) -> Result<FieldSet, String> {
+    below(value, types, dialect, &mut Vec::new()).map(Option::unwrap_or_default)
 }
 
 /// What lies below a place; `None` where the place is one piece.
-fn below(value: &Value, types: Types<'_>, path: &mut Vec<Element>) -> Result<Option<FieldSet>, String> {
+fn below(
+    value: &Value,
+    types: Types<'_>,
+    dialect: Dialect,
+    path: &mut Vec<Element>,
+) -> Result<Option<FieldSet>, String> {
     let mut set = FieldSet::default();
-    match form(value, types) {
+    match form(value, types, dialect) {
         Form::Piece => return Ok(None),
         Form::Fields(fields) => {
             for (key, value) in fields {
                 let element = Element::field(key);
                 path.push(element.clone());
-                let below = below(value, types.field(key), path)?;
+                let below = below(value, types.field(key), dialect, path)?;
                 path.pop();
                 let empty_map = value.as_object().is_some_and(Map::is_empty);
-                if below.is_none() || empty_map || !types.declares(key) {
+                if below.is_none() || (empty_map && dialect.empties_are_named) || !types.declares(key) {
                     set.insert_member(element.clone());
                 }
                 set.insert_below(element, below.unwrap_or_default());
@@ -55,7 +61,7 @@ fn below(value: &Value, types: Types<'_>, path: &mut Vec<Element>) -> Result<Opt
         }
         Form::Items(items) => {
             let elements = types
-                .elements(items)
+                .elements(items, dialect)
                 .map_err(|(index, problem)| format!("{}: element {index}: {problem}", shown(path)))?;
             for (index, (element, item)) in elements.iter().zip(items).enumerate() {
                 if elements[..index].contains(element) {
@@ -63,7 +69,7 @@ fn below(value: &Value, types: Types<'_>, path: &mut Vec<Element>) -> Result<Opt
                     return Err(format!("{}: duplicate entries for key {entry}", shown(path)));
                 }
                 path.push(element.clone());
-                let below = below(item, types.item(), path)?;
+                let below = below(item, types.item(), dialect, path)?;
                 path.pop();
                 set.insert_member(element.clone());
                 set.insert_below(element.clone(), below.unwrap_or_default());
@@ -81,13 +87,14 @@ pub(super) struct Comparison {
     pub(super) removed: FieldSet,
 }
 
-/// Compares two states. Null is as good as missing.
+/// Compares two states.
 ///
 /// # Upstream
-/// `TypedValue.Compare` in `structured-merge-diff/v4/typed/typed.go`, v4.4.
-pub(super) fn compare<'v>(old: &'v Value, new: &'v Value, types: Types<'v>) -> Comparison {
+/// `TypedValue.Compare` in `structured-merge-diff/v4/typed/typed.go`, v4.0.2 and v4.4.
+pub(super) fn compare<'v>(old: &'v Value, new: &'v Value, types: Types<'v>, dialect: Dialect) -> Comparison {
     let mut comparison = Comparison::default();
-    comparison.walk(&mut Vec::new(), Some(old), Some(new), types);
+    let walk = Walk { dialect };
+    walk.below(&mut comparison, &mut Vec::new(), Some(old), Some(new), types);
     comparison
 }
 
@@ -96,70 +103,92 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    fn walk<'v>(
-        &mut self,
+    fn piece(&mut self, path: &[Element], old: Option<&Value>, new: Option<&Value>) {
+        match (old, new) {
+            (None, Some(_)) => self.added.insert(path),
+            (Some(_), None) => self.removed.insert(path),
+            (old, new) if old != new => self.modified.insert(path),
+            _ => {}
+        }
+    }
+}
+
+struct Walk {
+    dialect: Dialect,
+}
+
+impl Walk {
+    fn below<'v>(
+        &self,
+        comparison: &mut Comparison,
         path: &mut Vec<Element>,
         old: Option<&'v Value>,
         new: Option<&'v Value>,
         types: Types<'v>,
     ) {
-        let (old, new) = (
-            old.filter(|value| !value.is_null()),
-            new.filter(|value| !value.is_null()),
-        );
-        let forms = (
-            old.map(|value| form(value, types)),
-            new.map(|value| form(value, types)),
-        );
-        match forms {
-            (None, None) => return,
-            (None | Some(Form::Fields(_)), None | Some(Form::Fields(_))) => {
-                let fields = |form: &Option<Form<'v>>| match form {
-                    Some(Form::Fields(fields)) => Some(*fields),
-                    _ => None,
-                };
-                let (a, b) = (fields(&forms.0), fields(&forms.1));
+        let counts = |value: &&Value| self.dialect.nulls_are_values || !value.is_null();
+        let (old, new) = (old.filter(counts), new.filter(counts));
+        let is_map =
+            |value: Option<&Value>| value.is_some_and(Value::is_object) && !types.is_atomic_map(self.dialect);
+        let is_list =
+            |value: Option<&Value>| value.is_some_and(Value::is_array) && types.list() != ListType::Atomic;
+        let is_other =
+            |value: Option<&Value>, fits: bool| value.is_some_and(|value| !value.is_null()) && !fits;
+        match (is_map(old) || is_map(new), is_list(old) || is_list(new)) {
+            (true, _) if !is_other(old, is_map(old)) && !is_other(new, is_map(new)) => {
+                let (a, b) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+                if a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty) {
+                    comparison.piece(path, old, new);
+                    return;
+                }
                 let mut keys: Vec<&String> = a.iter().chain(b.iter()).flat_map(|map| map.keys()).collect();
                 keys.sort_unstable();
                 keys.dedup();
                 for key in keys {
-                    path.push(Element::field(key));
+                    let below = types.field(key);
                     let at = |map: Option<&'v Map<String, Value>>| map.and_then(|map| map.get(key));
-                    self.walk(path, at(a), at(b), types.field(key));
+                    // What is in every object is there before it is written.
+                    let before = at(a).or_else(|| below.always().filter(|_| old.is_some()));
+                    path.push(Element::field(key));
+                    self.below(comparison, path, before, at(b), below);
                     path.pop();
                 }
             }
-            (None | Some(Form::Items(_)), None | Some(Form::Items(_))) => {
-                let items = |form: &Option<Form<'v>>| match form {
-                    Some(Form::Items(items)) => by_element(items, types),
-                    _ => Some(BTreeMap::new()),
-                };
-                let (Some(a), Some(b)) = (items(&forms.0), items(&forms.1)) else {
-                    self.piece(path, old, new);
+            (_, true) if !is_other(old, is_list(old)) && !is_other(new, is_list(new)) => {
+                let items =
+                    |value: Option<&'v Value>| value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                let (a, b) = (items(old), items(new));
+                if a.is_empty() && b.is_empty() {
+                    comparison.piece(path, old, new);
+                    return;
+                }
+                let (Some(a), Some(b)) = (self.by_element(a, types), self.by_element(b, types)) else {
+                    comparison.piece(path, old, new);
                     return;
                 };
-                self.items(path, &a, &b, types.item());
+                self.items(comparison, path, &a, &b, types.item());
             }
-            (Some(Form::Piece) | None, Some(Form::Piece) | None) => {
-                self.piece(path, old, new);
+            (false, false) => {
+                comparison.piece(path, old, new);
                 return;
             }
-            // Of another form than before: one thing went, another came.
+            // Of another form than before: one thing was removed, another added.
             _ => {
-                self.walk(path, old, None, types);
-                self.walk(path, None, new, types);
+                self.below(comparison, path, old, None, types);
+                self.below(comparison, path, None, new, types);
                 return;
             }
         }
-        if old.is_none() && (!types.is_always_there() || new.is_some_and(is_empty)) {
-            self.added.insert(path);
+        if old.is_none() {
+            comparison.added.insert(path);
         } else if new.is_none() {
-            self.removed.insert(path);
+            comparison.removed.insert(path);
         }
     }
 
     fn items<'v>(
-        &mut self,
+        &self,
+        comparison: &mut Comparison,
         path: &mut Vec<Element>,
         old: &BTreeMap<Element, Vec<&'v Value>>,
         new: &BTreeMap<Element, Vec<&'v Value>>,
@@ -175,47 +204,34 @@ impl Comparison {
             match (a.as_slice(), b.as_slice()) {
                 ([] | [_], [] | [_]) => {
                     let (a, b) = (a.first().copied(), b.first().copied());
-                    self.walk(path, a, b, types);
+                    self.below(comparison, path, a, b, types);
                     // An item stands for itself, whatever it holds.
                     match (a, b) {
-                        (None, Some(_)) => self.added.insert(path),
-                        (Some(_), None) => self.removed.insert(path),
+                        (None, Some(_)) => comparison.added.insert(path),
+                        (Some(_), None) => comparison.removed.insert(path),
                         _ => {}
                     }
                 }
                 (a, b) if a == b => {}
-                ([], _) => self.added.insert(path),
-                (_, []) => self.removed.insert(path),
-                _ => self.modified.insert(path),
+                ([], _) => comparison.added.insert(path),
+                (_, []) => comparison.removed.insert(path),
+                _ => comparison.modified.insert(path),
             }
             path.pop();
         }
     }
 
-    fn piece(&mut self, path: &[Element], old: Option<&Value>, new: Option<&Value>) {
-        match (old, new) {
-            (None, Some(_)) => self.added.insert(path),
-            (Some(_), None) => self.removed.insert(path),
-            (old, new) if old != new => self.modified.insert(path),
-            _ => {}
+    /// The items of a list by what tells them apart; `None` where one cannot be told.
+    fn by_element<'v>(
+        &self,
+        items: &'v [Value],
+        types: Types<'_>,
+    ) -> Option<BTreeMap<Element, Vec<&'v Value>>> {
+        let elements = types.elements(items, self.dialect).ok()?;
+        let mut map: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();
+        for (element, item) in elements.into_iter().zip(items) {
+            map.entry(element).or_default().push(item);
         }
-    }
-}
-
-/// The items of a list by what tells them apart; `None` where one cannot be told.
-fn by_element<'v>(items: &'v [Value], types: Types<'_>) -> Option<BTreeMap<Element, Vec<&'v Value>>> {
-    let elements = types.elements(items).ok()?;
-    let mut map: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();
-    for (element, item) in elements.into_iter().zip(items) {
-        map.entry(element).or_default().push(item);
-    }
-    Some(map)
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
+        Some(map)
     }
 }

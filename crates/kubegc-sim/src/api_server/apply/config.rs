@@ -3,7 +3,7 @@
 use kubegc_core::KindId;
 use serde_json::{Value, json};
 
-use super::ApplyOptions;
+use super::{ApplyOptions, REFUSALS_NAME_THE_OBJECT};
 use crate::{
     Manifest,
     api_server::{ApiServer, update::Part},
@@ -19,7 +19,8 @@ impl ApiServer {
         };
         let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
         let (api_version, its_kind) = (text("apiVersion"), text("kind"));
-        if its_kind.is_empty() {
+        let names_object = self.version.has(REFUSALS_NAME_THE_OBJECT);
+        if its_kind.is_empty() && names_object {
             return Err(status::bad_request(format!(
                 "invalid object type: {}, Kind={its_kind}",
                 if api_version.is_empty() { "/" } else { api_version },
@@ -31,19 +32,27 @@ impl ApiServer {
                 resource.api_version()
             )));
         }
-        if *its_kind != *resource.kind {
-            return Err(status::bad_request(format!(
-                "{its_kind} in version \"{}\" cannot be handled as a {}",
-                resource.version, resource.kind
-            )));
-        }
         let managers = fields
             .get("metadata")
             .and_then(|metadata| metadata.get("managedFields"));
         if managers.is_some_and(|list| !list.is_null() && *list != json!([])) {
             return Err(status::bad_request("metadata.managedFields must be nil"));
         }
+        if *its_kind != *resource.kind && !names_object {
+            return Err(status::internal(
+                "failed to merge config: expected objects of the same type, but got {<ptr> {<nil> <nil> <nil>}} and \
+                 {<ptr> {<nil> <nil> <nil>}}",
+            ));
+        }
+        if *its_kind != *resource.kind {
+            return Err(status::bad_request(format!(
+                "{its_kind} in version \"{}\" cannot be handled as a {}",
+                resource.version, resource.kind
+            )));
+        }
         match part {
+            // Fields that the part does not have were owned all the same.
+            _ if self.tracks_what_is_sent() => {}
             Part::Whole if self.shape.kinds[kind.index()].status_subresource => {
                 fields.remove("status");
             }

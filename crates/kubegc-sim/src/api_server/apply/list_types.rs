@@ -7,9 +7,16 @@
 //! `+listType`, `+listMapKey`, `+structType` and `+mapType` in `k8s.io/api` and `apimachinery`, 1.20 to 1.36;
 //! `x-kubernetes-list-type` and its kin in `apiextensions`.
 
+use std::sync::LazyLock;
+
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value};
 
 use super::field_set::{Element, scalar};
+use crate::types::{
+    StructId,
+    schema::{Field, ListKind, Type},
+};
 
 /// How the items of a list are told apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +29,50 @@ pub(super) enum ListType<'a> {
     Map(Vec<(&'a str, Option<Value>)>),
 }
 
+/// How the rules of structured merges differ between releases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dialect {
+    /// Whether null is a value, rather than as good as missing.
+    pub(super) nulls_are_values: bool,
+    /// Whether an object that is applied without fields is named.
+    pub(super) empties_are_named: bool,
+    /// Whether merged lists follow the applied order.
+    pub(super) follows_applied_order: bool,
+    /// Whether what is taken out is found by sets of fields.
+    pub(super) prunes_by_sets: bool,
+    /// Whether references, selectors and their like are one piece.
+    pub(super) references_are_atomic: bool,
+    /// Whether the ports of services that name no protocol have one.
+    pub(super) services_have_protocols: bool,
+}
+
+impl Dialect {
+    pub(super) fn of(version: KubernetesVersion, types: bool) -> Self {
+        let since = |minor: u16, why: &'static str| version.has(Behavior::since_about(minor, why));
+        Self {
+            nulls_are_values: types,
+            empties_are_named: since(22, "structured-merge-diff 4.2"),
+            follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
+            prunes_by_sets: types && !since(21, "structured-merge-diff 4.1"),
+            references_are_atomic: since(22, "kubernetes #97989"),
+            services_have_protocols: since(21, "the default is a part of the schema"),
+        }
+    }
+}
+
 /// What is known of the place that a walk has come to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Types<'a> {
     /// A built-in object.
-    BuiltIn,
+    Kind(StructId),
+    /// A struct that objects hold.
+    Struct(StructId),
+    /// A value of a type, and the field that holds it, where it is the value of one.
+    Typed(&'static Type, Option<&'static Field>),
     /// A custom resource with the schema of its version, where there is one.
     Custom(Option<&'a Value>),
-    /// `field` of a built-in object that is the value of the field `parent`; of a list, its items as well.
-    Field { parent: &'a str, field: &'a str },
+    /// A place in a CustomResourceDefinition.
+    Definition(&'a str),
     /// A place with a schema.
     Schema(&'a Value),
     /// A place that no schema speaks of.
@@ -41,19 +83,18 @@ impl<'a> Types<'a> {
     /// What is known of a field of the object at this place.
     pub(super) fn field(self, name: &'a str) -> Self {
         match self {
-            Self::BuiltIn => Self::Field {
-                parent: "",
-                field: name,
+            Self::Kind(_) | Self::Custom(_) | Self::Definition("") if name == "metadata" => {
+                StructId::named("ObjectMeta").map_or(Self::Free, Self::Struct)
+            }
+            Self::Kind(id) | Self::Struct(id) => Self::of_field(id, name),
+            Self::Typed(ty, _) => match ty.target() {
+                Type::Struct(id) => Self::of_field(*id, name),
+                Type::Map(inner) => Self::Typed(inner, None),
+                _ => Self::Free,
             },
-            Self::Custom(_) if matches!(name, "apiVersion" | "kind" | "metadata") => Self::Field {
-                parent: "",
-                field: name,
-            },
+            Self::Custom(_) if matches!(name, "apiVersion" | "kind") => Self::Free,
+            Self::Definition(_) => Self::Definition(name),
             Self::Custom(None) | Self::Free => Self::Free,
-            Self::Field { field, .. } => Self::Field {
-                parent: field,
-                field: name,
-            },
             Self::Custom(Some(schema)) | Self::Schema(schema) => schema
                 .get("properties")
                 .and_then(|properties| properties.get(name))
@@ -66,9 +107,18 @@ impl<'a> Types<'a> {
         }
     }
 
+    fn of_field(id: StructId, name: &str) -> Self {
+        id.field(name)
+            .map_or(Self::Free, |field| Self::Typed(&field.ty, Some(field)))
+    }
+
     /// What is known of the items of the list at this place.
     pub(super) fn item(self) -> Self {
         match self {
+            Self::Typed(ty, _) => match ty.target() {
+                Type::List(inner) => Self::Typed(inner, None),
+                _ => Self::Free,
+            },
             Self::Schema(schema) => schema.get("items").map_or(Self::Free, Self::Schema),
             other => other,
         }
@@ -77,7 +127,13 @@ impl<'a> Types<'a> {
     /// Whether the object at this place has a field of this name, rather than entries of any name.
     pub(super) fn declares(self, name: &str) -> bool {
         match self {
-            Self::BuiltIn | Self::Field { .. } => true,
+            Self::Definition(_) => true,
+            Self::Kind(_) if matches!(name, "apiVersion" | "kind" | "metadata") => true,
+            Self::Kind(id) | Self::Struct(id) => id.field(name).is_some(),
+            Self::Typed(ty, _) => match ty.target() {
+                Type::Struct(id) => id.field(name).is_some(),
+                _ => false,
+            },
             Self::Custom(_) if matches!(name, "apiVersion" | "kind" | "metadata") => true,
             Self::Custom(None) | Self::Free => false,
             Self::Custom(Some(schema)) | Self::Schema(schema) => schema
@@ -86,71 +142,167 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether the object at this place is in every object, so that nobody has put it there.
-    pub(super) fn is_always_there(self) -> bool {
-        const EMBEDDED: [&str; 8] = [
-            "containers",
-            "jobTemplate",
-            "metadata",
-            "spec",
-            "status",
-            "strategy",
-            "template",
-            "updateStrategy",
-        ];
+    /// Whether the object at this place has only the fields that it declares.
+    fn is_closed(self) -> bool {
         match self {
-            Self::BuiltIn | Self::Custom(_) => true,
-            Self::Field { field, .. } => EMBEDDED.contains(&field),
+            Self::Kind(id) | Self::Struct(id) => id.name() != "UnknownKind",
+            Self::Typed(ty, _) => matches!(ty.target(), Type::Struct(_)),
+            Self::Custom(Some(schema)) | Self::Schema(schema) => {
+                let is_open = |key: &str| schema.get(key).is_some_and(|value| *value != Value::Bool(false));
+                !is_open("x-kubernetes-preserve-unknown-fields") && !is_open("additionalProperties")
+            }
+            _ => false,
+        }
+    }
+
+    /// What is at this place in every object, so that nobody has put it there.
+    pub(super) fn always(self) -> Option<&'static Value> {
+        static EMPTY_OBJECT: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
+        static EMPTY_TEXT: LazyLock<Value> = LazyLock::new(|| "".into());
+        static ZERO: LazyLock<Value> = LazyLock::new(|| 0.into());
+        static NULL: Value = Value::Null;
+        static NO: Value = Value::Bool(false);
+        match self {
+            Self::Definition("kind" | "plural") => return Some(&EMPTY_TEXT),
+            Self::Definition("conditions") => return Some(&NULL),
+            _ => {}
+        }
+        let always = match self {
+            Self::Custom(_) | Self::Kind(_) | Self::Struct(_) => true,
+            Self::Definition(field) => matches!(field, "" | "spec" | "status" | "names" | "acceptedNames"),
             Self::Schema(_) | Self::Free => false,
+            Self::Typed(ty, field) => {
+                let is_written = field.is_some_and(|field| !field.omit_empty);
+                return match ty {
+                    Type::Struct(_) => Some(&EMPTY_OBJECT),
+                    _ if !is_written => None,
+                    Type::String => Some(&EMPTY_TEXT),
+                    Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double => Some(&ZERO),
+                    Type::Bool => Some(&NO),
+                    _ => Some(&NULL),
+                };
+            }
+        };
+        always.then_some(&*EMPTY_OBJECT)
+    }
+
+    /// Whether the value at this place holds others, where it is not null.
+    pub(super) fn holds_others(self, dialect: Dialect) -> bool {
+        match self {
+            Self::Kind(_) | Self::Struct(_) => true,
+            Self::Typed(ty, _) => match ty.target() {
+                Type::Struct(_) | Type::Map(_) => !self.is_atomic_map(dialect),
+                Type::List(_) => self.list() != ListType::Atomic,
+                _ => false,
+            },
+            _ => false,
         }
     }
 
     /// Whether an object at this place is one piece.
-    pub(super) fn is_atomic_map(self) -> bool {
-        const ATOMIC: [&str; 19] = [
-            "configMapKeyRef",
-            "dataSource",
-            "fieldRef",
-            "involvedObject",
-            "labelSelector",
-            "namespaceSelector",
-            "nodeSelector",
-            "objectSelector",
-            "podSelector",
-            "regarding",
-            "related",
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            "resourceFieldRef",
-            "roleRef",
-            "scaleTargetRef",
-            "secretKeyRef",
-            "secretRef",
-            "selector",
-            "targetRef",
-        ];
+    pub(super) fn is_atomic_map(self, dialect: Dialect) -> bool {
         match self {
-            Self::Field { field, .. } => ATOMIC.contains(&field),
+            Self::Kind(_) | Self::Struct(_) => false,
+            Self::Typed(ty, field) => match ty.target() {
+                Type::Struct(id) => {
+                    (id.is_atomic() && (dialect.references_are_atomic || id.is_always_atomic()))
+                        || field.is_some_and(|field| field.is_atomic)
+                }
+                Type::Map(_) => dialect.references_are_atomic && field.is_some_and(|field| field.is_atomic),
+                _ => true,
+            },
             Self::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
-            Self::BuiltIn | Self::Custom(_) | Self::Free => false,
+            Self::Custom(_) | Self::Definition(_) | Self::Free => false,
         }
     }
 
     /// How a list at this place is merged.
     pub(super) fn list(self) -> ListType<'a> {
         match self {
-            Self::Field { parent, field } => built_in(parent, field),
+            Self::Typed(_, field) => match field.map(|field| &field.list) {
+                None | Some(ListKind::Atomic) => ListType::Atomic,
+                Some(ListKind::Set) => ListType::Set,
+                Some(ListKind::Map(keys)) => {
+                    let default = |key: &str| match self.item().field_of(key) {
+                        Some(field) if key == "protocol" => field.default.clone(),
+                        Some(field) if !field.omit_empty => {
+                            Self::Typed(&field.ty, Some(field)).always().cloned()
+                        }
+                        _ => None,
+                    };
+                    ListType::Map(keys.iter().map(|key| (*key, default(key))).collect())
+                }
+            },
             Self::Schema(schema) => of_schema(schema),
-            Self::BuiltIn | Self::Custom(_) | Self::Free => ListType::Atomic,
+            Self::Kind(_) | Self::Struct(_) | Self::Custom(_) | Self::Definition(_) | Self::Free => {
+                ListType::Atomic
+            }
         }
     }
 
     /// What tells each item of the list at this place from the others; the position and the problem of one that cannot be told.
-    pub(super) fn elements(self, list: &[Value]) -> Result<Vec<Element>, (usize, String)> {
-        let list_type = self.list();
+    pub(super) fn elements(self, list: &[Value], dialect: Dialect) -> Result<Vec<Element>, (usize, String)> {
+        let mut list_type = self.list();
+        if let (ListType::Map(keys), false) = (&mut list_type, dialect.services_have_protocols) {
+            for (_, default) in keys
+                .iter_mut()
+                .filter(|(key, _)| *key == "protocol" && self.is_of_service())
+            {
+                *default = None;
+            }
+        }
         let elements = list.iter().enumerate();
         elements
             .map(|(index, item)| element(&list_type, item).map_err(|problem| (index, problem)))
             .collect()
+    }
+}
+
+/// The fields of a value that its types do not have, as paths with the problem.
+///
+/// # Upstream
+/// `validatingObjectWalker.doMap` in `structured-merge-diff/v4/typed/validate.go`, v4.0.2.
+pub(super) fn undeclared<'a>(value: &'a Value, types: Types<'a>, path: &str, errors: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let path = format!("{path}.{key}");
+                if types.is_closed() && !types.declares(key) {
+                    // Upstream looks no further in this object.
+                    errors.push(format!("{path}: field not declared in schema"));
+                    return;
+                }
+                undeclared(value, types.field(key), &path, errors);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                undeclared(item, types.item(), &format!("{path}[{index}]"), errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Types<'_> {
+    /// The field of the struct at this place.
+    fn field_of(self, name: &str) -> Option<&'static Field> {
+        match self {
+            Self::Kind(id) | Self::Struct(id) => id.field(name),
+            Self::Typed(ty, _) => match ty.target() {
+                Type::Struct(id) => id.field(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether these are the ports of a service.
+    fn is_of_service(self) -> bool {
+        match self {
+            Self::Typed(ty, _) => ty.structure().is_some_and(|id| id.name() == "ServicePort"),
+            _ => false,
+        }
     }
 }
 
@@ -189,46 +341,6 @@ fn missing_key(key: &str) -> String {
     format!(
         "associative list with keys has an element that omits key field {key} (and doesn't have default value)"
     )
-}
-
-/// The lists of the built-in kinds that are not atomic.
-fn built_in(parent: &str, field: &str) -> ListType<'static> {
-    let key = match (parent, field) {
-        ("metadata", "finalizers") | ("spec", "podCIDRs") => return ListType::Set,
-        ("containers" | "initContainers" | "ephemeralContainers", "ports") => {
-            return with_protocol("containerPort");
-        }
-        // Of services; the endpoints and policies that have ports too hold them in atomic lists.
-        ("spec", "ports") => return with_protocol("port"),
-        ("spec", "topologySpreadConstraints") => {
-            return ListType::Map(vec![("topologyKey", None), ("whenUnsatisfiable", None)]);
-        }
-        ("metadata", "ownerReferences") => "uid",
-        (
-            "spec",
-            "containers"
-            | "initContainers"
-            | "ephemeralContainers"
-            | "volumes"
-            | "imagePullSecrets"
-            | "resourceClaims"
-            | "schedulingGates",
-        )
-        | ("containers" | "initContainers" | "ephemeralContainers", "env")
-        | ("resources", "claims")
-        | ("", "secrets" | "webhooks")
-        | ("webhooks", "matchConditions") => "name",
-        ("spec", "hostAliases") | ("status", "podIPs") => "ip",
-        ("containers" | "initContainers" | "ephemeralContainers", "volumeMounts") => "mountPath",
-        ("containers" | "initContainers" | "ephemeralContainers", "volumeDevices") => "devicePath",
-        ("status", "conditions" | "addresses") => "type",
-        _ => return ListType::Atomic,
-    };
-    ListType::Map(vec![(key, None)])
-}
-
-fn with_protocol(port: &'static str) -> ListType<'static> {
-    ListType::Map(vec![(port, None), ("protocol", Some("TCP".into()))])
 }
 
 fn of_schema(schema: &Value) -> ListType<'_> {

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
+    compare::set_of,
     field_set::{Element, FieldSet},
-    list_types::{ListType, Types},
+    list_types::{Dialect, ListType, Types},
 };
 
-/// The live object with what is applied to it: objects are merged, atomic values replaced. A value applied as null is taken out; an
-/// object or list that is merged stays, as if nothing had been said of what is in it.
-pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>) -> Value {
+/// The live object with what is applied to it: objects are merged, atomic values replaced. An object or list that is merged and
+/// applied as null stays, as if nothing had been said of what is in it; another value is null then, or is taken out.
+pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dialect) -> Value {
     match applied {
-        Value::Object(applied) if !types.is_atomic_map() => {
+        Value::Object(applied) if !types.is_atomic_map(dialect) => {
             let mut merged = match live {
                 Value::Object(live) => live,
                 _ => Map::new(),
@@ -23,12 +24,12 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>) -> Value {
             for (key, value) in applied {
                 let types = types.field(key);
                 let live = merged.remove(key).unwrap_or(Value::Null);
-                if value.is_null() {
-                    if is_merged(&live, types) {
-                        merged.insert(key.clone(), live);
-                    }
-                } else {
-                    merged.insert(key.clone(), merge(live, value, types));
+                if !value.is_null() {
+                    merged.insert(key.clone(), merge(live, value, types, dialect));
+                } else if is_merged(&live, types, dialect) {
+                    merged.insert(key.clone(), live);
+                } else if dialect.nulls_are_values {
+                    merged.insert(key.clone(), Value::Null);
                 }
             }
             Value::Object(merged)
@@ -38,16 +39,16 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>) -> Value {
                 Value::Array(live) => live,
                 _ => Vec::new(),
             };
-            Value::Array(merge_lists(live, applied, types))
+            Value::Array(merge_lists(live, applied, types, dialect))
         }
         applied => applied.clone(),
     }
 }
 
 /// Whether a value is looked into, rather than one piece.
-pub(super) fn is_merged(value: &Value, types: Types<'_>) -> bool {
+pub(super) fn is_merged(value: &Value, types: Types<'_>, dialect: Dialect) -> bool {
     match value {
-        Value::Object(_) => !types.is_atomic_map(),
+        Value::Object(_) => !types.is_atomic_map(dialect),
         Value::Array(_) => types.list() != ListType::Atomic,
         _ => false,
     }
@@ -57,10 +58,28 @@ pub(super) fn is_merged(value: &Value, types: Types<'_>) -> bool {
 ///
 /// # Upstream
 /// `mergingWalker.visitListItems` in `structured-merge-diff/v4/typed/merge.go`, v4.4.
-fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>) -> Vec<Value> {
-    let (Ok(live_elements), Ok(applied_elements)) = (types.elements(&live), types.elements(applied)) else {
+fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: Dialect) -> Vec<Value> {
+    let elements = |items: &[Value]| types.elements(items, dialect);
+    let (Ok(live_elements), Ok(applied_elements)) = (elements(&live), elements(applied)) else {
         return applied.to_vec();
     };
+    if !dialect.follows_applied_order {
+        let mut applied: Vec<(Element, Option<&Value>)> = applied_elements
+            .into_iter()
+            .zip(applied.iter().map(Some))
+            .collect();
+        let mut merged = Vec::with_capacity(live.len().max(applied.len()));
+        for (element, item) in live_elements.iter().zip(live) {
+            let found = applied.iter_mut().find(|(other, _)| other == element);
+            merged.push(match found.and_then(|(_, applied)| applied.take()) {
+                Some(applied) => merge(item, applied, types.item(), dialect),
+                None => item,
+            });
+        }
+        let new = applied.into_iter().filter_map(|(_, item)| item);
+        merged.extend(new.map(|item| merge(Value::Null, item, types.item(), dialect)));
+        return merged;
+    }
     let places = |elements: &[Element]| {
         let places = elements.iter().cloned().enumerate();
         // The first of equal items counts.
@@ -91,17 +110,17 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>) -> Vec<Val
         // Here an applied item is left: a live one that is applied too, later, is what stopped the other branch.
         let known = in_live.get(&applied_elements[done]);
         let known = known.and_then(|&place| live[place].take()).unwrap_or(Value::Null);
-        merged.push(merge(known, &applied[done], types.item()));
+        merged.push(merge(known, &applied[done], types.item(), dialect));
         done += 1;
     }
     merged
 }
 
 /// Takes fields out that nobody wants any more. What others own below them stays, and so does what nobody owns beside them.
-pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: &FieldSet) {
+pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: &FieldSet, dialect: Dialect) {
     let nothing = FieldSet::default();
     match value {
-        Value::Object(fields) if !types.is_atomic_map() => fields.retain(|key, value| {
+        Value::Object(fields) if !types.is_atomic_map(dialect) => fields.retain(|key, value| {
             let element = Element::field(key);
             let below = kept.below(&element);
             if gone.has(&element) && below.is_none() {
@@ -110,11 +129,11 @@ pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: 
             let Some(gone) = gone.below(&element) else {
                 return true;
             };
-            prune(value, types.field(key), gone, below.unwrap_or(&nothing));
+            prune(value, types.field(key), gone, below.unwrap_or(&nothing), dialect);
             kept.has(&element) || !is_hollow(value)
         }),
         Value::Array(list) if types.list() != ListType::Atomic => {
-            let Ok(elements) = types.elements(list) else {
+            let Ok(elements) = types.elements(list, dialect) else {
                 return;
             };
             let mut elements = elements.into_iter();
@@ -128,7 +147,7 @@ pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: 
                 }
                 if let Some(gone) = gone.below(&element) {
                     let kept = kept.below(&element).unwrap_or(&nothing);
-                    prune(item, types.item(), gone, kept);
+                    prune(item, types.item(), gone, kept, dialect);
                 }
                 true
             });
@@ -142,5 +161,77 @@ fn is_hollow(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Array(items) => items.is_empty(),
         _ => false,
+    }
+}
+
+/// Takes out what a manager applied last and does not apply now, unless somebody owns it. What nobody owns beside stays.
+///
+/// # Upstream
+/// `Updater.prune` in `structured-merge-diff/v4/merge/update.go`, v4.0.2.
+pub(super) fn prune_by_sets(
+    merged: &Value,
+    types: Types<'_>,
+    last: &FieldSet,
+    owned: &FieldSet,
+    dialect: Dialect,
+) -> Result<Value, String> {
+    if last.is_empty() {
+        return Ok(merged.clone());
+    }
+    let without = |gone: &FieldSet| removed(merged, types, gone, dialect);
+    let all = set_of(merged, types, dialect)?;
+    let mut kept = set_of(&without(last), types, dialect)?;
+    kept.add(owned);
+    let kept = set_of(&without(&all.without(&kept)), types, dialect)?;
+    Ok(without(&all.without(&kept).shared(last)))
+}
+
+/// A value without some of its fields and items. What is left empty is null.
+///
+/// # Upstream
+/// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.
+fn removed(value: &Value, types: Types<'_>, gone: &FieldSet, dialect: Dialect) -> Value {
+    match value {
+        Value::Object(fields) if !types.is_atomic_map(dialect) => {
+            let mut left = Map::new();
+            for (key, value) in fields {
+                let element = Element::field(key);
+                if gone.has(&element) {
+                    continue;
+                }
+                let value = match gone.below(&element) {
+                    Some(gone) => removed(value, types.field(key), gone, dialect),
+                    None => value.clone(),
+                };
+                left.insert(key.clone(), value);
+            }
+            if left.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(left)
+            }
+        }
+        Value::Array(items) if types.list() != ListType::Atomic => {
+            let Ok(elements) = types.elements(items, dialect) else {
+                return value.clone();
+            };
+            let mut left = Vec::new();
+            for (element, item) in elements.iter().zip(items) {
+                if gone.has(element) {
+                    continue;
+                }
+                left.push(match gone.below(element) {
+                    Some(gone) => removed(item, types.item(), gone, dialect),
+                    None => item.clone(),
+                });
+            }
+            if left.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(left)
+            }
+        }
+        Value::Object(_) | Value::Array(_) => Value::Null,
+        scalar => scalar.clone(),
     }
 }

@@ -17,18 +17,22 @@ mod managed;
 mod merge;
 mod track;
 
-use kubegc_core::{KindId, Timestamp};
+use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ApiServer, Response, crd,
-    patch::{APPLY_IS_SERVED, accepted, reread},
+    ApiServer, Response, Special, crd,
+    patch::{APPLY_IS_SERVED, accepted, keep_precision},
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
-use crate::status::{self, Refusal};
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+    types::StructId,
+};
 use compare::{compare, set_of};
 use config::validate;
-use list_types::Types;
+use list_types::{Dialect, Types};
 use managed::{Manager, Managers, Operation};
 pub(super) use track::set_managers;
 use track::{strip_all, take_managers};
@@ -132,7 +136,8 @@ impl ApiServer {
         validate(options)?;
         let applied = self.configuration(kind, applied, part)?;
         let namespace = self.namespace_of(kind, namespace).to_owned();
-        let existing = self.object(kind, &namespace, name).cloned();
+        let existing = self.object(kind, &namespace, name);
+        let existing = existing.map(|existing| self.shown(kind, existing));
         if existing.is_none() && part != Part::Whole {
             return Err(status::not_found(self.resource(kind), name));
         }
@@ -148,27 +153,31 @@ impl ApiServer {
                 name: options.field_manager.clone(),
                 operation: Operation::Apply,
                 api_version: resource.api_version(),
-                subresource: part.subresource().to_owned(),
+                subresource: self.told(part).to_owned(),
             },
             force: options.force,
             time: self.now.truncate_to_secs(),
         };
         let managers = take_managers(&mut live);
         let types = self.types(kind);
+        self.check_types(kind, &applied, types)?;
+        let dialect = self.dialect();
         let (merged, managers) = match &existing {
             Some(_) => {
-                let managers = managers.unwrap_or_else(|| before_first_apply(&live, types, &request));
-                merged(&live, &applied, types, managers, &request)
+                let managers =
+                    managers.unwrap_or_else(|| before_first_apply(&live, types, dialect, &request));
+                merged(&live, &applied, types, managers, dialect, &request)
             }
-            None => merged(&live, &applied, types, Managers::default(), &request),
+            None => merged(&live, &applied, types, Managers::default(), dialect, &request),
         }
-        .map_err(|problem| problem.refusal(name, &namespace, resource))?;
+        .map_err(|problem| problem.refusal(self.version, name, &namespace, resource))?;
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
-        let mut object = reread(merged, &existing).map_err(|problem| {
+        let mut object = self.decoded_applied(kind, merged).map_err(|problem| {
             status::bad_request(format!("unable to read the applied object: {problem}"))
         })?;
+        keep_precision(&mut object.meta, &existing.meta);
         check_names(&object.meta, &namespace, name)?;
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
         let author = Author::Applier(managers.to_json());
@@ -185,7 +194,9 @@ impl ApiServer {
         merged: Value,
         managers: &Managers,
     ) -> Result<Response, Refusal> {
-        let mut object = self.manifest(kind, merged)?;
+        let object = self.decoded_applied(kind, merged).map_err(|problem| {
+            status::cannot_be_handled(self.resource(kind), &self.resource(kind).kind, &problem)
+        })?;
         check_names(&object.meta, namespace, name)?;
         if !object.meta.uid.is_empty() {
             let why = format!(
@@ -194,18 +205,95 @@ impl ApiServer {
             );
             return Err(status::conflict(self.resource(kind), name, &why));
         }
-        set_managers(&mut object, managers.to_json());
-        self.try_create(kind, namespace, object, None)
+        self.try_create(kind, namespace, object, None, Some(managers.to_json()))
+    }
+
+    /// How structured merges work in this release.
+    fn dialect(&self) -> Dialect {
+        Dialect::of(self.version, self.settings.types)
     }
 
     /// What is known of the lists and objects of a kind.
     fn types(&self, kind: KindId) -> Types<'_> {
         let resource = self.resource(kind);
+        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+            return Types::Definition("");
+        }
         if !resource.custom {
-            return Types::BuiltIn;
+            let id = StructId::of(resource).or_else(|| StructId::named("UnknownKind"));
+            return id.map_or(Types::Free, Types::Kind);
         }
         let definition = self.definition(kind);
-        Types::Custom(definition.and_then(|definition| crd::schema(definition, &resource.version)))
+        let schema = definition.and_then(|definition| crd::schema(definition, &resource.version));
+        Types::Custom(schema)
+    }
+}
+
+/// Refusals of configurations say which object they are about.
+const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since_about(21, "kubernetes #97639");
+
+impl ApiServer {
+    /// Reads what applying a configuration gave.
+    ///
+    /// # Errors
+    /// Says what does not hold what it should.
+    fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
+        if self.is_shaped(kind) {
+            self.completed_custom(kind, object)
+        } else {
+            self.decoded(kind, object)
+        }
+    }
+
+    /// Refuses a configuration with fields that the schema does not have.
+    fn check_types(&self, kind: KindId, applied: &Value, types: Types<'_>) -> Result<(), Refusal> {
+        if !self.settings.types {
+            return Ok(());
+        }
+        let mut errors = Vec::new();
+        list_types::undeclared(applied, types, "", &mut errors);
+        let problem = match errors.as_slice() {
+            [] => return Ok(()),
+            [only] => only.clone(),
+            several => format!("errors:\n  {}", several.join("\n  ")),
+        };
+        let resource = self.resource(kind);
+        let text = |key: &str| {
+            let found = applied
+                .pointer(&format!("/metadata/{key}"))
+                .and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
+        Err(Problem::Malformed(problem).refusal(self.version, &text("name"), &text("namespace"), resource))
+    }
+}
+
+impl ApiServer {
+    /// Refuses to apply another number of replicas to a scale, which has owners of its own that are not kept.
+    pub(super) fn scale_conflict(&self) -> Refusal {
+        let conflict = conflict::Conflict {
+            manager: Manager {
+                name: BEFORE_FIRST_APPLY.to_owned(),
+                operation: Operation::Update,
+                api_version: "autoscaling/v1".to_owned(),
+                subresource: String::new(),
+            },
+            path: vec![
+                field_set::Element::field("spec"),
+                field_set::Element::field("replicas"),
+            ],
+        };
+        Problem::Conflicts(vec![conflict]).refusal(
+            self.version,
+            "",
+            "",
+            &ApiResource::new(
+                "autoscaling/v1",
+                "Scale",
+                "scales",
+                kubegc_core::Scope::Namespaced,
+            ),
+        )
     }
 }
 
@@ -226,8 +314,17 @@ enum Problem {
 }
 
 impl Problem {
-    fn refusal(&self, name: &str, namespace: &str, resource: &kubegc_core::ApiResource) -> Refusal {
+    fn refusal(
+        &self,
+        version: KubernetesVersion,
+        name: &str,
+        namespace: &str,
+        resource: &ApiResource,
+    ) -> Refusal {
         match self {
+            Self::Malformed(problem) if !version.has(REFUSALS_NAME_THE_OBJECT) => {
+                status::internal(&format!("failed to create typed patch object: {problem}"))
+            }
             Self::Malformed(problem) => {
                 let place = if namespace.is_empty() {
                     format!("/{name}")
@@ -257,15 +354,20 @@ fn merged(
     applied: &Value,
     types: Types<'_>,
     mut managers: Managers,
+    dialect: Dialect,
     request: &Request,
 ) -> Result<(Value, Managers), Problem> {
-    let mut fields = set_of(applied, types).map_err(Problem::Malformed)?;
+    let mut fields = set_of(applied, types, dialect).map_err(Problem::Malformed)?;
     managed::strip(&mut fields);
-    let mut merged = merge::merge(live.clone(), applied, types);
+    let mut merged = merge::merge(live.clone(), applied, types, dialect);
     let last = managers.put(&request.manager, fields.clone());
     let owned = managers.owned();
-    merge::prune(&mut merged, types, &last.without(&owned), &owned);
-    let mut comparison = compare(live, &merged, types);
+    if dialect.prunes_by_sets {
+        merged = merge::prune_by_sets(&merged, types, &last, &owned, dialect).map_err(Problem::Malformed)?;
+    } else {
+        merge::prune(&mut merged, types, &last.without(&owned), &owned, dialect);
+    }
+    let mut comparison = compare(live, &merged, types, dialect);
     strip_all(&mut comparison);
     let conflicts = managers.conflicts(&request.manager, &comparison);
     if !request.force && !conflicts.is_empty() {
@@ -279,9 +381,9 @@ fn merged(
 }
 
 /// The one manager of all that is there.
-fn before_first_apply(live: &Value, types: Types<'_>, request: &Request) -> Managers {
+fn before_first_apply(live: &Value, types: Types<'_>, dialect: Dialect, request: &Request) -> Managers {
     let nothing = Value::Object(Map::new());
-    let mut fields = compare(&nothing, live, types).added;
+    let mut fields = compare(&nothing, live, types, dialect).added;
     managed::strip(&mut fields);
     let mut managers = Managers::default();
     let manager = Manager {

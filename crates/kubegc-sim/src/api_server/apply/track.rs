@@ -1,6 +1,6 @@
 //! Decides who owns what after a write that is no apply, and where an object keeps it.
 
-use kubegc_core::KindId;
+use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
 use super::{
@@ -12,36 +12,43 @@ use crate::{
     api_server::{ApiServer, update::Part},
 };
 
+/// The fields of every object have owners from its creation on.
+const ALL_ARE_TRACKED: Behavior = Behavior::since(18, 0, "kubernetes #88209");
+/// Managers are told apart by the subresource that they write.
+const SUBRESOURCES_ARE_TOLD: Behavior = Behavior::since(22, 0, "kubernetes #100970");
+
 impl ApiServer {
-    /// Follows a plain write in the object's `managedFields`, if it has them. `new` is what is to be stored.
-    pub(in crate::api_server) fn track(
+    /// Follows a plain write in the object's `managedFields`, if it has them, or if all objects have. `sent` is what was
+    /// sent, or what is to be stored; `existing` is `None` for an object that is created.
+    ///
+    /// Gives the managers that the object has then.
+    pub(in crate::api_server) fn tracked(
         &self,
         kind: KindId,
-        existing: &StoredObject,
-        new: &mut StoredObject,
+        existing: Option<&StoredObject>,
+        sent: &StoredObject,
         part: Part,
-    ) {
-        let (live, sent) = (managed_fields(existing), managed_fields(new));
-        if live.is_none() && sent.is_none() {
-            return;
-        }
+    ) -> Option<Value> {
+        let live = existing.and_then(managed_fields);
         // Through a subresource nobody edits them.
-        let sent = sent.filter(|_| part == Part::Whole);
-        if sent.is_some_and(managed::is_reset) {
-            set_managers(new, Value::Null);
-            return;
+        let edited = managed_fields(sent).filter(|_| part == Part::Whole);
+        let begins = existing.is_none() && self.settings.types && self.version.has(ALL_ARE_TRACKED);
+        if live.is_none() && managed_fields(sent).is_none() && !begins {
+            return None;
+        }
+        if edited.is_some_and(managed::is_reset) {
+            return Some(Value::Null);
         }
         let read = |list: Option<&Value>| list.and_then(Managers::read).filter(|read| !read.is_empty());
-        let Some(mut managers) = read(sent).or_else(|| read(live)) else {
-            set_managers(new, Value::Null);
-            return;
+        let mut managers = match read(edited).or_else(|| read(live)) {
+            Some(managers) => managers,
+            None if begins => Managers::default(),
+            None => return Some(Value::Null),
         };
         let resource = self.resource(kind);
-        let mut comparison = compare(
-            &existing.to_json(resource),
-            &new.to_json(resource),
-            self.types(kind),
-        );
+        let nothing = serde_json::json!({});
+        let before = existing.map_or(nothing, |existing| existing.to_json(resource));
+        let mut comparison = compare(&before, &sent.to_json(resource), self.types(kind), self.dialect());
         strip_all(&mut comparison);
         if !comparison.is_empty() {
             managers.follow(None, &comparison);
@@ -49,13 +56,27 @@ impl ApiServer {
                 name: self.field_manager.to_string(),
                 operation: Operation::Update,
                 api_version: resource.api_version(),
-                subresource: part.subresource().to_owned(),
+                subresource: self.told(part).to_owned(),
             };
             let mut taken = comparison.added;
             taken.add(&comparison.modified);
             managers.give(&manager, &taken, &self.now.truncate_to_secs().to_string());
         }
-        set_managers(new, managers.to_json());
+        Some(managers.to_json())
+    }
+
+    /// The subresource by which the manager of a write is told from others.
+    pub(super) fn told(&self, part: Part) -> &'static str {
+        if self.version.has(SUBRESOURCES_ARE_TOLD) {
+            part.subresource()
+        } else {
+            ""
+        }
+    }
+
+    /// Whether writes are followed as they are sent, with the parts that they cannot change.
+    pub(in crate::api_server) fn tracks_what_is_sent(&self) -> bool {
+        self.settings.types && !self.version.has(SUBRESOURCES_ARE_TOLD)
     }
 }
 

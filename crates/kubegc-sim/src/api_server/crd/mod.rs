@@ -1,7 +1,14 @@
 //! CustomResourceDefinitions: the kinds that each defines, its deletion, and the controllers that follow it.
 
+mod check;
 mod cleaner;
+mod form;
+mod formats;
+mod instance;
+mod openapi;
 mod registration;
+pub(super) mod resource;
+mod structural;
 
 use std::sync::Arc;
 
@@ -87,6 +94,10 @@ pub(super) fn serve(server: &mut ApiServer, object: &mut StoredObject) {
         .collect();
     if object.body.is_some() {
         let accepted = if established { names } else { json!({}) };
+        let stored = object.at(&["status", "storedVersions"]).cloned();
+        let versions = stored
+            .filter(|_| server.settings.types)
+            .unwrap_or_else(|| versions.into());
         let status = json!({"acceptedNames": accepted, "storedVersions": versions, "conditions": []});
         object.body_mut().insert("status".to_owned(), status);
         let reason = if taken { "PluralConflict" } else { "NoConflicts" };
@@ -300,6 +311,15 @@ fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
 /// Where the `scale` subresource of a version finds its numbers, if there is one.
 pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     subresources(object, version)?.get("scale")
+}
+
+/// The version that objects are stored in.
+pub(super) fn storage_version(object: &StoredObject) -> &str {
+    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
+    let mut versions = versions.into_iter().flatten();
+    let stored = versions.find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let name = stored.and_then(|version| version.get("name")?.as_str());
+    name.unwrap_or_else(|| object.text_at(&["spec", "version"]))
 }
 
 /// The schema of a version.

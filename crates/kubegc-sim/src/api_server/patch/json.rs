@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::status::{self, Refusal};
+use crate::{
+    go,
+    status::{self, Refusal},
+};
 
 /// How many operations one patch may have.
 ///
@@ -41,11 +44,22 @@ enum Verb {
 
 impl Operations {
     /// # Errors
-    /// 413 for too many operations, 400 for what is no operation.
+    /// 413 for too many operations, 400 for what is no list of objects, 422 for an operation that does not exist.
     pub(super) fn read(patch: Value) -> Result<Self, Refusal> {
-        let Value::Array(items) = patch else {
-            return Err(status::bad_request("the patch must be a list of operations"));
+        let mistyped = |value: &Value, expected: &str| {
+            status::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type jsonpatch.{expected}",
+                go::json_kind(value)
+            ))
         };
+        let items = match patch {
+            Value::Array(items) => items,
+            Value::Null => Vec::new(),
+            other => return Err(mistyped(&other, "Patch")),
+        };
+        if let Some(item) = items.iter().find(|item| !item.is_object()) {
+            return Err(mistyped(item, "Operation"));
+        }
         if items.len() > OPERATIONS_MAX {
             return Err(status::too_large(&format!(
                 "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -57,10 +71,11 @@ impl Operations {
             .map(operation)
             .collect::<Result<_, _>>()
             .map(Self)
-            .map_err(status::bad_request)
+            .map_err(|_| status::rejected_patch())
     }
 
-    pub(super) fn apply(self, mut document: Value) -> Result<Value, String> {
+    /// `needs_presence`: whether only what is there can be replaced.
+    pub(super) fn apply(self, mut document: Value, needs_presence: bool) -> Result<Value, String> {
         let mut copied_bytes = 0;
         for Operation { verb, path } in self.0 {
             match verb {
@@ -70,7 +85,11 @@ impl Operations {
                 }
                 Verb::Replace(value) => {
                     check_depth(&path, &value)?;
-                    *find(&mut document, &path).ok_or_else(|| missing(&path))? = value;
+                    match find(&mut document, &path) {
+                        Some(found) => *found = value,
+                        None if needs_presence => return Err(missing(&path)),
+                        None => set(&mut document, &path, value)?,
+                    }
                 }
                 Verb::Move(from) => {
                     let value = remove(&mut document, &from)?;
@@ -233,6 +252,20 @@ fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), String
     }
 }
 
+/// Sets a field that an object does not have.
+fn set(document: &mut Value, path: &[String], value: Value) -> Result<(), String> {
+    let parent = path
+        .split_last()
+        .and_then(|(last, parents)| Some((last, find(document, parents)?)));
+    match parent {
+        Some((last, Value::Object(fields))) => {
+            fields.insert(last.clone(), value);
+            Ok(())
+        }
+        _ => Err(missing(path)),
+    }
+}
+
 fn remove(document: &mut Value, path: &[String]) -> Result<Value, String> {
     let Some((last, parents)) = path.split_last() else {
         return Ok(std::mem::take(document));
@@ -314,15 +347,23 @@ mod tests {
             ),
         ] {
             let operations = Operations::read(patch.clone()).unwrap();
-            assert_eq!(operations.apply(document).ok(), expected, "{patch}");
+            assert_eq!(operations.apply(document, true).ok(), expected, "{patch}");
         }
-        for bad in [
-            json!({}),
-            json!([{"op": "add", "path": "/a"}]),
-            json!([{"op": "sing", "path": "/a"}]),
+        for (bad, code) in [
+            (json!({}), 400),
+            (json!([1]), 400),
+            (json!([{"op": "add", "path": "/a"}]), 422),
+            (json!([{"op": "sing", "path": "/a"}]), 422),
         ] {
-            assert_eq!(Operations::read(bad).unwrap_err().code, 400);
+            assert_eq!(Operations::read(bad).unwrap_err().code, code);
         }
+        let replace = || Operations::read(json!([{"op": "replace", "path": "/b", "value": 2}])).unwrap();
+        let document = || json!({"a": 1});
+        assert_eq!(replace().apply(document(), true).ok(), None);
+        assert_eq!(
+            replace().apply(document(), false).ok(),
+            Some(json!({"a": 1, "b": 2}))
+        );
     }
 
     fn nested(depth: usize) -> Value {
@@ -379,7 +420,7 @@ mod tests {
             if case.starts_with("a ") {
                 document["data"] = nested(100);
             }
-            let applied = Operations::read(patch).unwrap().apply(document);
+            let applied = Operations::read(patch).unwrap().apply(document, true);
             assert_eq!(applied.is_ok(), fits, "{case}");
         }
     }

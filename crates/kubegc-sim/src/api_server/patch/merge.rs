@@ -3,15 +3,13 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    StoredObject,
+    StoredObject, go,
     object::{TYPED, set_field},
 };
 
 /// The patched object. Only the parts of the body that the patch names are touched.
 pub(super) fn apply(existing: &StoredObject, patch: Value) -> Result<StoredObject, String> {
-    let Value::Object(patch) = patch else {
-        return Err("the patch must be an object".to_owned());
-    };
+    let patch = fields(patch)?;
     let mut object = existing.clone();
     for (key, value) in patch {
         match (key.as_str(), value) {
@@ -23,6 +21,19 @@ pub(super) fn apply(existing: &StoredObject, patch: Value) -> Result<StoredObjec
         }
     }
     Ok(object)
+}
+
+/// The fields of a patch; null has none. A list is what the object would be.
+fn fields(patch: Value) -> Result<Map<String, Value>, String> {
+    match patch {
+        Value::Object(fields) => Ok(fields),
+        Value::Null => Ok(Map::new()),
+        other => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type \
+             struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go::json_kind(&other)
+        )),
+    }
 }
 
 fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), String> {
@@ -55,10 +66,7 @@ fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), 
 
 /// A value that is no stored object, patched.
 pub(super) fn apply_to_value(mut original: Value, patch: Value) -> Result<Value, String> {
-    let Value::Object(patch) = patch else {
-        return Err("the patch must be an object".to_owned());
-    };
-    merge_object(&mut original, patch);
+    merge_object(&mut original, fields(patch)?);
     Ok(original)
 }
 

@@ -13,12 +13,15 @@ use super::{
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
 use crate::{
-    Manifest, StoredObject,
+    StoredObject, go,
     status::{self, Refusal},
+    types::schema::Place,
 };
 
 /// Server-side apply is served by default.
 pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
+/// A JSON patch replaces only what is there.
+const ABSENT_IS_NOT_REPLACED: Behavior = Behavior::since_about(23, "evanphx/json-patch 4.12");
 /// Directives of a strategic merge patch that meet no list are dropped; before, they became items.
 const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since_about(28, "kubernetes #117568");
 
@@ -102,9 +105,10 @@ impl ApiServer {
         let format = accepted(self.version, resource, content_type)?;
         let namespace = self.namespace_of(kind, namespace);
         let existing = self.existing(kind, namespace, name)?;
-        let mut object = match quick::apply(&existing, format, body) {
+        let shown = self.shown(kind, &existing);
+        let mut object = match quick::apply(&shown, format, body) {
             Some(object) => object,
-            None => self.patched(resource, &existing, format, body)?,
+            None => self.patched(kind, &shown, format, body)?,
         };
         check_names(&object.meta, namespace, name)?;
         if object.meta.namespace != existing.meta.namespace {
@@ -124,45 +128,120 @@ impl ApiServer {
         body: &[u8],
     ) -> Result<Value, Refusal> {
         let format = accepted(self.version, resource, content_type)?;
-        let patch: Value =
-            serde_json::from_slice(body).map_err(|error| status::bad_request(error.to_string()))?;
+        let patch = read(format, body)?;
         match format {
-            PatchType::Merge => merge::apply_to_value(original, patch).map_err(status::bad_request),
-            PatchType::Strategic => strategic::apply(original, patch, true).map_err(status::bad_request),
+            PatchType::Merge => merge::apply_to_value(original, patch)
+                .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
+            PatchType::Strategic => strategic::apply(original, patch, Place::Unknown, true),
             PatchType::Json => json::Operations::read(patch)?
-                .apply(original)
+                .apply(original, self.version.has(ABSENT_IS_NOT_REPLACED))
                 .map_err(|_| status::rejected_patch()),
         }
     }
 
+    /// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
+    pub(super) fn reread(
+        &self,
+        kind: KindId,
+        patched: Value,
+        existing: &StoredObject,
+    ) -> Result<StoredObject, String> {
+        let mut object = self.decoded(kind, patched)?;
+        keep_precision(&mut object.meta, &existing.meta);
+        Ok(object)
+    }
+
     fn patched(
         &self,
-        resource: &ApiResource,
+        kind: KindId,
         existing: &StoredObject,
         format: PatchType,
         body: &[u8],
     ) -> Result<StoredObject, Refusal> {
+        let resource = self.resource(kind);
         // The parser refuses what is nested deeper than 128, and so does a JSON patch with what it builds: that bounds every recursion.
-        let patch: Value =
-            serde_json::from_slice(body).map_err(|error| status::bad_request(error.to_string()))?;
+        let patch = read(format, body)?;
         let unreadable =
             |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
         match format {
+            PatchType::Merge if self.is_decoded(kind) => {
+                let patched = merge::apply_to_value(existing.to_json(resource), patch);
+                let patched = patched.map_err(unreadable)?;
+                self.reread(kind, patched, existing).map_err(unreadable)
+            }
             PatchType::Merge => merge::apply(existing, patch).map_err(unreadable),
             PatchType::Strategic => {
                 let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
-                let patched = strategic::apply(existing.to_json(resource), patch, drop_directives)
-                    .map_err(status::bad_request)?;
-                reread(patched, existing).map_err(unreadable)
+                let shown = go::printed(&patch);
+                let patched = strategic::apply(
+                    existing.to_json(resource),
+                    patch,
+                    Place::of(resource),
+                    drop_directives,
+                )?;
+                if let Some(problem) = unconvertible(&patched) {
+                    return Err(status::invalid_patch(&shown, &problem));
+                }
+                self.reread(kind, patched, existing).map_err(unreadable)
             }
             PatchType::Json => {
                 let operations = json::Operations::read(patch)?;
                 let patched = operations
-                    .apply(existing.to_json(resource))
+                    .apply(
+                        existing.to_json(resource),
+                        self.version.has(ABSENT_IS_NOT_REPLACED),
+                    )
                     .map_err(|_| status::rejected_patch())?;
-                reread(patched, existing).map_err(unreadable)
+                self.reread(kind, patched, existing).map_err(unreadable)
             }
         }
+    }
+}
+
+/// Reads the body of a patch.
+///
+/// # Errors
+/// 400 for what is not JSON; 500 where a merge patch is neither an object nor a list.
+fn read(format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
+    let read = serde_json::from_slice::<Value>(body);
+    match (format, read) {
+        (PatchType::Merge, Ok(Value::Bool(_) | Value::Number(_) | Value::String(_)) | Err(_)) => {
+            Err(status::internal("Invalid JSON Patch"))
+        }
+        (_, Ok(patch)) => Ok(patch),
+        (_, Err(error)) => {
+            let problem = go::json_syntax_error(body);
+            Err(status::bad_request(problem.unwrap_or_else(|| error.to_string())))
+        }
+    }
+}
+
+/// Why the metadata of an object cannot be put in its type.
+///
+/// # Upstream
+/// `fromUnstructured` in `apimachinery/pkg/runtime/converter.go`, 1.20.2.
+fn unconvertible(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata")?;
+    ["labels", "annotations"].iter().find_map(|field| {
+        let values = metadata.get(*field)?.as_object()?.values();
+        let of_another_type = values.filter(|value| !value.is_string() && !value.is_null());
+        of_another_type
+            .map(go_type)
+            .next()
+            .map(|found| format!("cannot convert {found} to string"))
+    })
+}
+
+/// The Go type that a JSON value is read into where none is asked for.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
     }
 }
 
@@ -184,18 +263,15 @@ pub(super) fn accepted(
     if version.has(APPLY_IS_SERVED) {
         accepted.push(APPLY);
     }
-    Err(status::unsupported_media_type(&accepted))
+    // The routes of built-in resources name what they take, and no handler is asked.
+    if resource.custom {
+        Err(status::unsupported_media_type(&accepted))
+    } else {
+        Err(status::unrouted_media_type())
+    }
 }
 
-/// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
-pub(super) fn reread(patched: Value, existing: &StoredObject) -> Result<StoredObject, String> {
-    let manifest = Manifest::read(patched).map_err(|error| error.to_string())?;
-    let mut object = manifest.object;
-    keep_precision(&mut object.meta, &existing.meta);
-    Ok(object)
-}
-
-fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
+pub(super) fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
     if meta.deletion_timestamp == existing.deletion_timestamp.map(|time| time.truncate_to_secs()) {
         meta.deletion_timestamp = existing.deletion_timestamp;
     }

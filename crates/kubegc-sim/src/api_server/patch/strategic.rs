@@ -1,12 +1,17 @@
 //! Decides a strategic merge patch: lists are merged by key or as sets, `$patch` and its kin say otherwise.
 //!
-//! The server knows the merge keys from its types; here they are known by the name of the field. Lists that are not named below are
-//! replaced, as lists without a patch strategy are.
+//! Merge keys come from the types of built-in kinds. Lists without a patch strategy are replaced.
 //!
 //! # Upstream
 //! `StrategicMergeMapPatch` in `apimachinery/pkg/util/strategicpatch/patch.go`, 1.20.2 and #117568.
 
 use serde_json::{Map, Value};
+
+use crate::{
+    go,
+    status::{self, Refusal},
+    types::schema::{PatchStrategy, Place},
+};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -14,47 +19,32 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The patched object. `drop_directives`: what becomes of directives in lists and objects that the original does not have.
-pub(super) fn apply(original: Value, patch: Value, drop_directives: bool) -> Result<Value, String> {
-    let (Value::Object(mut original), Value::Object(patch)) = (original, patch) else {
-        return Err("the patch must be an object".to_owned());
+pub(super) fn apply(
+    original: Value,
+    patch: Value,
+    place: Place,
+    drop_directives: bool,
+) -> Result<Value, Refusal> {
+    let (mut original, patch) = match (original, patch) {
+        (Value::Object(original), Value::Object(patch)) => (original, patch),
+        // Null is read as an object without fields.
+        (original, Value::Null) => return Ok(original),
+        (_, patch) => {
+            return Err(status::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                go::json_kind(&patch)
+            )));
+        }
     };
-    Merge { drop_directives }.objects(&mut original, patch, "")?;
+    Merge { drop_directives }.objects(&mut original, patch, place)?;
     Ok(Value::Object(original))
 }
 
-/// How the items of a list are told apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Strategy {
-    /// They are not: the patch replaces the list.
-    Replace,
-    /// They are texts or numbers, each there once.
-    Set,
-    /// They are objects with this key.
-    Keyed(&'static str),
-}
-
-/// The strategy of a list, by its field and the field of the object that it is in.
-fn strategy(parent: &str, field: &str) -> Strategy {
-    let key = match field {
-        "ownerReferences" => "uid",
-        "finalizers" if parent != "spec" => return Strategy::Set,
-        "containers"
-        | "initContainers"
-        | "ephemeralContainers"
-        | "volumes"
-        | "env"
-        | "imagePullSecrets"
-        | "secrets" => "name",
-        "conditions" => "type",
-        "hostAliases" => "ip",
-        "volumeMounts" => "mountPath",
-        "volumeDevices" => "devicePath",
-        "ports" if parent == "spec" => "port",
-        "ports" => "containerPort",
-        "topologySpreadConstraints" => "topologyKey",
-        _ => return Strategy::Replace,
-    };
-    Strategy::Keyed(key)
+/// How the list in a field is treated.
+fn strategy(place: Place, field: &str) -> PatchStrategy {
+    place
+        .field(field)
+        .map_or(PatchStrategy::Replace, |field| field.patch)
 }
 
 struct Merge {
@@ -67,35 +57,37 @@ impl Merge {
         &self,
         original: &mut Map<String, Value>,
         mut patch: Map<String, Value>,
-        field: &str,
-    ) -> Result<(), String> {
-        if let Some(directive) = patch.remove(PATCH) {
+        place: Place,
+    ) -> Result<(), Refusal> {
+        if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
-                Some("replace") => *original = patch,
+                Some("replace") => {
+                    patch.remove(PATCH);
+                    *original = patch;
+                }
                 Some("delete") => original.clear(),
-                _ => return Err(format!("unknown patch type: {directive} in map")),
+                _ => return Err(unknown_directive(directive, &Value::Object(patch.clone()))),
             }
             return Ok(());
         }
         if let Some(retained) = patch.remove(RETAIN_KEYS) {
             let Value::Array(retained) = retained else {
-                return Err(format!("{RETAIN_KEYS} must be a list"));
+                return Err(malformed("retainKeys"));
             };
-            if let Some(foreign) = patch
-                .keys()
-                .find(|key| !key.starts_with('$') && !retained.contains(&Value::from(key.as_str())))
-            {
-                return Err(format!(
-                    "{RETAIN_KEYS} does not name {foreign}, which the patch sets"
-                ));
+            let is_foreign = |(key, value): (&String, &Value)| {
+                let is_directive = key.starts_with(DELETE_FROM) || key.starts_with(ELEMENT_ORDER);
+                !value.is_null() && !is_directive && !retained.contains(&Value::from(key.as_str()))
+            };
+            if patch.iter().any(is_foreign) {
+                return Err(malformed("retainKeys"));
             }
             original.retain(|key, _| retained.contains(&Value::from(key.as_str())));
         }
-        self.ordered_lists(original, &mut patch, field)?;
+        self.ordered_lists(original, &mut patch, place)?;
         for (key, value) in patch {
             if let Some(list) = key.strip_prefix(DELETE_FROM) {
                 let Value::Array(removed) = value else {
-                    return Err(format!("{key} must be a list"));
+                    return Err(malformed("primitive list"));
                 };
                 if let Some(Value::Array(stored)) = original.get_mut(list) {
                     stored.retain(|item| !removed.contains(item));
@@ -106,9 +98,16 @@ impl Merge {
                 (_, Value::Null) => {
                     original.remove(&key);
                 }
-                (Some(Value::Object(stored)), Value::Object(value)) => self.objects(stored, value, &key)?,
+                (Some(Value::Object(stored)), Value::Object(value)) => {
+                    self.objects(stored, value, place.child(&key))?
+                }
                 (Some(Value::Array(stored)), Value::Array(value)) => {
-                    let merged = self.lists(std::mem::take(stored), value, strategy(field, &key), &key)?;
+                    let merged = self.lists(
+                        std::mem::take(stored),
+                        value,
+                        strategy(place, &key),
+                        place.child(&key),
+                    )?;
                     *stored = merged;
                 }
                 (_, value) => {
@@ -129,8 +128,8 @@ impl Merge {
         &self,
         original: &mut Map<String, Value>,
         patch: &mut Map<String, Value>,
-        field: &str,
-    ) -> Result<(), String> {
+        place: Place,
+    ) -> Result<(), Refusal> {
         let directives: Vec<String> = patch
             .keys()
             .filter(|key| key.starts_with(ELEMENT_ORDER))
@@ -138,10 +137,10 @@ impl Merge {
             .collect();
         for directive in directives {
             let Some(Value::Array(order)) = patch.remove(&directive) else {
-                return Err(format!("{directive} must be a list"));
+                return Err(malformed("setElementOrder list"));
             };
             let list = directive.strip_prefix(ELEMENT_ORDER).unwrap_or_default();
-            let strategy = strategy(field, list);
+            let strategy = strategy(place, list);
             let items = |from: &mut Map<String, Value>| match from.remove(list) {
                 Some(Value::Array(items)) => Some(items),
                 Some(other) => {
@@ -155,7 +154,7 @@ impl Merge {
                 (None, None) => continue,
                 (Some(stored), None) => stored,
                 (None, Some(patched)) => patched,
-                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, list)?,
+                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, place.child(list))?,
             };
             let merged = in_order(merged, &order, &stored.unwrap_or_default(), strategy)?;
             original.insert(list.to_owned(), Value::Array(merged));
@@ -167,12 +166,12 @@ impl Merge {
         &self,
         mut original: Vec<Value>,
         patch: Vec<Value>,
-        strategy: Strategy,
-        field: &str,
-    ) -> Result<Vec<Value>, String> {
+        strategy: PatchStrategy,
+        place: Place,
+    ) -> Result<Vec<Value>, Refusal> {
         match strategy {
-            Strategy::Replace => Ok(patch),
-            Strategy::Set => {
+            PatchStrategy::Replace => Ok(patch),
+            PatchStrategy::Set => {
                 let stored = original.clone();
                 let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
                 for item in original.drain(..).chain(patch.iter().cloned()) {
@@ -182,7 +181,7 @@ impl Merge {
                 }
                 in_order(merged, &patch, &stored, strategy)
             }
-            Strategy::Keyed(key) => {
+            PatchStrategy::Merge(key) => {
                 let (mut replace, mut items) = (false, Vec::with_capacity(patch.len()));
                 for item in patch {
                     match item.get(PATCH) {
@@ -194,7 +193,7 @@ impl Merge {
                             }
                             // The other directives of the list still count.
                             Some("replace") => replace = true,
-                            _ => return Err(format!("unknown patch type: {directive} in list")),
+                            _ => return Err(unknown_directive(directive, &item)),
                         },
                     }
                 }
@@ -207,7 +206,7 @@ impl Merge {
                     let found = merged.iter_mut().find(|stored| stored.get(key) == Some(value));
                     match (found, item) {
                         (Some(Value::Object(stored)), Value::Object(item)) => {
-                            self.objects(stored, item.clone(), field)?;
+                            self.objects(stored, item.clone(), place.item())?;
                         }
                         _ => merged.push(item.clone()),
                     }
@@ -218,8 +217,24 @@ impl Merge {
     }
 }
 
-fn no_merge_key(item: &Value, key: &str) -> String {
-    format!("map: {item} does not contain declared merge key: {key}")
+fn no_merge_key(item: &Value, key: &str) -> Refusal {
+    status::internal(&format!(
+        "map: {} does not contain declared merge key: {key}",
+        go::printed(item)
+    ))
+}
+
+fn unknown_directive(directive: &Value, holder: &Value) -> Refusal {
+    status::internal(&format!(
+        "unknown patch type: {} in map: {}",
+        go::printed(directive),
+        go::printed(holder)
+    ))
+}
+
+/// A directive that is not of its form.
+fn malformed(directive: &str) -> Refusal {
+    status::bad_request(format!("invalid patch format of {directive}"))
 }
 
 /// Orders a merged list: what the patch names in the patch's order, the rest in the stored order, interleaved by stored positions.
@@ -230,13 +245,13 @@ fn in_order(
     merged: Vec<Value>,
     patch_order: &[Value],
     stored_order: &[Value],
-    strategy: Strategy,
-) -> Result<Vec<Value>, String> {
+    strategy: PatchStrategy,
+) -> Result<Vec<Value>, Refusal> {
     let position = |order: &[Value], item: &Value| match strategy {
-        Strategy::Keyed(key) => order.iter().position(|other| other.get(key) == item.get(key)),
-        Strategy::Set | Strategy::Replace => order.iter().position(|other| other == item),
+        PatchStrategy::Merge(key) => order.iter().position(|other| other.get(key) == item.get(key)),
+        PatchStrategy::Set | PatchStrategy::Replace => order.iter().position(|other| other == item),
     };
-    if let Strategy::Keyed(key) = strategy
+    if let PatchStrategy::Merge(key) = strategy
         && let Some(item) = merged.iter().find(|item| item.get(key).is_none())
     {
         return Err(no_merge_key(item, key));

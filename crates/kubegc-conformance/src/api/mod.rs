@@ -1,0 +1,171 @@
+//! Replays requests that were recorded from a real API server, and compares each response.
+//!
+//! A case runs on a server of its own, through the HTTP layer of `kubegc-testkit`. Later requests of a case use what
+//! the simulated server answered to earlier ones: uids, versions, generated names.
+
+mod exchange;
+mod judge;
+mod matching;
+
+use std::time::Duration;
+
+use kubegc_core::{Catalog, KubernetesVersion, Timestamp};
+use kubegc_sim::{ApiServer, CrdCleaner, CrdStep, Settings};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{Failure, runner::CaseReport};
+use matching::Matcher;
+
+/// When a replayed case begins. No recording speaks of this day, so that each of its dates is one that the server made.
+const BEGIN: &str = "2033-05-18T06:00:00Z";
+/// How far the clock moves before each request.
+const STEP: Duration = Duration::from_millis(20);
+/// How often the clean-up of a deleted definition may wait.
+const CLEANER_WAITS_MAX: usize = 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Case {
+    category: String,
+    kubernetes: String,
+    managed_fields: String,
+    #[serde(default)]
+    namespace: Option<String>,
+    requests: Vec<Request>,
+}
+
+/// A recorded request with its response.
+#[derive(Debug, Deserialize)]
+struct Request {
+    method: String,
+    path: String,
+    query: String,
+    #[serde(default, rename = "contentType")]
+    content_type: Option<String>,
+    #[serde(default)]
+    body: Value,
+    #[serde(default, rename = "rawBody")]
+    raw_body: Option<String>,
+    #[serde(default)]
+    user_agent: Option<String>,
+    #[serde(default)]
+    accept: Option<String>,
+    response: Response,
+    /// Two runs on the real server gave different responses: only the code is compared, with both.
+    #[serde(default)]
+    unstable: bool,
+    #[serde(default)]
+    response2: Option<Response>,
+}
+
+/// A response, recorded or replayed.
+#[derive(Debug, Deserialize)]
+struct Response {
+    code: u16,
+    body: Value,
+}
+
+/// Replays one case. It passes where every response agrees.
+pub(crate) fn replay(line: &str) -> CaseReport {
+    let case: Case = match serde_json::from_str(line) {
+        Ok(case) => case,
+        Err(problem) => return Err(Failure::unreadable(problem)).into(),
+    };
+    let mut server = match server(&case) {
+        Ok(server) => server,
+        Err(problem) => return Err(Failure::unreadable(problem)).into(),
+    };
+    let keeps_managers = case.managed_fields == "kept";
+    let mut matcher = Matcher::new(&case.requests);
+    let mut bodies = Vec::with_capacity(case.requests.len());
+    let mut differences = Vec::new();
+    for (index, request) in case.requests.iter().enumerate() {
+        server.set_now(server.now().saturating_add(STEP));
+        let (sent, mut response) = exchange::run(&mut server, request, &matcher, &bodies);
+        clean_up(&mut server);
+        bodies.push(response.body.clone());
+        if !keeps_managers {
+            drop_managers(&mut response.body);
+        }
+        if let Err(difference) = judge::compare(&mut matcher, request, &response) {
+            differences.push(format!("{index} {sent}: {difference}"));
+        }
+    }
+    let (all, failed) = (case.requests.len(), differences.len());
+    let result = if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::list(
+            &format!("{failed} of {all} responses differ"),
+            &differences,
+        ))
+    };
+    CaseReport {
+        requests: Some((case.category, all - failed, all)),
+        ..result.into()
+    }
+}
+
+/// The server of a case, as the recorded one was set up, with the case's namespace.
+fn server(case: &Case) -> Result<ApiServer, String> {
+    let version: KubernetesVersion = case
+        .kubernetes
+        .parse()
+        .map_err(|error| format!("kubernetes: {error}"))?;
+    let settings = Settings {
+        types: true,
+        ..Settings::default()
+    };
+    let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    server.set_now(Timestamp::parse(BEGIN).map_err(|error| error.to_string())?);
+    let namespaces = server
+        .resolve("", "v1", "namespaces")
+        .map_err(|_| "the server has no namespaces".to_owned())?;
+    let names = ["default", "kube-system", "kube-public", "kube-node-lease"];
+    for name in names.into_iter().chain(case.namespace.as_deref()) {
+        let answer = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
+        if answer.code != 201 {
+            return Err(format!("the namespace {name} is not created: {:?}", answer.body));
+        }
+    }
+    Ok(server)
+}
+
+/// Lets the clean-up of deleted definitions run to its end, where it has one.
+///
+/// The recorder waited until a deleted definition was gone. Where finalizers hold its custom resources it is not, and
+/// the clean-up had not begun when the next request came.
+fn clean_up(server: &mut ApiServer) {
+    let mut cleaner = CrdCleaner::default();
+    let mut later = server.clone();
+    let mut waits = 0;
+    loop {
+        match cleaner.step(&mut later) {
+            CrdStep::Idle => break,
+            CrdStep::Worked { .. } => {}
+            CrdStep::Waiting { .. } if waits == CLEANER_WAITS_MAX => return,
+            CrdStep::Waiting { until } => {
+                waits += 1;
+                later.set_now(until);
+            }
+        }
+    }
+    *server = later;
+}
+
+/// Removes `managedFields` everywhere.
+fn drop_managers(value: &mut Value) {
+    let mut pending = vec![value];
+    // Ends: each value is visited once.
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Object(fields) => {
+                fields.remove("managedFields");
+                pending.extend(fields.values_mut());
+            }
+            Value::Array(items) => pending.extend(items),
+            _ => {}
+        }
+    }
+}

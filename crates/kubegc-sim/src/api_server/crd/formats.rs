@@ -1,0 +1,157 @@
+//! The formats of texts that schemas of custom resources can ask for.
+//!
+//! # Upstream
+//! `supportedFormats` in `apiextensions-apiserver/pkg/apiserver/validation/formats.go`, 1.20.2, and
+//! `kube-openapi/pkg/validation/strfmt`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use kubegc_core::Timestamp;
+use regex::Regex;
+
+/// The formats that a pattern tells.
+const PATTERNS: [(&str, &str); 14] = [
+    ("bsonobjectid", r"^[0-9a-fA-F]{24}$"),
+    (
+        "uuid",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
+    ),
+    (
+        "uuid3",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
+    ),
+    (
+        "uuid4",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$",
+    ),
+    (
+        "uuid5",
+        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$",
+    ),
+    ("ssn", r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
+    ("hexcolor", r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
+    (
+        "rgbcolor",
+        r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$",
+    ),
+    (
+        "byte",
+        r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+    ),
+    (
+        "hostname",
+        r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$",
+    ),
+    ("email", r"^[^@\s<>]+@[^@\s<>]+$"),
+    (
+        "mac",
+        r"(?i)^([0-9a-f]{2}([:-]))(?:[0-9a-f]{2}[:-]){4}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$",
+    ),
+    ("uri", r"^(/|[a-zA-Z][a-zA-Z0-9+.-]*:)\S*$"),
+    (
+        "duration",
+        r"^[-+]?(?:0|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$|^[0-9]+ ?(?:ns|nanos?|us|µs|micros?|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?)$",
+    ),
+];
+
+/// Formats that are known beside.
+const OTHERS: [&str; 10] = [
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "date",
+    "datetime",
+    "password",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+];
+
+/// The name that a format is known by.
+fn normal(format: &str) -> String {
+    format.replace('-', "")
+}
+
+/// Whether a format is checked. Others have no effect.
+pub(super) fn is_known(format: &str) -> bool {
+    let name = normal(format);
+    OTHERS.contains(&name.as_str()) || PATTERNS.iter().any(|(known, _)| *known == name)
+}
+
+/// Whether a text has a format.
+pub(super) fn fits(format: &str, text: &str) -> bool {
+    let name = normal(format);
+    if let Some((_, pattern)) = PATTERNS.iter().find(|(known, _)| *known == name) {
+        return Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
+    }
+    match name.as_str() {
+        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
+        "cidr" => is_cidr(text),
+        "date" => text.len() == "2006-01-02".len() && Timestamp::parse(&format!("{text}T00:00:00Z")).is_ok(),
+        "datetime" => Timestamp::parse(text).is_ok(),
+        "isbn10" => is_isbn10(text),
+        "isbn13" => is_isbn13(text),
+        "isbn" => is_isbn10(text) || is_isbn13(text),
+        "creditcard" => is_card(text),
+        _ => true,
+    }
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else {
+        return false;
+    };
+    let max = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.parse::<u8>().is_ok_and(|length| length <= max)
+}
+
+fn digits(text: &str) -> Vec<u32> {
+    text.chars().filter_map(|char| char.to_digit(10)).collect()
+}
+
+fn is_isbn10(text: &str) -> bool {
+    let text: String = text.chars().filter(|char| !matches!(char, ' ' | '-')).collect();
+    let (body, check) = text.split_at(text.len().min(9));
+    let body = digits(body);
+    let check = match check {
+        "X" => Some(10),
+        digit => digit.parse::<u32>().ok().filter(|digit| *digit < 10),
+    };
+    let sum: u32 = (1..).zip(&body).map(|(place, digit)| place * digit).sum();
+    body.len() == 9 && check.is_some_and(|check| (sum + 10 * check) % 11 == 0)
+}
+
+fn is_isbn13(text: &str) -> bool {
+    let all = digits(text);
+    let plain = text
+        .chars()
+        .all(|char| char.is_ascii_digit() || matches!(char, ' ' | '-'));
+    let sum: u32 = all
+        .iter()
+        .enumerate()
+        .map(|(place, digit)| digit * if place % 2 == 0 { 1 } else { 3 })
+        .sum();
+    plain && all.len() == 13 && sum % 10 == 0
+}
+
+/// Whether the digits of a text are a card number, by its checksum.
+fn is_card(text: &str) -> bool {
+    let all = digits(text);
+    let sum: u32 = all
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(place, &digit)| match (place % 2, digit * 2) {
+            (0, _) => digit,
+            (_, double @ 0..10) => double,
+            (_, double) => double - 9,
+        })
+        .sum();
+    (13..=16).contains(&all.len()) && sum % 10 == 0
+}

@@ -1,0 +1,483 @@
+//! Validates custom resources against the OpenAPI schema of their version.
+//!
+//! # Upstream
+//! `k8s.io/kube-openapi/pkg/validation/validate` at d219536bb9fd, and `ValidateCustomResource` in
+//! `apiextensions-apiserver/pkg/apiserver/validation/validation.go`, 1.20.2.
+
+use regex::Regex;
+use serde_json::{Map, Number, Value};
+
+use super::formats;
+use crate::{
+    go,
+    status::{Cause, quoted},
+};
+
+/// How a validation differs between releases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Whether an empty text is as good as null to the check of types.
+    pub(super) empty_texts_are_null: bool,
+}
+
+/// The problems of a value under a schema. `path` is the field that the value is at; empty for the whole object.
+pub(super) fn problems(path: &str, value: &Value, schema: &Value, rules: Rules) -> Vec<Cause> {
+    let outcome = Validator { rules }.value("", value, schema);
+    outcome
+        .problems
+        .into_iter()
+        .map(|problem| problem.cause(path))
+        .collect()
+}
+
+/// One problem, with the words that tell it from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Problem {
+    /// The place below the value that is validated.
+    name: String,
+    text: String,
+    sort: Sort,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sort {
+    Required,
+    /// The value, and those that are allowed, as they are shown.
+    Enum(String, Vec<String>),
+    /// The value as it is shown.
+    Invalid(String),
+    /// Several schemas do not hold together; no place is named.
+    Composite,
+}
+
+impl Problem {
+    fn cause(self, path: &str) -> Cause {
+        let name = self.name.strip_prefix('.').unwrap_or(&self.name);
+        let field = match (path, name) {
+            (path, "") => path.to_owned(),
+            ("", name) => name.to_owned(),
+            (path, name) => format!("{path}.{name}"),
+        };
+        match self.sort {
+            Sort::Required => Cause::required(field, ""),
+            Sort::Enum(shown, allowed) => Cause::not_supported(field, &shown, &allowed),
+            Sort::Invalid(shown) => Cause::invalid(nowhere(field), &shown, &self.text),
+            Sort::Composite => Cause::invalid(nowhere(path.to_owned()), "\"\"", &self.text),
+        }
+    }
+}
+
+/// A missing path as Go prints it.
+fn nowhere(path: String) -> String {
+    if path.is_empty() { "<nil>".to_owned() } else { path }
+}
+
+/// What validating a value came to.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    problems: Vec<Problem>,
+    /// How many checks were made: of several schemas that fail, the one with most of them is told about.
+    checks: usize,
+}
+
+impl Outcome {
+    fn of(problem: Problem) -> Self {
+        Self {
+            problems: vec![problem],
+            checks: 0,
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// Adds a problem, once.
+    fn add(&mut self, problem: Problem) {
+        if !self.problems.iter().any(|known| known.text == problem.text) {
+            self.problems.push(problem);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.checks += other.checks;
+        for problem in other.problems {
+            self.add(problem);
+        }
+    }
+}
+
+struct Validator {
+    rules: Rules,
+}
+
+impl Validator {
+    /// Depth is bounded by that of the value and of the schema, which the parser bounds.
+    fn value(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
+        let mut outcome = Outcome::default();
+        let types = types(schema);
+        if value.is_null() {
+            outcome.merge(self.types(path, value, schema, &types));
+            outcome.merge(enumeration(path, value, schema));
+            return outcome;
+        }
+        let mut step = |result: Outcome| {
+            outcome.merge(result);
+            outcome.checks += 1;
+        };
+        if !types.is_empty() || !format_of(schema).is_empty() {
+            step(self.types(path, value, schema, &types));
+        }
+        step(self.logic(path, value, schema));
+        match value {
+            Value::String(text) => {
+                step(string(path, text, schema));
+                if formats::is_known(format_of(schema)) {
+                    step(format(path, text, schema));
+                }
+            }
+            Value::Number(number) => step(numeric(path, number, schema)),
+            Value::Array(items) => step(self.array(path, items, schema)),
+            _ => {}
+        }
+        step(enumeration(path, value, schema));
+        if let Value::Object(fields) = value {
+            step(self.object(path, fields, schema));
+        }
+        outcome.checks += 1;
+        outcome
+    }
+
+    fn types(&self, path: &str, value: &Value, schema: &Value, types: &[&str]) -> Outcome {
+        let mut outcome = Outcome {
+            checks: 1,
+            ..Outcome::default()
+        };
+        let wrong = |expected: &str, found: &str| {
+            let text = format!("{path} in body must be of type {expected}: {}", quoted(found));
+            Outcome::of(Problem {
+                name: path.to_owned(),
+                text,
+                sort: Sort::Invalid(quoted(found)),
+            })
+        };
+        let is_null = value.is_null() || (self.rules.empty_texts_are_null && value.as_str() == Some(""));
+        if is_null {
+            if !types.is_empty() && !types.contains(&"null") && !flag(schema, "nullable") {
+                return wrong(&types.join(","), "null");
+            }
+            return outcome;
+        }
+        let format = format_of(schema);
+        let (found, found_format) = match value {
+            Value::Null => ("null", ""),
+            Value::Bool(_) => ("boolean", ""),
+            Value::String(_) => ("string", ""),
+            Value::Number(number) if number.is_f64() => ("number", "double"),
+            Value::Number(_) => ("integer", "int64"),
+            Value::Array(_) => ("array", ""),
+            Value::Object(_) => ("object", ""),
+        };
+        let whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        let fits = types.contains(&found)
+            || (found == "number" && whole && types.contains(&"integer"))
+            || (found == "integer" && types.contains(&"number"));
+        let is_text_or_list = matches!(value, Value::String(_) | Value::Array(_));
+        if !format.is_empty() && !is_text_or_list && !fits && found_format != format {
+            return wrong(format, found_format);
+        }
+        let is_numeric = types.contains(&"number") || types.contains(&"integer");
+        if !is_numeric && !format.is_empty() && is_text_or_list {
+            return outcome;
+        }
+        if fits {
+            outcome.checks += 0;
+            outcome
+        } else {
+            wrong(&types.join(","), found)
+        }
+    }
+
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
+    fn logic(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
+        let mut main = Outcome::default();
+        let composite = |text: String| Problem {
+            name: String::new(),
+            text: format!("{} {text}", quoted(path)),
+            sort: Sort::Composite,
+        };
+        let results = |key: &str| -> Vec<Outcome> {
+            let schemas = schema.get(key).and_then(Value::as_array).into_iter().flatten();
+            schemas.map(|schema| self.value(path, value, schema)).collect()
+        };
+        let any = results("anyOf");
+        if !any.is_empty() {
+            match any.iter().find(|result| result.is_valid()) {
+                Some(success) => main.merge(success.clone()),
+                None => {
+                    main.add(composite("must validate at least one schema (anyOf)".to_owned()));
+                    main.merge(best(&any));
+                }
+            }
+        }
+        let one = results("oneOf");
+        if !one.is_empty() {
+            let valid: Vec<&Outcome> = one.iter().filter(|result| result.is_valid()).collect();
+            let found = match valid.as_slice() {
+                [] => Some("Found none valid".to_owned()),
+                [_] => None,
+                several => Some(format!("Found {} valid alternatives", several.len())),
+            };
+            match (found, valid.first()) {
+                (None, Some(success)) => main.merge((*success).clone()),
+                (found, _) => {
+                    main.add(composite(format!(
+                        "must validate one and only one schema (oneOf). {}",
+                        found.unwrap_or_default()
+                    )));
+                    if valid.is_empty() {
+                        main.merge(best(&one));
+                    }
+                }
+            }
+        }
+        let all = results("allOf");
+        if !all.is_empty() {
+            let (count, valid) = (all.len(), all.iter().filter(|result| result.is_valid()).count());
+            for result in all {
+                main.merge(result);
+            }
+            if valid != count {
+                let none = if valid == 0 { ". None validated" } else { "" };
+                main.add(composite(format!("must validate all the schemas (allOf){none}")));
+            }
+        }
+        if let Some(not) = schema.get("not")
+            && self.value(path, value, not).is_valid()
+        {
+            main.add(composite("must not validate the schema (not)".to_owned()));
+        }
+        main.checks += 1;
+        main
+    }
+
+    fn array(&self, path: &str, items: &[Value], schema: &Value) -> Outcome {
+        let mut outcome = Outcome::default();
+        if let Some(of_items) = schema.get("items").filter(|items| items.is_object()) {
+            // Upstream tells the position to the outermost check only, which says nothing of it.
+            for item in items {
+                outcome.merge(self.value(path, item, of_items));
+            }
+        }
+        let size = items.len() as i64;
+        let wrong = |words: String| invalid(path, &words, size.to_string());
+        if let Some(min) = whole(schema, "minItems").filter(|min| size < *min) {
+            outcome.add(wrong(format!("should have at least {min} items")));
+        }
+        if let Some(max) = whole(schema, "maxItems").filter(|max| size > *max) {
+            outcome.add(wrong(format!("should have at most {max} items")));
+        }
+        outcome.checks += 1;
+        outcome
+    }
+
+    fn object(&self, path: &str, fields: &Map<String, Value>, schema: &Value) -> Outcome {
+        let size = fields.len() as i64;
+        if let Some(min) = whole(schema, "minProperties").filter(|min| size < *min) {
+            let words = format!("should have at least {min} properties");
+            return Outcome::of(invalid(path, &words, min.to_string()));
+        }
+        if let Some(max) = whole(schema, "maxProperties").filter(|max| size > *max) {
+            let words = format!("should have at most {max} properties");
+            return Outcome::of(invalid(path, &words, max.to_string()));
+        }
+        let mut outcome = Outcome::default();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let property = |key: &String| properties.and_then(|properties| properties.get(key));
+        let additional = schema.get("additionalProperties");
+        for (key, value) in fields {
+            match (property(key), additional) {
+                (None, Some(Value::Bool(false))) => outcome.add(Problem {
+                    name: path.to_owned(),
+                    text: format!("{path}.{key} in body is a forbidden property"),
+                    sort: Sort::Invalid(quoted(key)),
+                }),
+                (None, Some(schema @ Value::Object(_))) => {
+                    outcome.merge(self.value(&format!("{path}.{key}"), value, schema));
+                }
+                (None, _) => {}
+                (Some(schema), _) => {
+                    let path = if path.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{path}.{key}")
+                    };
+                    outcome.merge(self.value(&path, value, schema));
+                }
+            }
+        }
+        let required = schema.get("required").and_then(Value::as_array);
+        for key in required.into_iter().flatten().filter_map(Value::as_str) {
+            if !fields.contains_key(key) {
+                let name = format!("{path}.{key}");
+                outcome.add(Problem {
+                    text: format!("{name} in body is required"),
+                    name,
+                    sort: Sort::Required,
+                });
+            }
+        }
+        outcome
+    }
+}
+
+/// Of schemas that all fail, the first one of those with most checks.
+fn best(results: &[Outcome]) -> Outcome {
+    let mut best: Option<&Outcome> = None;
+    for result in results {
+        if best.is_none_or(|best| result.checks > best.checks) {
+            best = Some(result);
+        }
+    }
+    best.cloned().unwrap_or_default()
+}
+
+fn invalid(path: &str, words: &str, shown: String) -> Problem {
+    Problem {
+        name: path.to_owned(),
+        text: format!("{path} in body {words}"),
+        sort: Sort::Invalid(shown),
+    }
+}
+
+fn string(path: &str, text: &str, schema: &Value) -> Outcome {
+    let length = text.chars().count() as i64;
+    let wrong = |words: &str| Outcome::of(invalid(path, words, quoted(text)));
+    if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
+        return wrong(&format!("should be at most {max} chars long"));
+    }
+    if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
+        return wrong(&format!("should be at least {min} chars long"));
+    }
+    let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
+    if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
+        return wrong(&format!("should match '{pattern}'"));
+    }
+    Outcome::default()
+}
+
+fn format(path: &str, text: &str, schema: &Value) -> Outcome {
+    let format = format_of(schema);
+    if formats::fits(format, text) {
+        return Outcome::default();
+    }
+    Outcome::of(Problem {
+        name: path.to_owned(),
+        text: format!("{path} in body must be of type {format}: {}", quoted(text)),
+        sort: Sort::Invalid(quoted(text)),
+    })
+}
+
+fn numeric(path: &str, number: &Number, schema: &Value) -> Outcome {
+    let mut outcome = Outcome::default();
+    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let shown = go::number(number);
+    let value = number.as_f64().unwrap_or_default();
+    // Of whole numbers, limits are whole as well.
+    let as_limit = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
+    if let Some(factor) = limit("multipleOf").map(as_limit).filter(|factor| *factor > 0.0) {
+        let quotient = if factor < 1.0 {
+            1.0 / factor * value
+        } else {
+            value / factor
+        };
+        let is_multiple = match (number.as_i64(), factor as i64) {
+            (Some(whole), factor @ 1..) => whole % factor == 0,
+            _ => quotient.fract() == 0.0,
+        };
+        if !is_multiple {
+            let words = format!("should be a multiple of {}", go::float(factor));
+            outcome.add(invalid(path, &words, shown.clone()));
+        }
+    }
+    if let Some(min) = limit("minimum").map(as_limit) {
+        let exclusive = flag(schema, "exclusiveMinimum");
+        if value < min || (exclusive && value <= min) {
+            let words = if exclusive {
+                "greater than"
+            } else {
+                "greater than or equal to"
+            };
+            outcome.add(invalid(
+                path,
+                &format!("should be {words} {}", go::float(min)),
+                shown.clone(),
+            ));
+        }
+    }
+    if let Some(max) = limit("maximum").map(as_limit) {
+        let exclusive = flag(schema, "exclusiveMaximum");
+        if value > max || (exclusive && value >= max) {
+            let words = if exclusive {
+                "less than"
+            } else {
+                "less than or equal to"
+            };
+            outcome.add(invalid(
+                path,
+                &format!("should be {words} {}", go::float(max)),
+                shown,
+            ));
+        }
+    }
+    outcome.checks += 1;
+    outcome
+}
+
+fn enumeration(path: &str, value: &Value, schema: &Value) -> Outcome {
+    let Some(Value::Array(allowed)) = schema.get("enum") else {
+        return Outcome::default();
+    };
+    let same = |one: &Value| match (one, value) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        (one, value) => !one.is_null() && one == value,
+    };
+    if allowed.is_empty() || allowed.iter().any(same) {
+        return Outcome::default();
+    }
+    let shown = |one: &Value| match one {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Outcome::of(Problem {
+        name: path.to_owned(),
+        text: format!(
+            "{path} in body should be one of {}",
+            go::printed(&Value::Array(allowed.clone()))
+        ),
+        sort: Sort::Enum(go::shown(value), allowed.iter().map(shown).collect()),
+    })
+}
+
+/// The types that a schema allows.
+fn types(schema: &Value) -> Vec<&str> {
+    if flag(schema, "x-kubernetes-int-or-string") {
+        return vec!["integer", "string"];
+    }
+    let text = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+    if text.is_empty() { Vec::new() } else { vec![text] }
+}
+
+/// The format, where it is one that is checked.
+fn format_of(schema: &Value) -> &str {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if formats::is_known(format) { format } else { "" }
+}
+
+fn flag(schema: &Value, key: &str) -> bool {
+    schema.get(key) == Some(&Value::Bool(true))
+}
+
+fn whole(schema: &Value, key: &str) -> Option<i64> {
+    schema.get(key)?.as_i64()
+}

@@ -1,0 +1,400 @@
+//! Custom resources as the schemas of their definition shape them: decoded, validated, stored in one version, shown in
+//! each.
+//!
+//! # Upstream
+//! `pkg/apiserver/customresource_handler.go` and `pkg/registry/customresource` in `apiextensions-apiserver`, 1.20.2.
+
+use std::sync::Arc;
+
+use kubegc_core::{Behavior, KindId};
+use serde_json::Value;
+
+use super::{check, form, instance, openapi, scale, schema, set_condition, storage_version};
+use crate::{
+    Manifest, StoredObject,
+    api_server::{ApiServer, EventType, apply::set_managers, update::Part},
+    go,
+    status::{self, Cause, Refusal},
+};
+
+/// An empty text in a custom resource is a text, not null.
+const EMPTY_TEXTS_ARE_TEXTS: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
+
+/// The greatest number of replicas.
+const REPLICAS_MAX: i64 = i32::MAX as i64;
+
+impl ApiServer {
+    /// Whether objects of a custom kind are shaped by the schema in its definition.
+    pub(in crate::api_server) fn is_shaped(&self, kind: KindId) -> bool {
+        self.settings.types
+            && self
+                .definition(kind)
+                .is_some_and(|definition| definition.body.is_some())
+    }
+
+    fn openapi_rules(&self) -> openapi::Rules {
+        openapi::Rules {
+            empty_texts_are_null: !self.version.has(EMPTY_TEXTS_ARE_TEXTS),
+        }
+    }
+
+    /// Reads a custom resource as its version says: pruned, and with defaults.
+    ///
+    /// # Errors
+    /// 400 for what cannot be read.
+    pub(in crate::api_server) fn decode_custom(
+        &self,
+        kind: KindId,
+        mut object: Value,
+    ) -> Result<StoredObject, String> {
+        whole_numbers(&mut object);
+        let mut manifest = Manifest::read(object)
+            .map_err(|error| format!("v1.ObjectMeta: {error}, error found in #10 byte of ...|metadata|..."))?
+            .object;
+        if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
+            let body = manifest.body_mut();
+            let metadata = body.remove("metadata");
+            instance::prune(body, schema);
+            let mut whole = Value::Object(std::mem::take(body));
+            instance::coerce(&mut whole, schema, "")?;
+            if let Value::Object(fields) = whole {
+                *manifest.body_mut() = fields;
+            }
+            instance::fill(manifest.body_mut(), schema);
+            if let Some(metadata) = metadata {
+                manifest.body_mut().insert("metadata".to_owned(), metadata);
+            }
+        }
+        if manifest.at(&["metadata"]).is_some() {
+            instance::coerce_rest(manifest.rest_of_metadata_mut())?;
+        }
+        manifest.tidy();
+        Ok(manifest)
+    }
+
+    /// Reads a custom resource that nothing is pruned from, and fills in its defaults.
+    ///
+    /// # Errors
+    /// Says what does not hold what it should.
+    pub(in crate::api_server) fn completed_custom(
+        &self,
+        kind: KindId,
+        object: Value,
+    ) -> Result<StoredObject, String> {
+        let mut object = Manifest::read(object).map_err(|error| error.to_string())?.object;
+        if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
+            let metadata = object.body_mut().remove("metadata");
+            instance::fill(object.body_mut(), schema);
+            if let Some(metadata) = metadata {
+                object.body_mut().insert("metadata".to_owned(), metadata);
+            }
+        }
+        object.tidy();
+        Ok(object)
+    }
+
+    /// The schema of a version of a custom kind.
+    fn schema_of(&self, kind: KindId, version: &str) -> Option<&Value> {
+        let definition = self.definition(kind)?;
+        // Without pruning, objects are stored as they are sent.
+        let preserves = definition.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
+        schema(definition, version).filter(|_| !preserves)
+    }
+
+    /// The problems of a custom resource that is created, or that is to replace `old`; those of metadata aside.
+    pub(in crate::api_server) fn custom_problems(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        old: Option<&StoredObject>,
+        part: Part,
+    ) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let resource = self.resource(kind);
+        let Some(definition) = self.definition(kind) else {
+            return causes;
+        };
+        let whole = object.to_json(resource);
+        let schema = schema(definition, &resource.version);
+        if let Some(schema) = schema {
+            causes.extend(openapi::problems("", &whole, schema, self.openapi_rules()));
+        }
+        if let Some(scale) = scale(definition, &resource.version) {
+            if matches!(part, Part::Whole | Part::Scale) || old.is_none() {
+                replicas(&whole, scale, "specReplicasPath", &mut causes);
+            }
+            replicas(&whole, scale, "statusReplicasPath", &mut causes);
+            selector(&whole, scale, &mut causes);
+        }
+        if let Some(schema) = schema.filter(|_| part != Part::Status) {
+            instance::embedded_problems(&whole, schema, "", &mut causes);
+            let mut repeated = Vec::new();
+            if let Some(old) = old {
+                instance::duplicates(&old.to_json(resource), schema, "", &mut repeated);
+            }
+            // What is there more than once already may stay.
+            if repeated.is_empty() {
+                instance::duplicates(&whole, schema, "", &mut causes);
+            }
+        }
+        causes
+    }
+
+    /// Brings a custom resource in the version that is stored.
+    pub(in crate::api_server) fn to_stored_version(&self, kind: KindId, object: &mut StoredObject) {
+        let Some(definition) = self.definition(kind) else {
+            return;
+        };
+        let stored = storage_version(definition);
+        if stored == &*self.resource(kind).version {
+            return;
+        }
+        if let Some(schema) = self.schema_of(kind, stored) {
+            pruned(object, schema);
+        }
+    }
+
+    /// What a version of the API shows of a stored object: custom resources are pruned, and get the defaults of the
+    /// version that is stored.
+    ///
+    /// # Complexity
+    /// Linear in the size of a custom resource and its schema; constant for other objects.
+    #[must_use]
+    pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
+        if !self.resource(kind).custom || !self.is_shaped(kind) || object.body.is_none() {
+            return Arc::clone(object);
+        }
+        let stored = self.definition(kind).map(storage_version).unwrap_or_default();
+        let mut shown = StoredObject::clone(object);
+        if let Some(schema) = self.schema_of(kind, stored) {
+            pruned(&mut shown, schema);
+            let metadata = shown.body_mut().remove("metadata");
+            instance::fill(shown.body_mut(), schema);
+            if let Some(metadata) = metadata {
+                shown.body_mut().insert("metadata".to_owned(), metadata);
+            }
+        }
+        let version = &self.resource(kind).version;
+        if stored != &**version
+            && let Some(schema) = self.schema_of(kind, version)
+        {
+            pruned(&mut shown, schema);
+        }
+        shown.tidy();
+        if shown == **object {
+            Arc::clone(object)
+        } else {
+            Arc::new(shown)
+        }
+    }
+
+    /// Reads a definition, where definitions have types.
+    ///
+    /// # Errors
+    /// Names the field that holds something else than it should.
+    pub(in crate::api_server) fn decode_definition(
+        &self,
+        kind: KindId,
+        object: Value,
+    ) -> Result<StoredObject, String> {
+        let mut manifest = Manifest::read(object).map_err(|error| error.to_string())?.object;
+        if &*self.resource(kind).version == "v1" {
+            form::read(manifest.body_mut())?;
+        }
+        Ok(manifest)
+    }
+
+    /// The problems of a definition that is created, or that is to replace `old`; those of metadata aside.
+    pub(in crate::api_server) fn definition_problems(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        old: Option<&StoredObject>,
+    ) -> Vec<Cause> {
+        if &*self.resource(kind).version == "v1" {
+            check::problems(self.version, object, old, self.openapi_rules())
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Serves the kinds of a definition that was created or changed, and notes it in its status, as the controllers
+    /// of the API server do right after the write.
+    pub(in crate::api_server) fn accept_names(&mut self, kind: KindId, stored: &Arc<StoredObject>) {
+        let mut object = StoredObject::clone(stored);
+        if super::condition(stored, "Established").is_none() {
+            super::serve(self, &mut object);
+        } else if super::is_established(stored) {
+            let names = stored.at(&["spec", "names"]).cloned().unwrap_or(Value::Null);
+            if stored.at(&["status", "acceptedNames"]) != Some(&names)
+                && let Some(Value::Object(status)) = object.body_mut().get_mut("status")
+            {
+                status.insert("acceptedNames".to_owned(), names);
+                set_condition(&mut object, "NamesAccepted", true, "NoConflicts", self.now);
+            }
+        }
+        object.tidy();
+        if !object.equals(stored) {
+            let former = std::mem::replace(&mut self.field_manager, "kube-apiserver".into());
+            if let Some(managers) = self.tracked(kind, Some(stored), &object, Part::Status) {
+                set_managers(&mut object, managers);
+            }
+            self.field_manager = former;
+            self.commit(kind, object, EventType::Modified);
+        }
+    }
+
+    /// Refuses an object that says to be of another kind.
+    pub(in crate::api_server) fn refuse_other_kind(&self, kind: KindId, name: &str, sent: &str) -> Refusal {
+        let resource = self.resource(kind);
+        let problem = format!("must be {}", resource.kind);
+        let cause = Cause::invalid("kind", &status::quoted(sent), &problem);
+        let mut named = resource.clone();
+        named.kind = sent.into();
+        status::invalid(&named, name, vec![cause])
+    }
+}
+
+/// Sets the status that a new definition begins with.
+pub(in crate::api_server) fn begin(object: &mut StoredObject) {
+    let stored: Vec<Value> = stored_version(object).into_iter().collect();
+    let status = serde_json::json!({
+        "acceptedNames": {"kind": "", "plural": ""},
+        "conditions": null,
+        "storedVersions": stored,
+    });
+    object.body_mut().insert("status".to_owned(), status);
+}
+
+/// Notes that objects may be stored in the storage version from now on.
+pub(in crate::api_server) fn note_stored_version(object: &mut StoredObject) {
+    let Some(version) = stored_version(object) else {
+        return;
+    };
+    let versions = object
+        .body_mut()
+        .get_mut("status")
+        .and_then(|status| status.get_mut("storedVersions"));
+    if let Some(Value::Array(versions)) = versions
+        && !versions.contains(&version)
+    {
+        versions.push(version);
+    }
+}
+
+fn stored_version(object: &StoredObject) -> Option<Value> {
+    let versions = object.at(&["spec", "versions"])?.as_array()?;
+    let stored = versions
+        .iter()
+        .find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
+    stored.get("name").cloned()
+}
+
+fn pruned(object: &mut StoredObject, schema: &Value) {
+    let body = object.body_mut();
+    let metadata = body.remove("metadata");
+    instance::prune(body, schema);
+    if let Some(metadata) = metadata {
+        body.insert("metadata".to_owned(), metadata);
+    }
+}
+
+/// Numbers that are whole are stored as such, however they were written.
+fn whole_numbers(value: &mut Value) {
+    let mut pending = vec![value];
+    // Ends: each value is visited once.
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Object(fields) => pending.extend(fields.values_mut()),
+            Value::Array(items) => pending.extend(items),
+            Value::Number(number) if number.is_f64() => {
+                let float = number.as_f64().unwrap_or_default();
+                // Below 2^53 every whole number has one form.
+                if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
+                    *number = (float as i64).into();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is at a path such as `.spec.replicas`.
+fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+    let mut value = object;
+    let parts: Vec<&str> = path.trim_start_matches('.').split('.').collect();
+    for (index, part) in parts.iter().enumerate() {
+        let Value::Object(fields) = value else {
+            return Err(format!(
+                ".{} accessor error: {} is of the type {}, expected map[string]interface{{}}",
+                parts.get(..=index).unwrap_or_default().join("."),
+                go::printed(value),
+                go_type(value)
+            ));
+        };
+        match fields.get(*part) {
+            None => return Ok(None),
+            Some(below) => value = below,
+        }
+    }
+    Ok(Some(value))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// Why the value at a path is not of a type.
+fn mistyped(path: &str, value: &Value, expected: &str) -> String {
+    format!(
+        "{path} accessor error: {} is of the type {}, expected {expected}",
+        go::printed(value),
+        go_type(value)
+    )
+}
+
+fn replicas(object: &Value, scale: &Value, key: &str, causes: &mut Vec<Cause>) {
+    let Some(path) = scale.get(key).and_then(Value::as_str) else {
+        return;
+    };
+    let found = at(object, path).and_then(|value| match value {
+        None => Ok(0),
+        Some(value) => value.as_i64().ok_or_else(|| mistyped(path, value, "int64")),
+    });
+    match found {
+        Err(problem) => causes.push(Cause::invalid(path, "0", &problem)),
+        Ok(count) if count < 0 => {
+            causes.push(Cause::invalid(
+                path,
+                &count.to_string(),
+                "should be a non-negative integer",
+            ));
+        }
+        Ok(count) if count > REPLICAS_MAX => {
+            let problem = format!("should be less than or equal to {REPLICAS_MAX}");
+            causes.push(Cause::invalid(path, &count.to_string(), &problem));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn selector(object: &Value, scale: &Value, causes: &mut Vec<Cause>) {
+    let Some(path) = scale.get("labelSelectorPath").and_then(Value::as_str) else {
+        return;
+    };
+    let found = at(object, path).and_then(|value| match value {
+        Some(value) if !value.is_string() => Err(mistyped(path, value, "string")),
+        _ => Ok(()),
+    });
+    if let Err(problem) = found {
+        causes.push(Cause::invalid(path, "\"\"", &problem));
+    }
+}

@@ -1,0 +1,97 @@
+//! Writes of objects that have types: what is prepared, refused and allocated beside the generic rules.
+
+use std::sync::Arc;
+
+use kubegc_core::KindId;
+
+use super::{ApiServer, update::Part};
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+    types::{self, admission, prepare, service, validate},
+};
+
+impl ApiServer {
+    /// Lets the admission plugins complete an object that is created, or that is to replace `old`.
+    pub(super) fn complete(
+        &self,
+        kind: KindId,
+        object: &mut StoredObject,
+        old: Option<&StoredObject>,
+    ) -> Result<(), Refusal> {
+        admission::complete(self, self.resource(kind), object, old)
+    }
+
+    /// Brings an object that is created in the form that is validated.
+    pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
+        let resource = self.resource(kind);
+        prepare::create(object, &resource.kind, self.version);
+        if &*resource.kind == "Service" {
+            service::prepare(object, None, self.version);
+        }
+        self.normalized(kind, object)
+    }
+
+    /// Brings an object that is to replace `old` in the form that is validated.
+    pub(super) fn prepare_updated(
+        &self,
+        kind: KindId,
+        old: &Arc<StoredObject>,
+        new: &mut StoredObject,
+        part: Part,
+    ) -> Result<(), Refusal> {
+        let resource = self.resource(kind);
+        if part == Part::Whole {
+            self.complete(kind, new, Some(old))?;
+        }
+        prepare::update(new, old, &resource.kind, self.version);
+        if &*resource.kind == "Service" && part == Part::Whole {
+            service::prepare(new, Some(old), self.version);
+        }
+        self.normalized(kind, new)?;
+        if part.counts() {
+            prepare::count(new, old, &resource.kind, self.version);
+        }
+        Ok(())
+    }
+
+    pub(super) fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
+        types::normalize(object, self.resource(kind), self.version).map_err(status::bad_request)
+    }
+
+    /// Refuses an object that is created, where an admission plugin does.
+    pub(super) fn refuse_created(&self, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
+        admission::refuse(self, self.resource(kind), object)
+    }
+
+    /// Refuses an object that is to replace `old`, where an admission plugin does.
+    pub(super) fn refuse_updated(
+        &self,
+        kind: KindId,
+        new: &StoredObject,
+        old: &StoredObject,
+    ) -> Result<(), Refusal> {
+        admission::refuse_change(self, self.resource(kind), new, old)
+    }
+
+    /// Allocates the addresses and ports of a service.
+    pub(super) fn allocate(
+        &self,
+        kind: KindId,
+        object: &mut StoredObject,
+        old: Option<&StoredObject>,
+    ) -> Result<(), Refusal> {
+        if &*self.resource(kind).kind == "Service" {
+            let taken = self.objects(kind, None);
+            let invalid = |causes, object: &StoredObject| {
+                status::invalid(self.resource(kind), &object.meta.name, causes)
+            };
+            service::allocate(&taken, object, old, self.version).map_err(|causes| invalid(causes, object))?;
+            let causes = validate::allocated(object, self.version);
+            if !causes.is_empty() {
+                return Err(invalid(causes, object));
+            }
+        }
+        Ok(())
+    }
+}

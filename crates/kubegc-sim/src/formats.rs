@@ -1,0 +1,311 @@
+//! The formats of names, ports and addresses, and what upstream says of a value that does not fit.
+//!
+//! Every function lists the problems of a value; an empty list means that it fits.
+//!
+//! # Upstream
+//! [`apimachinery/pkg/util/validation`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go).
+
+use std::net::IpAddr;
+
+use kubegc_core::{Behavior, KubernetesVersion};
+
+/// Names are called RFC 1123 names; before, DNS-1123 names.
+const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
+
+pub(crate) const NAME_PART_MAX: usize = 63;
+pub(crate) const SUBDOMAIN_MAX: usize = 253;
+
+pub(crate) fn too_long(max: usize) -> String {
+    format!("must be no more than {max} characters")
+}
+
+pub(crate) fn not_between(low: i64, high: i64) -> String {
+    format!("must be between {low} and {high}, inclusive")
+}
+
+/// What a value does not match, with examples.
+fn mismatch(message: &str, pattern: &str, examples: &[&str]) -> String {
+    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}'")).collect();
+    // Upstream puts two spaces before each `or`.
+    let examples = examples.join(",  or ");
+    if examples.is_empty() {
+        format!("{message} (regex used for validation is '{pattern}')")
+    } else {
+        format!("{message} (e.g. {examples}, regex used for validation is '{pattern}')")
+    }
+}
+
+/// One problem for the length and one for the form.
+fn checked(value: &str, max: usize, fits: bool, problem: impl FnOnce() -> String) -> Vec<String> {
+    let mut problems = Vec::new();
+    if value.len() > max {
+        problems.push(too_long(max));
+    }
+    if !fits {
+        problems.push(problem());
+    }
+    problems
+}
+
+pub(crate) fn is_name_part(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// Whether a text can be the key of a label: an optional DNS subdomain, a slash, a name.
+pub(crate) fn is_qualified_name(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        None => (None, text),
+        Some((prefix, name)) => (Some(prefix), name),
+    };
+    prefix.is_none_or(|prefix| prefix.len() <= SUBDOMAIN_MAX && is_subdomain(prefix))
+        && name.len() <= NAME_PART_MAX
+        && is_name_part(name)
+}
+
+fn is_subdomain(name: &str) -> bool {
+    name.as_bytes().split(|&byte| byte == b'.').all(is_label)
+}
+
+fn is_label(label: &[u8]) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    label.first().is_some_and(alphanumeric)
+        && label.last().is_some_and(alphanumeric)
+        && label.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+}
+
+/// `IsQualifiedName`: an optional DNS subdomain, a slash, a name.
+pub(crate) fn qualified_name(version: KubernetesVersion, value: &str) -> Vec<String> {
+    const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                        alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    let mut problems = Vec::new();
+    let name = match value.split_once('/') {
+        None => value,
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a qualified name {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some((prefix, name)) => {
+            if prefix.is_empty() {
+                problems.push("prefix part must be non-empty".to_owned());
+            } else {
+                let of_prefix = subdomain(version, prefix).into_iter();
+                problems.extend(of_prefix.map(|problem| format!("prefix part {problem}")));
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > NAME_PART_MAX {
+        problems.push(format!("name part {}", too_long(NAME_PART_MAX)));
+    }
+    if !is_name_part(name) {
+        problems.push(format!("name part {NAME}"));
+    }
+    problems
+}
+
+/// `IsValidLabelValue`.
+pub(crate) fn label_value(value: &str) -> Vec<String> {
+    let fits = value.is_empty() || is_name_part(value);
+    checked(value, NAME_PART_MAX, fits, || {
+        let message = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
+                       must start and end with an alphanumeric character";
+        let pattern = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+        mismatch(message, pattern, &["MyValue", "my_value", "12345"])
+    })
+}
+
+/// `IsDNS1123Label`.
+pub(crate) fn label(version: KubernetesVersion, value: &str) -> Vec<String> {
+    checked(value, NAME_PART_MAX, is_label(value.as_bytes()), || {
+        let subject = if version.has(NAMES_ARE_RFC_1123) {
+            "a lowercase RFC 1123 label"
+        } else {
+            "a DNS-1123 label"
+        };
+        let message = format!(
+            "{subject} must consist of lower case alphanumeric characters or '-', and must start and end with an \
+             alphanumeric character"
+        );
+        mismatch(&message, "[a-z0-9]([-a-z0-9]*[a-z0-9])?", &["my-name", "123-abc"])
+    })
+}
+
+/// `IsDNS1123Subdomain`.
+pub(crate) fn subdomain(version: KubernetesVersion, value: &str) -> Vec<String> {
+    checked(value, SUBDOMAIN_MAX, is_subdomain(value), || {
+        let subject = if version.has(NAMES_ARE_RFC_1123) {
+            "a lowercase RFC 1123 subdomain"
+        } else {
+            "a DNS-1123 subdomain"
+        };
+        let message = format!(
+            "{subject} must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an \
+             alphanumeric character"
+        );
+        let pattern = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+        mismatch(&message, pattern, &["example.com"])
+    })
+}
+
+/// `IsWildcardDNS1123Subdomain`.
+pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
+    let fits = value.strip_prefix("*.").is_some_and(is_subdomain);
+    checked(value, SUBDOMAIN_MAX, fits, || {
+        let message = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
+                       consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+        let pattern = "\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+        mismatch(message, pattern, &["*.example.com"])
+    })
+}
+
+/// `IsDNS1035Label`.
+pub(crate) fn dns_1035_label(value: &str) -> Vec<String> {
+    let fits = is_label(value.as_bytes()) && value.starts_with(|c: char| c.is_ascii_lowercase());
+    checked(value, NAME_PART_MAX, fits, || {
+        let message = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                       character, and end with an alphanumeric character";
+        mismatch(message, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"])
+    })
+}
+
+/// `IsValidPortNum`.
+pub(crate) fn port_number(value: i64) -> Vec<String> {
+    in_range(value, 1, 65_535)
+}
+
+/// `IsInRange`.
+pub(crate) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
+    let fits = (low..=high).contains(&value);
+    (!fits).then(|| not_between(low, high)).into_iter().collect()
+}
+
+/// `IsValidPortName`.
+pub(crate) fn port_name(value: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if value.len() > 15 {
+        problems.push(too_long(15));
+    }
+    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if value.is_empty() || !value.chars().all(known) {
+        problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !value
+        .chars()
+        .any(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    {
+        problems.push("must contain at least one letter or number (a-z, 0-9)".to_owned());
+    }
+    if value.contains("--") {
+        problems.push("must not contain consecutive hyphens".to_owned());
+    }
+    if value.starts_with('-') || value.ends_with('-') {
+        problems.push("must not begin or end with a hyphen".to_owned());
+    }
+    problems
+}
+
+/// `net.ParseIP` of Go before 1.17, which takes leading zeros.
+pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
+    value.parse().ok().or_else(|| {
+        let parts: Vec<&str> = value.split('.').collect();
+        let fits = |part: &&str| {
+            !part.is_empty() && part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if parts.len() != 4 || !parts.iter().all(fits) {
+            return None;
+        }
+        let parts: Vec<u8> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+        let parts: [u8; 4] = parts.try_into().ok()?;
+        Some(IpAddr::from(parts))
+    })
+}
+
+/// `IsValidIP`.
+pub(crate) fn ip(value: &str) -> Vec<String> {
+    let problem = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    parse_ip(value)
+        .is_none()
+        .then(|| problem.to_owned())
+        .into_iter()
+        .collect()
+}
+
+/// `IsValidPercent`.
+pub(crate) fn percent(value: &str) -> Vec<String> {
+    let digits = value.strip_suffix('%').unwrap_or_default();
+    let fits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    checked(value, usize::MAX, fits, || {
+        let message = "a valid percent string must be a numeric string followed by an ending '%'";
+        mismatch(message, "[0-9]+%", &["1%", "93%"])
+    })
+}
+
+/// `IsHTTPHeaderName`.
+pub(crate) fn header_name(value: &str) -> Vec<String> {
+    let fits = !value.is_empty()
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    checked(value, usize::MAX, fits, || {
+        let message = "a valid HTTP header must consist of alphanumeric characters or '-'";
+        mismatch(message, "[-A-Za-z0-9]+", &["X-Header-Name"])
+    })
+}
+
+/// `IsEnvVarName`.
+pub(crate) fn variable_name(value: &str) -> Vec<String> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let fits =
+        !value.is_empty() && value.bytes().all(known) && !value.starts_with(|c: char| c.is_ascii_digit());
+    let mut problems = checked(value, usize::MAX, fits, || {
+        let message = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
+                       and must not start with a digit";
+        let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
+        mismatch(message, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples)
+    });
+    problems.extend(directory_prefix(value));
+    problems
+}
+
+/// `IsConfigMapKey`.
+pub(crate) fn config_key(value: &str) -> Vec<String> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let fits = !value.is_empty() && value.bytes().all(known);
+    let mut problems = checked(value, SUBDOMAIN_MAX, fits, || {
+        let message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+        mismatch(message, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"])
+    });
+    problems.extend(directory_prefix(value));
+    problems
+}
+
+fn directory_prefix(value: &str) -> Option<String> {
+    let problem = match value {
+        "." => "must not be '.'",
+        ".." => "must not be '..'",
+        _ if value.starts_with("..") => "must not start with '..'",
+        _ => return None,
+    };
+    Some(problem.to_owned())
+}
+
+/// `IsValidPathSegmentName`.
+pub(crate) fn path_segment(value: &str) -> Vec<String> {
+    match value {
+        "." => return vec!["may not be '.'".to_owned()],
+        ".." => return vec!["may not be '..'".to_owned()],
+        _ => {}
+    }
+    let contained = ['/', '%'].into_iter().filter(|c| value.contains(*c));
+    contained.map(|c| format!("may not contain '{c}'")).collect()
+}

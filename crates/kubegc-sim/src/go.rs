@@ -1,0 +1,422 @@
+//! Texts of Go's standard library that are a part of refusals.
+
+use serde_json::{Number, Value};
+
+use crate::status::quoted;
+
+/// How deep Go reads arrays and objects.
+const DEPTH_MAX: usize = 10_000;
+
+/// Why Go's `encoding/json` refuses a text; `None` where it is JSON.
+///
+/// # Complexity
+/// Linear in the length of the text.
+///
+/// # Upstream
+/// `checkValid` in `encoding/json/scanner.go`, Go 1.15.
+///
+/// # Examples
+/// ```
+/// use kubegc_sim::json_syntax_error;
+/// assert_eq!(json_syntax_error(br#"{"a": [1, null]}"#), None);
+/// assert_eq!(json_syntax_error(b"{\"a\":").as_deref(), Some("unexpected end of JSON input"));
+/// let refused = json_syntax_error(b"not json");
+/// assert_eq!(refused.as_deref(), Some("invalid character 'o' in literal null (expecting 'u')"));
+/// ```
+#[must_use]
+pub fn json_syntax_error(text: &[u8]) -> Option<String> {
+    let mut scanner = Scanner {
+        rest: text,
+        open: Vec::new(),
+    };
+    scanner.document().err()
+}
+
+/// A scanner of one document.
+struct Scanner<'a> {
+    rest: &'a [u8],
+    /// The containers that the scanner is in: whether each is an object.
+    open: Vec<bool>,
+}
+
+/// What may come next.
+enum Next {
+    Value,
+    /// A value, or the end of an array that has just begun.
+    ValueOrEnd,
+    Key,
+    /// A key, or the end of an object that has just begun.
+    KeyOrEnd,
+    Colon,
+    /// What follows a value.
+    After,
+}
+
+impl Scanner<'_> {
+    /// # Errors
+    /// The message.
+    fn document(&mut self) -> Result<(), String> {
+        let mut next = Next::Value;
+        // Ends: each step takes at least one byte, or fails.
+        loop {
+            self.skip_space();
+            let Some(byte) = self.peek() else {
+                return match next {
+                    Next::After if self.open.is_empty() => Ok(()),
+                    _ => Err(END.to_owned()),
+                };
+            };
+            next = match (next, byte) {
+                (Next::ValueOrEnd, b']') | (Next::KeyOrEnd, b'}') => {
+                    self.take();
+                    self.open.pop();
+                    Next::After
+                }
+                (Next::Value | Next::ValueOrEnd, _) => self.value(byte)?,
+                (Next::Key | Next::KeyOrEnd, b'"') => {
+                    self.string()?;
+                    Next::Colon
+                }
+                (Next::Key | Next::KeyOrEnd, _) => {
+                    return Err(unexpected(byte, "looking for beginning of object key string"));
+                }
+                (Next::Colon, b':') => {
+                    self.take();
+                    Next::Value
+                }
+                (Next::Colon, _) => return Err(unexpected(byte, "after object key")),
+                (Next::After, _) => self.after(byte)?,
+            };
+        }
+    }
+
+    fn value(&mut self, byte: u8) -> Result<Next, String> {
+        match byte {
+            b'{' | b'[' => {
+                self.take();
+                if self.open.len() == DEPTH_MAX {
+                    return Err("exceeded max depth".to_owned());
+                }
+                self.open.push(byte == b'{');
+                return Ok(if byte == b'{' {
+                    Next::KeyOrEnd
+                } else {
+                    Next::ValueOrEnd
+                });
+            }
+            b'"' => self.string()?,
+            b't' => self.literal("true")?,
+            b'f' => self.literal("false")?,
+            b'n' => self.literal("null")?,
+            b'-' | b'0'..=b'9' => self.number()?,
+            _ => return Err(unexpected(byte, "looking for beginning of value")),
+        }
+        Ok(Next::After)
+    }
+
+    fn after(&mut self, byte: u8) -> Result<Next, String> {
+        let Some(&is_object) = self.open.last() else {
+            return Err(unexpected(byte, "after top-level value"));
+        };
+        self.take();
+        match (is_object, byte) {
+            (true, b',') => Ok(Next::Key),
+            (false, b',') => Ok(Next::Value),
+            (true, b'}') | (false, b']') => {
+                self.open.pop();
+                Ok(Next::After)
+            }
+            (true, _) => Err(unexpected(byte, "after object key:value pair")),
+            (false, _) => Err(unexpected(byte, "after array element")),
+        }
+    }
+
+    fn string(&mut self) -> Result<(), String> {
+        self.take();
+        loop {
+            match self.needed()? {
+                b'"' => return Ok(()),
+                b'\\' => match self.needed()? {
+                    b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => {}
+                    b'u' => {
+                        for _ in 0..4 {
+                            let digit = self.needed()?;
+                            if !digit.is_ascii_hexdigit() {
+                                return Err(unexpected(digit, "in \\u hexadecimal character escape"));
+                            }
+                        }
+                    }
+                    other => return Err(unexpected(other, "in string escape code")),
+                },
+                control @ 0..0x20 => return Err(unexpected(control, "in string literal")),
+                _ => {}
+            }
+        }
+    }
+
+    fn literal(&mut self, literal: &str) -> Result<(), String> {
+        for (index, expected) in literal.bytes().enumerate() {
+            let byte = self.needed()?;
+            if byte != expected {
+                let place = format!("in literal {literal} (expecting {})", quoted_char(expected));
+                debug_assert!(index > 0, "the first letter chose the literal");
+                return Err(unexpected(byte, &place));
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), String> {
+        let mut first = self.needed()?;
+        if first == b'-' {
+            first = self.needed()?;
+            if !first.is_ascii_digit() {
+                return Err(unexpected(first, "in numeric literal"));
+            }
+        }
+        if first != b'0' {
+            self.digits();
+        }
+        if self.peek() == Some(b'.') {
+            self.take();
+            self.first_digit("after decimal point in numeric literal")?;
+            self.digits();
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.take();
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.take();
+            }
+            self.first_digit("in exponent of numeric literal")?;
+            self.digits();
+        }
+        Ok(())
+    }
+
+    fn first_digit(&mut self, place: &str) -> Result<(), String> {
+        let digit = self.needed()?;
+        if digit.is_ascii_digit() {
+            Ok(())
+        } else {
+            Err(unexpected(digit, place))
+        }
+    }
+
+    fn digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.take();
+        }
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.take();
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    fn take(&mut self) {
+        self.rest = self.rest.get(1..).unwrap_or_default();
+    }
+
+    fn needed(&mut self) -> Result<u8, String> {
+        let byte = self.peek().ok_or(END)?;
+        self.take();
+        Ok(byte)
+    }
+}
+
+const END: &str = "unexpected end of JSON input";
+
+fn unexpected(byte: u8, place: &str) -> String {
+    format!("invalid character {} {place}", quoted_char(byte))
+}
+
+/// A byte as Go's scanner shows it.
+fn quoted_char(byte: u8) -> String {
+    match byte {
+        b'\'' => "'\\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        _ => {
+            let quoted = quoted(&char::from(byte).to_string());
+            format!("'{}'", quoted.trim_matches('"'))
+        }
+    }
+}
+
+/// What Go's `encoding/json` calls a value that it cannot put where it should go.
+pub(crate) const fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A JSON value as Go's `%v` prints what it was read into.
+pub(crate) fn printed(value: &Value) -> String {
+    let mut text = String::new();
+    print(value, &mut text);
+    text
+}
+
+/// Depth is bounded by the parser that read the value.
+fn print(value: &Value, text: &mut String) {
+    match value {
+        Value::Null => text.push_str("<nil>"),
+        Value::String(string) => text.push_str(string),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                print(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            text.push_str("map[");
+            for (index, (key, value)) in fields.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                text.push_str(key);
+                text.push(':');
+                print(value, text);
+            }
+            text.push(']');
+        }
+        Value::Bool(flag) => text.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(one) => text.push_str(&number(one)),
+    }
+}
+
+/// A number as Go's `%v` prints it.
+pub(crate) fn number(number: &Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(float_value) => float(float_value),
+        None => number.to_string(),
+    }
+}
+
+/// A `float64` as Go's `%v` prints it: with an exponent where that is below -4 or above 20.
+pub(crate) fn float(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(-4..21) | Err(_) => value.to_string(),
+        Ok(exponent) if exponent < 0 => format!("{mantissa}e-{:02}", -exponent),
+        Ok(exponent) => format!("{mantissa}e+{exponent:02}"),
+    }
+}
+
+/// A JSON value as a refusal shows the value of a field.
+///
+/// # Upstream
+/// `Error.ErrorBody` in `apimachinery/pkg/util/validation/field/errors.go`, 1.20.2.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "\"null\"".to_owned(),
+        Value::String(text) => quoted(text),
+        other => syntax(other),
+    }
+}
+
+/// A JSON value as Go's `%#v` prints what it was read into.
+pub(crate) fn syntax(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(one) => number(one),
+        Value::String(text) => quoted(text),
+        Value::Array(items) => format!("[]interface {{}}{{{}}}", list(items.iter().map(syntax).collect())),
+        Value::Object(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(key, value)| format!("{}:{}", quoted(key), syntax(value)));
+            format!("map[string]interface {{}}{{{}}}", list(fields.collect()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_mistake_has_its_message() {
+        for (text, expected) in [
+            ("", END),
+            ("  ", END),
+            ("[", END),
+            ("[1,]", "invalid character ']' looking for beginning of value"),
+            ("[1 2]", "invalid character '2' after array element"),
+            (
+                "{1}",
+                "invalid character '1' looking for beginning of object key string",
+            ),
+            ("{\"a\",}", "invalid character ',' after object key"),
+            (
+                "{\"a\":1 \"b\"}",
+                "invalid character '\"' after object key:value pair",
+            ),
+            (
+                "{\"a\":1,}",
+                "invalid character '}' looking for beginning of object key string",
+            ),
+            ("{} x", "invalid character 'x' after top-level value"),
+            ("\"\\x\"", "invalid character 'x' in string escape code"),
+            ("\"\n\"", "invalid character '\\n' in string literal"),
+            (
+                "\"\\u00g\"",
+                "invalid character 'g' in \\u hexadecimal character escape",
+            ),
+            ("-a", "invalid character 'a' in numeric literal"),
+            (
+                "1.x",
+                "invalid character 'x' after decimal point in numeric literal",
+            ),
+            ("1e'", "invalid character '\\'' in exponent of numeric literal"),
+            ("01", "invalid character '1' after top-level value"),
+            ("trux", "invalid character 'x' in literal true (expecting 'e')"),
+        ] {
+            assert_eq!(
+                json_syntax_error(text.as_bytes()).as_deref(),
+                Some(expected),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_json_has_none() {
+        for text in [
+            "0",
+            "-1.5e+3",
+            "\"\\u00e4\\n\"",
+            "[]",
+            "{}",
+            " {\"a\": [true, false, null, {\"b\": \"\"}]} ",
+        ] {
+            assert_eq!(json_syntax_error(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_printed_as_go_prints_them() {
+        let value = json!({"b": null, "a": ["x", 1, {"c": true}]});
+        assert_eq!(printed(&value), "map[a:[x 1 map[c:true]] b:<nil>]");
+    }
+}

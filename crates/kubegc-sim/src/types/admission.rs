@@ -1,0 +1,392 @@
+//! The default admission plugins: what they fill in, and what they forbid.
+//!
+//! # Upstream
+//! `plugin/pkg/admission`, 1.20.2: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger,
+//! PersistentVolumeClaimResize, Priority, RuntimeClass, StorageObjectInUseProtection, TaintNodesByCondition.
+
+use std::sync::Arc;
+
+use kubegc_core::ApiResource;
+use serde_json::{Map, Value, json};
+
+use super::{
+    annotations,
+    defaults::{is_nil, object_mut},
+    limits,
+    quantity::Quantity,
+};
+use crate::{
+    ApiServer, StoredObject,
+    status::{self, Refusal},
+};
+
+type Object = Map<String, Value>;
+
+/// The priority classes that every cluster has.
+const SYSTEM_CLASSES: [(&str, i64); 2] = [
+    ("system-cluster-critical", 2_000_000_000),
+    ("system-node-critical", 2_000_001_000),
+];
+
+fn forbidden(resource: &ApiResource, object: &StoredObject, why: &str) -> Refusal {
+    status::forbidden(resource, &object.meta.name, why, Vec::new())
+}
+
+/// All objects of a resource, by the first of these versions that is served.
+pub(super) fn all(
+    server: &ApiServer,
+    versions: [&str; 2],
+    resource: (&str, &str),
+    namespace: Option<&str>,
+) -> Vec<Arc<StoredObject>> {
+    let (group, plural) = resource;
+    let catalog = server.catalog();
+    let mut kinds = versions
+        .into_iter()
+        .filter_map(|version| catalog.by_resource(group, version, plural));
+    kinds
+        .next()
+        .map(|kind| server.objects(kind, namespace))
+        .unwrap_or_default()
+}
+
+fn spec_mut(object: &mut StoredObject) -> Option<&mut Object> {
+    object_mut(object.body_mut(), "spec")
+}
+
+/// Fills in what the plugins give an object that is created, or that is to replace `old`.
+///
+/// # Errors
+/// 403 where a plugin forbids the object.
+pub(crate) fn complete(
+    server: &ApiServer,
+    resource: &ApiResource,
+    object: &mut StoredObject,
+    old: Option<&StoredObject>,
+) -> Result<(), Refusal> {
+    match (&*resource.group, &*resource.kind) {
+        ("", "Pod") => {
+            if old.is_none() {
+                limits::complete(server, object);
+            }
+            prioritize(server, resource, object, old)?;
+            tolerate(object);
+            if old.is_none() {
+                overhead(server, resource, object)?;
+            }
+        }
+        ("", "Node") if old.is_none() => taint(object),
+        ("", "PersistentVolume") if old.is_none() => protect(object, "kubernetes.io/pv-protection"),
+        ("", "PersistentVolumeClaim") if old.is_none() => {
+            protect(object, "kubernetes.io/pvc-protection");
+            storage_class(server, object);
+        }
+        ("networking.k8s.io" | "extensions", "Ingress") if old.is_none() => ingress_class(server, object),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Refuses a valid object that is created.
+///
+/// # Errors
+/// 403 where a plugin forbids the object.
+pub(crate) fn refuse(
+    server: &ApiServer,
+    resource: &ApiResource,
+    object: &StoredObject,
+) -> Result<(), Refusal> {
+    let problem = match (&*resource.group, &*resource.kind) {
+        ("", "Pod") => limits::refuse_pod(server, object).or_else(|| {
+            let is_own = object.at(&["spec", "overhead"]).is_some()
+                && object.text_at(&["spec", "runtimeClassName"]).is_empty();
+            is_own.then(|| {
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+                    .to_owned()
+            })
+        }),
+        ("", "PersistentVolumeClaim") => limits::refuse_claim(server, object),
+        ("scheduling.k8s.io", "PriorityClass") => second_default(server, object),
+        _ => None,
+    };
+    problem.map_or(Ok(()), |problem| Err(forbidden(resource, object, &problem)))
+}
+
+/// Refuses a valid object that is to replace another.
+///
+/// # Errors
+/// 403 where a plugin forbids the change.
+pub(crate) fn refuse_change(
+    server: &ApiServer,
+    resource: &ApiResource,
+    new: &StoredObject,
+    old: &StoredObject,
+) -> Result<(), Refusal> {
+    let problem = match (&*resource.group, &*resource.kind) {
+        ("", "PersistentVolumeClaim") => resized(server, new, old),
+        ("scheduling.k8s.io", "PriorityClass") => second_default(server, new),
+        _ => None,
+    };
+    problem.map_or(Ok(()), |problem| Err(forbidden(resource, new, &problem)))
+}
+
+fn protect(object: &mut StoredObject, finalizer: &str) {
+    if !object.meta.has_finalizer(finalizer) {
+        object.meta.finalizers.push(finalizer.into());
+    }
+}
+
+fn taint(node: &mut StoredObject) {
+    const TAINT: &str = "node.kubernetes.io/not-ready";
+    let spec = node.body_mut().entry("spec").or_insert_with(|| json!({}));
+    let Some(spec) = spec.as_object_mut() else { return };
+    if is_nil(spec, "taints") {
+        spec.insert("taints".to_owned(), json!([]));
+    }
+    if let Some(taints) = spec.get_mut("taints").and_then(Value::as_array_mut) {
+        let same = |taint: &Value| {
+            taint.get("key") == Some(&TAINT.into()) && taint.get("effect") == Some(&"NoSchedule".into())
+        };
+        if !taints.iter().any(same) {
+            taints.push(json!({"key": TAINT, "effect": "NoSchedule"}));
+        }
+    }
+}
+
+fn priority_classes(server: &ApiServer) -> Vec<Arc<StoredObject>> {
+    all(
+        server,
+        ["v1", "v1beta1"],
+        ("scheduling.k8s.io", "priorityclasses"),
+        None,
+    )
+}
+
+fn priority_of(class: &StoredObject) -> i64 {
+    class.at(&["value"]).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn default_class(server: &ApiServer) -> Option<Arc<StoredObject>> {
+    let mut classes = priority_classes(server);
+    classes.retain(|class| class.at(&["globalDefault"]) == Some(&true.into()));
+    classes.into_iter().min_by_key(|class| priority_of(class))
+}
+
+fn second_default(server: &ApiServer, class: &StoredObject) -> Option<String> {
+    if class.at(&["globalDefault"]) != Some(&true.into()) {
+        return None;
+    }
+    let other = default_class(server).filter(|other| other.meta.name != class.meta.name)?;
+    let name = &other.meta.name;
+    Some(format!(
+        "PriorityClass {name} is already marked as default. Only one default can exist"
+    ))
+}
+
+fn prioritize(
+    server: &ApiServer,
+    resource: &ApiResource,
+    pod: &mut StoredObject,
+    old: Option<&StoredObject>,
+) -> Result<(), Refusal> {
+    let keeps_policy = server.version().minor() >= 19;
+    if let Some(old) = old {
+        let stored = |key: &str| old.at(&["spec", key]).cloned();
+        let (priority, policy) = (stored("priority"), stored("preemptionPolicy"));
+        if let Some(spec) = spec_mut(pod) {
+            for (key, value) in [("priority", priority), ("preemptionPolicy", policy)] {
+                if let Some(value) = value.filter(|_| is_nil(spec, key)) {
+                    spec.insert(key.to_owned(), value);
+                }
+            }
+        }
+        return Ok(());
+    }
+    let name = pod.text_at(&["spec", "priorityClassName"]).to_owned();
+    let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
+    let (name, priority, policy) = if let Some((_, priority)) = system {
+        (name, *priority, None)
+    } else {
+        let class = if name.is_empty() {
+            default_class(server)
+        } else {
+            let found = priority_classes(server)
+                .into_iter()
+                .find(|class| *class.meta.name == *name);
+            if found.is_none() {
+                let why = format!("no PriorityClass with name {name} was found");
+                return Err(forbidden(resource, pod, &why));
+            }
+            found
+        };
+        let policy = class
+            .as_ref()
+            .map(|class| class.text_at(&["preemptionPolicy"]).to_owned());
+        let priority = class.as_ref().map_or(0, |class| priority_of(class));
+        (
+            class.map(|class| class.meta.name.to_string()).unwrap_or_default(),
+            priority,
+            policy,
+        )
+    };
+    let policy = policy
+        .filter(|policy| !policy.is_empty())
+        .unwrap_or_else(|| "PreemptLowerPriority".to_owned());
+    if let Some(given) = pod.at(&["spec", "priority"]).and_then(Value::as_i64)
+        && given != priority
+    {
+        let why = format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
+             computed {priority} from the given PriorityClass name"
+        );
+        return Err(forbidden(resource, pod, &why));
+    }
+    let given = pod.text_at(&["spec", "preemptionPolicy"]);
+    if keeps_policy && !given.is_empty() && given != policy {
+        let why = format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
+             controller computed {policy} from the given PriorityClass name"
+        );
+        return Err(forbidden(resource, pod, &why));
+    }
+    if let Some(spec) = spec_mut(pod) {
+        spec.insert("priorityClassName".to_owned(), name.into());
+        spec.insert("priority".to_owned(), priority.into());
+        if keeps_policy {
+            spec.insert("preemptionPolicy".to_owned(), policy.into());
+        }
+    }
+    Ok(())
+}
+
+/// Lets a pod stay for five minutes on a node that is not ready or not reachable, unless it says otherwise.
+fn tolerate(pod: &mut StoredObject) {
+    const SECONDS: i64 = 300;
+    let Some(spec) = spec_mut(pod) else { return };
+    if is_nil(spec, "tolerations") {
+        spec.insert("tolerations".to_owned(), json!([]));
+    }
+    let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(|key| {
+        let tolerates = |toleration: &&Value| {
+            let is = |name: &str, value: &str| {
+                let given = toleration.get(name).and_then(Value::as_str).unwrap_or_default();
+                given.is_empty() || given == value
+            };
+            is("key", key) && is("effect", "NoExecute")
+        };
+        (key, !tolerations.iter().any(|toleration| tolerates(&toleration)))
+    });
+    for (key, _) in missing.into_iter().filter(|(_, missing)| *missing) {
+        tolerations.push(
+            json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}),
+        );
+    }
+}
+
+/// Gives a pod the overhead of its runtime class.
+fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) -> Result<(), Refusal> {
+    let name = pod.text_at(&["spec", "runtimeClassName"]).to_owned();
+    if name.is_empty() {
+        return Ok(());
+    }
+    let classes = all(server, ["v1", "v1beta1"], ("node.k8s.io", "runtimeclasses"), None);
+    let Some(class) = classes.into_iter().find(|class| *class.meta.name == *name) else {
+        let why = format!("pod rejected: RuntimeClass {} not found", status::quoted(&name));
+        return Err(forbidden(resource, pod, &why));
+    };
+    let fixed = class.at(&["overhead", "podFixed"]).cloned();
+    let own = pod.at(&["spec", "overhead"]);
+    if own.is_some() && own != fixed.as_ref() {
+        let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+        return Err(forbidden(resource, pod, why));
+    }
+    if let (Some(fixed), Some(spec)) = (fixed, spec_mut(pod)) {
+        spec.insert("overhead".to_owned(), fixed);
+    }
+    Ok(())
+}
+
+/// The default class of its kind: the first by name that is annotated so.
+fn annotated_class(mut classes: Vec<Arc<StoredObject>>, keys: &[&str]) -> Option<Arc<StoredObject>> {
+    classes.retain(|class| {
+        let annotations = annotations(class);
+        keys.iter()
+            .any(|key| annotations.and_then(|annotations| annotations.get(*key)) == Some(&"true".into()))
+    });
+    classes.into_iter().next()
+}
+
+fn storage_class(server: &ApiServer, claim: &mut StoredObject) {
+    const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+    let has_class = annotations(claim).is_some_and(|annotations| annotations.contains_key(ANNOTATION))
+        || claim
+            .at(&["spec", "storageClassName"])
+            .is_some_and(|class| !class.is_null());
+    if has_class {
+        return;
+    }
+    let classes = all(
+        server,
+        ["v1", "v1beta1"],
+        ("storage.k8s.io", "storageclasses"),
+        None,
+    );
+    let keys = [
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+    ];
+    if let (Some(class), Some(spec)) = (annotated_class(classes, &keys), spec_mut(claim)) {
+        spec.insert("storageClassName".to_owned(), (&*class.meta.name).into());
+    }
+}
+
+fn ingress_class(server: &ApiServer, ingress: &mut StoredObject) {
+    let has_class = annotations(ingress)
+        .is_some_and(|annotations| annotations.contains_key("kubernetes.io/ingress.class"))
+        || ingress
+            .at(&["spec", "ingressClassName"])
+            .is_some_and(|class| !class.is_null());
+    if has_class {
+        return;
+    }
+    let classes = all(
+        server,
+        ["v1", "v1beta1"],
+        ("networking.k8s.io", "ingressclasses"),
+        None,
+    );
+    let class = annotated_class(classes, &["ingressclass.kubernetes.io/is-default-class"]);
+    if let (Some(class), Some(spec)) = (class, spec_mut(ingress)) {
+        spec.insert("ingressClassName".to_owned(), (&*class.meta.name).into());
+    }
+}
+
+/// Why a claim may not grow.
+fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option<String> {
+    let size = |claim: &StoredObject| {
+        let size = claim.text_at(&["spec", "resources", "requests", "storage"]);
+        Quantity::parse(size).unwrap_or_else(|| Quantity::whole(0))
+    };
+    if size(new) <= size(old) {
+        return None;
+    }
+    if old.text_at(&["status", "phase"]) != "Bound" {
+        return Some("Only bound persistent volume claims can be expanded".to_owned());
+    }
+    let name = old.text_at(&["spec", "storageClassName"]);
+    let classes = all(
+        server,
+        ["v1", "v1beta1"],
+        ("storage.k8s.io", "storageclasses"),
+        None,
+    );
+    let class = classes.into_iter().find(|class| *class.meta.name == *name);
+    let grows = class.is_some_and(|class| class.at(&["allowVolumeExpansion"]) == Some(&true.into()));
+    (!grows).then(|| {
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+            .to_owned()
+    })
+}

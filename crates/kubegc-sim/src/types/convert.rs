@@ -1,0 +1,245 @@
+//! Conversion between the versions of a resource whose shapes differ.
+//!
+//! Objects are stored in one shape per resource: that of its newest version, for events that of `v1`.
+//!
+//! # Upstream
+//! `pkg/apis/*/*/conversion.go`, 1.20.2 and 1.22.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubegc_core::ApiResource;
+use serde_json::{Map, Value, json};
+
+use super::{
+    defaults::{is_nil, object_mut, text},
+    hpa,
+};
+
+type Object = Map<String, Value>;
+
+/// A resource of which some versions differ in shape from what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    EventsEvent,
+    HpaV1,
+    HpaV2beta1,
+    IngressV1beta1,
+    SubjectsV1alpha1,
+    EndpointSliceV1beta1,
+    PriorityLevelV1beta1,
+    Secret,
+}
+
+fn shape(resource: &ApiResource) -> Option<Shape> {
+    Some(match (&*resource.group, &*resource.version, &*resource.kind) {
+        ("events.k8s.io", _, "Event") => Shape::EventsEvent,
+        ("autoscaling", "v1", "HorizontalPodAutoscaler") => Shape::HpaV1,
+        ("autoscaling", "v2beta1", "HorizontalPodAutoscaler") => Shape::HpaV2beta1,
+        ("extensions" | "networking.k8s.io", "v1beta1", "Ingress") => Shape::IngressV1beta1,
+        ("rbac.authorization.k8s.io", "v1alpha1", "RoleBinding" | "ClusterRoleBinding") => {
+            Shape::SubjectsV1alpha1
+        }
+        ("discovery.k8s.io", "v1beta1" | "v1alpha1", "EndpointSlice") => Shape::EndpointSliceV1beta1,
+        ("flowcontrol.apiserver.k8s.io", "v1beta1" | "v1beta2", "PriorityLevelConfiguration") => {
+            Shape::PriorityLevelV1beta1
+        }
+        ("", "v1", "Secret") => Shape::Secret,
+        _ => return None,
+    })
+}
+
+/// Brings an object of this version, defaults filled in, in the shape that is stored.
+pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
+    match shape(resource) {
+        None => {}
+        Some(Shape::EventsEvent) => rename(object, EVENT.map(|(stored, shown)| (shown, stored))),
+        Some(Shape::HpaV1) => hpa::from_v1(object),
+        Some(Shape::HpaV2beta1) => hpa::from_v2beta1(object),
+        Some(Shape::IngressV1beta1) => ingress(object, "backend", "defaultBackend", backend_to_stored),
+        Some(Shape::SubjectsV1alpha1) => for_each(object.get_mut("subjects"), subject_to_stored),
+        Some(Shape::EndpointSliceV1beta1) => {
+            for_each(object.get_mut("endpoints"), |endpoint| {
+                rename(endpoint, [("topology", "deprecatedTopology")]);
+            });
+        }
+        Some(Shape::Secret) => {
+            if let Some(Value::Object(texts)) = object.remove("stringData") {
+                let data = object.entry("data").or_insert_with(|| json!({}));
+                if let Some(data) = data.as_object_mut() {
+                    data.extend(texts.into_iter().map(|(key, text)| {
+                        let text = text.as_str().unwrap_or_default();
+                        (key, BASE64_STANDARD.encode(text).into())
+                    }));
+                }
+            }
+        }
+        Some(Shape::PriorityLevelV1beta1) => {
+            if let Some(limited) = object_mut(object, "spec").and_then(|spec| object_mut(spec, "limited")) {
+                rename(
+                    limited,
+                    [("assuredConcurrencyShares", "nominalConcurrencyShares")],
+                );
+            }
+        }
+    }
+}
+
+/// Brings a stored object in the shape of this version.
+pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
+    match shape(resource) {
+        None | Some(Shape::Secret) => {}
+        Some(Shape::EventsEvent) => {
+            rename(object, EVENT);
+            for key in ["reportingController", "reportingInstance", "reason", "action"] {
+                if object.get(key).and_then(Value::as_str) == Some("") {
+                    object.remove(key);
+                }
+            }
+        }
+        Some(Shape::HpaV1) => hpa::to_v1(object),
+        Some(Shape::HpaV2beta1) => hpa::to_v2beta1(object),
+        Some(Shape::IngressV1beta1) => ingress(object, "defaultBackend", "backend", backend_to_shown),
+        Some(Shape::SubjectsV1alpha1) => for_each(object.get_mut("subjects"), subject_to_shown),
+        Some(Shape::EndpointSliceV1beta1) => {
+            for_each(object.get_mut("endpoints"), |endpoint| {
+                rename(endpoint, [("deprecatedTopology", "topology")]);
+                if let Some(zone) = endpoint.remove("zone") {
+                    let topology = endpoint.entry("topology").or_insert_with(|| json!({}));
+                    if let Some(topology) = topology.as_object_mut() {
+                        topology.insert("topology.kubernetes.io/zone".to_owned(), zone);
+                    }
+                }
+            });
+        }
+        Some(Shape::PriorityLevelV1beta1) => {
+            if let Some(limited) = object_mut(object, "spec").and_then(|spec| object_mut(spec, "limited")) {
+                rename(
+                    limited,
+                    [("nominalConcurrencyShares", "assuredConcurrencyShares")],
+                );
+            }
+        }
+    }
+}
+
+/// The fields of an event as `v1` and as `events.k8s.io` names them.
+const EVENT: [(&str, &str); 7] = [
+    ("message", "note"),
+    ("involvedObject", "regarding"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+
+fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    for (from, to) in names {
+        if let Some(value) = object.remove(from) {
+            object.insert(to.to_owned(), value);
+        }
+    }
+}
+
+/// Does something to every object of a list.
+pub(super) fn for_each(list: Option<&mut Value>, change: impl Fn(&mut Object)) {
+    let items = list.and_then(Value::as_array_mut);
+    items
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+        .for_each(change);
+}
+
+fn ingress(object: &mut Object, from: &str, to: &str, convert: fn(&mut Object)) {
+    let Some(spec) = object_mut(object, "spec") else {
+        return;
+    };
+    if let Some(mut backend) = spec.remove(from) {
+        if let Some(backend) = backend.as_object_mut() {
+            convert(backend);
+        }
+        spec.insert(to.to_owned(), backend);
+    }
+    for_each(spec.get_mut("rules"), |rule| {
+        if let Some(http) = object_mut(rule, "http") {
+            for_each(http.get_mut("paths"), |path| {
+                if let Some(backend) = object_mut(path, "backend") {
+                    convert(backend);
+                }
+            });
+        }
+    });
+}
+
+fn backend_to_stored(backend: &mut Object) {
+    let (name, port) = (backend.remove("serviceName"), backend.remove("servicePort"));
+    let named = name
+        .as_ref()
+        .and_then(Value::as_str)
+        .is_some_and(|name| !name.is_empty());
+    let numbered = port
+        .as_ref()
+        .is_some_and(|port| !matches!(port.as_i64(), Some(0)) && !port.is_null());
+    if !named && !numbered {
+        return;
+    }
+    let port = match port {
+        Some(Value::String(name)) => json!({"name": name}),
+        Some(number) if numbered => json!({"number": number}),
+        _ => json!({}),
+    };
+    backend.insert(
+        "service".to_owned(),
+        json!({"name": name.unwrap_or_default(), "port": port}),
+    );
+}
+
+fn backend_to_shown(backend: &mut Object) {
+    let Some(service) = backend.remove("service") else {
+        return;
+    };
+    if let Some(name) = service.get("name").filter(|name| name.as_str() != Some("")) {
+        backend.insert("serviceName".to_owned(), name.clone());
+    }
+    let port = service.get("port");
+    let port = port.and_then(|port| port.get("name").or_else(|| port.get("number")));
+    backend.insert(
+        "servicePort".to_owned(),
+        port.cloned().unwrap_or_else(|| 0.into()),
+    );
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn subject_to_stored(subject: &mut Object) {
+    let version = subject.remove("apiVersion").unwrap_or_default();
+    let group = match text(subject, "kind") {
+        "ServiceAccount" => "",
+        "User" | "Group" => RBAC,
+        _ => version
+            .as_str()
+            .and_then(|version| version.split_once('/'))
+            .map_or("", |(group, _)| group),
+    };
+    if !group.is_empty() {
+        subject.insert("apiGroup".to_owned(), group.into());
+    }
+    // Once this meant every authenticated user.
+    if text(subject, "kind") == "User" && text(subject, "name") == "*" {
+        subject.insert("kind".to_owned(), "Group".into());
+        subject.insert("name".to_owned(), "system:authenticated".into());
+    }
+}
+
+fn subject_to_shown(subject: &mut Object) {
+    let group = subject.remove("apiGroup").unwrap_or_default();
+    let version = match (text(subject, "kind"), group.as_str().unwrap_or_default()) {
+        ("ServiceAccount", _) => "v1".to_owned(),
+        (_, RBAC) => format!("{RBAC}/v1alpha1"),
+        (_, "") => return,
+        (_, group) => format!("{group}/"),
+    };
+    if is_nil(subject, "apiVersion") {
+        subject.insert("apiVersion".to_owned(), version.into());
+    }
+}

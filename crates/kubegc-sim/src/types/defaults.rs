@@ -1,0 +1,427 @@
+//! The values that the server fills in where an object of a built-in kind leaves them out.
+//!
+//! Constants at a field come from the table of types. What depends on other fields is here, by the name of the struct.
+//!
+//! # Upstream
+//! `SetDefaults_*` in `pkg/apis/*/*/defaults.go`, 1.20.2 and 1.22.
+
+use kubegc_core::KubernetesVersion;
+use serde_json::{Map, Value, json};
+
+use super::schema::{Field, StructId, Type};
+
+type Object = Map<String, Value>;
+
+/// Fills in the defaults of a struct in its normal form and of all that it holds, from the outside to the inside.
+pub(crate) fn fill(object: &mut Object, id: StructId, version: KubernetesVersion) {
+    for field in id.fields() {
+        if let Some(default) = &field.default
+            && field.is_in(version)
+            && is_unset(object, field)
+        {
+            object.insert(field.name.to_owned(), default.clone());
+        }
+    }
+    let (name, variant) = id.name().split_once('.').unwrap_or((id.name(), ""));
+    dependent(object, name, variant, version);
+    for field in id.fields() {
+        if let Some(inner) = field.ty.structure()
+            && let Some(value) = object.get_mut(field.name)
+        {
+            fill_value(value, &field.ty, inner, version);
+        }
+    }
+}
+
+fn fill_value(value: &mut Value, ty: &Type, id: StructId, version: KubernetesVersion) {
+    match (ty, value) {
+        (Type::Pointer(inner), value) => fill_value(value, inner, id, version),
+        (Type::Struct(_), Value::Object(object)) => fill(object, id, version),
+        (Type::List(item), Value::Array(items)) => {
+            for value in items {
+                fill_value(value, item, id, version);
+            }
+        }
+        (Type::Map(of), Value::Object(entries)) => {
+            for value in entries.values_mut() {
+                fill_value(value, of, id, version);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the defaulting code sees the zero value: nil for a pointer.
+fn is_unset(object: &Object, field: &Field) -> bool {
+    match object.get(field.name) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty() && field.ty == Type::String,
+        Some(Value::Number(number)) => {
+            number.as_i64() == Some(0) && matches!(field.ty, Type::Int32 | Type::Int64)
+        }
+        Some(_) => false,
+    }
+}
+
+/// A text of the object; empty where there is none.
+pub(super) fn text<'a>(object: &'a Object, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a field is missing or null.
+pub(super) fn is_nil(object: &Object, key: &str) -> bool {
+    object.get(key).is_none_or(Value::is_null)
+}
+
+fn set_nil(object: &mut Object, key: &str, value: impl Into<Value>) {
+    if is_nil(object, key) {
+        object.insert(key.to_owned(), value.into());
+    }
+}
+
+/// The object in a field, if there is one.
+pub(super) fn object_mut<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
+    object.get_mut(key).and_then(Value::as_object_mut)
+}
+
+fn dependent(object: &mut Object, name: &str, variant: &str, version: KubernetesVersion) {
+    match name {
+        "DeploymentStrategy" => {
+            let old = variant == "extensions.v1beta1";
+            let rolling = text(object, "type") == "RollingUpdate";
+            if rolling || old && !is_nil(object, "rollingUpdate") {
+                set_nil(object, "rollingUpdate", json!({}));
+                let share = if old { json!(1) } else { json!("25%") };
+                if let Some(rolling) = object_mut(object, "rollingUpdate") {
+                    set_nil(rolling, "maxUnavailable", share.clone());
+                    set_nil(rolling, "maxSurge", share);
+                }
+            }
+        }
+        "DaemonSetUpdateStrategy" if text(object, "type") == "RollingUpdate" => {
+            set_nil(object, "rollingUpdate", json!({}));
+            if let Some(rolling) = object_mut(object, "rollingUpdate") {
+                set_nil(rolling, "maxUnavailable", 1);
+                if version.minor() >= 22 {
+                    set_nil(rolling, "maxSurge", 0);
+                }
+            }
+        }
+        "StatefulSetUpdateStrategy" => {
+            if text(object, "type").is_empty() {
+                let kind = if variant == "apps.v1beta1" {
+                    "OnDelete"
+                } else {
+                    "RollingUpdate"
+                };
+                object.insert("type".to_owned(), kind.into());
+                if kind == "RollingUpdate" {
+                    set_nil(object, "rollingUpdate", json!({}));
+                }
+            }
+            if text(object, "type") == "RollingUpdate"
+                && let Some(rolling) = object_mut(object, "rollingUpdate")
+            {
+                set_nil(rolling, "partition", 0);
+            }
+        }
+        "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet"
+            if matches!(variant, "extensions.v1beta1" | "apps.v1beta1") =>
+        {
+            let labels = template_labels(object);
+            if let Some(labels) = &labels
+                && let Some(spec) = object_mut(object, "spec")
+            {
+                set_nil(spec, "selector", json!({"matchLabels": labels}));
+            }
+            label(object, labels);
+        }
+        "ReplicationController" => {
+            let labels = template_labels(object);
+            if let Some(labels) = &labels
+                && let Some(spec) = object_mut(object, "spec")
+            {
+                set_nil(spec, "selector", labels.clone());
+            }
+            label(object, labels);
+        }
+        "Job" => {
+            if let Some(spec) = object_mut(object, "spec") {
+                if is_nil(spec, "parallelism") {
+                    set_nil(spec, "completions", 1);
+                }
+                set_nil(spec, "parallelism", 1);
+                set_nil(spec, "backoffLimit", 6);
+                if version.minor() >= 22 {
+                    set_nil(spec, "completionMode", "NonIndexed");
+                    set_nil(spec, "suspend", false);
+                }
+            }
+            let labels = template_labels(object);
+            label(object, labels);
+        }
+        "Pod" => {
+            if let Some(spec) = object_mut(object, "spec") {
+                requests_from_limits(spec);
+                set_nil(spec, "enableServiceLinks", true);
+            }
+        }
+        "PodSpec" => {
+            // The old name of the field always repeats the new one.
+            let names = ["serviceAccountName", "serviceAccount"];
+            if let Some(account) = names.into_iter().find(|key| !text(object, key).is_empty()) {
+                let account = text(object, account).to_owned();
+                for key in names {
+                    object.insert(key.to_owned(), account.as_str().into());
+                }
+            }
+            if object.get("hostNetwork") == Some(&true.into()) {
+                host_ports(object);
+            }
+        }
+        "Volume" if object.keys().all(|key| key == "name") => {
+            object.insert("emptyDir".to_owned(), json!({}));
+        }
+        "Container" | "EphemeralContainer" if text(object, "imagePullPolicy").is_empty() => {
+            let policy = if is_latest(text(object, "image")) {
+                "Always"
+            } else {
+                "IfNotPresent"
+            };
+            object.insert("imagePullPolicy".to_owned(), policy.into());
+        }
+        "ServiceSpec" => service(object, version),
+        "ServicePort" => {
+            let unset = |value: &Value| value.as_i64() == Some(0) || value.as_str() == Some("");
+            if object.get("targetPort").is_none_or(unset)
+                && let Some(port) = object.get("port").cloned()
+            {
+                object.insert("targetPort".to_owned(), port);
+            }
+        }
+        "Subject" if variant == "rbac.v1alpha1" && text(object, "apiVersion").is_empty() => {
+            let version = match text(object, "kind") {
+                "ServiceAccount" => "v1",
+                "User" | "Group" => "rbac.authorization.k8s.io/v1alpha1",
+                _ => return,
+            };
+            object.insert("apiVersion".to_owned(), version.into());
+        }
+        "Subject" if variant.is_empty() && text(object, "apiGroup").is_empty() => {
+            if matches!(text(object, "kind"), "User" | "Group") {
+                object.insert("apiGroup".to_owned(), "rbac.authorization.k8s.io".into());
+            }
+        }
+        "NetworkPolicySpec" => {
+            let types = if is_nil(object, "egress") {
+                json!(["Ingress"])
+            } else {
+                json!(["Ingress", "Egress"])
+            };
+            set_nil(object, "policyTypes", types);
+        }
+        "NodeStatus" => {
+            if let Some(capacity) = object.get("capacity").cloned() {
+                set_nil(object, "allocatable", capacity);
+            }
+        }
+        "LimitRangeItem" if text(object, "type") == "Container" => limits(object),
+        "HorizontalPodAutoscalerSpec" => metrics(object, variant),
+        "CertificateSigningRequestSpec" if variant == "certificates.v1beta1" => {
+            set_nil(object, "usages", json!(["digital signature", "key encipherment"]));
+            set_nil(object, "signerName", "kubernetes.io/legacy-unknown");
+        }
+        "CertificateSigningRequestCondition"
+            if variant == "certificates.v1beta1" && text(object, "status").is_empty() =>
+        {
+            object.insert("status".to_owned(), "True".into());
+        }
+        _ => {}
+    }
+}
+
+fn template_labels(object: &Object) -> Option<Value> {
+    let template = object.get("spec")?.get("template")?;
+    let labels = template.get("metadata")?.get("labels")?;
+    labels.is_object().then(|| labels.clone())
+}
+
+/// Labels an object that has no labels.
+fn label(object: &mut Object, labels: Option<Value>) {
+    if let (Some(labels), Some(metadata)) = (labels, object_mut(object, "metadata")) {
+        set_nil(metadata, "labels", labels);
+    }
+}
+
+fn requests_from_limits(spec: &mut Object) {
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            if let Some(limits) = resources.get("limits").cloned() {
+                missing_entries(resources, "requests", &limits);
+            }
+        }
+    }
+}
+
+/// Adds the entries of one map that another, in a field of `object`, does not have.
+fn missing_entries(object: &mut Object, key: &str, from: &Value) {
+    let Some(from) = from.as_object() else { return };
+    set_nil(object, key, json!({}));
+    if let Some(to) = object_mut(object, key) {
+        for (key, value) in from {
+            if !to.contains_key(key) {
+                to.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+fn host_ports(spec: &mut Object) {
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+            for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+                if let Some(number) = port.get("containerPort").cloned() {
+                    set_nil(port, "hostPort", number);
+                }
+            }
+        }
+    }
+}
+
+/// Whether an image has the tag `latest`, or neither tag nor digest. An image without a valid name has no tag.
+///
+/// # Upstream
+/// `ParseImageName` in `pkg/util/parsers/parsers.go`, 1.20.2.
+fn is_latest(image: &str) -> bool {
+    if image.contains('@') {
+        return false;
+    }
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let (repository, tag) = match name.split_once(':') {
+        Some((_, tag)) => (
+            image.strip_suffix(tag).unwrap_or_default().trim_end_matches(':'),
+            tag,
+        ),
+        None => (image, "latest"),
+    };
+    let path = repository
+        .split('/')
+        .skip(usize::from(repository.split_once('/').is_some_and(
+            |(host, _)| {
+                host.contains(['.', ':'])
+                    || host == "localhost"
+                    || host.contains(|c: char| c.is_ascii_uppercase())
+            },
+        )));
+    let valid = |part: &str| {
+        let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        part.starts_with(alphanumeric)
+            && part.ends_with(alphanumeric)
+            && part
+                .chars()
+                .all(|c| alphanumeric(c) || matches!(c, '.' | '_' | '-'))
+    };
+    tag == "latest" && path.into_iter().all(valid)
+}
+
+fn service(spec: &mut Object, version: KubernetesVersion) {
+    match text(spec, "sessionAffinity") {
+        "None" => {
+            spec.remove("sessionAffinityConfig");
+        }
+        "ClientIP" => {
+            let config = spec.get("sessionAffinityConfig");
+            let timeout = config.and_then(|config| config.get("clientIP")?.get("timeoutSeconds"));
+            if timeout.is_none_or(Value::is_null) {
+                let config = json!({"clientIP": {"timeoutSeconds": 10800}});
+                spec.insert("sessionAffinityConfig".to_owned(), config);
+            }
+        }
+        _ => {}
+    }
+    if matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
+        && text(spec, "externalTrafficPolicy").is_empty()
+    {
+        spec.insert("externalTrafficPolicy".to_owned(), "Cluster".into());
+    }
+    if version.minor() >= 22 {
+        if text(spec, "type") != "ExternalName" || version.minor() < 26 {
+            set_nil(spec, "internalTrafficPolicy", "Cluster");
+        }
+        if text(spec, "type") == "LoadBalancer" {
+            set_nil(spec, "allocateLoadBalancerNodePorts", true);
+        }
+    }
+}
+
+fn limits(item: &mut Object) {
+    for (to, from) in [
+        ("default", "max"),
+        ("defaultRequest", "default"),
+        ("defaultRequest", "min"),
+    ] {
+        if let Some(values) = item.get(from).cloned() {
+            missing_entries(item, to, &values);
+        }
+    }
+}
+
+/// The metric of a HorizontalPodAutoscaler that has none, and its behaviour where it says a part of it.
+fn metrics(spec: &mut Object, variant: &str) {
+    const CPU_PERCENT: i32 = 80;
+    let resource = match variant {
+        "autoscaling.v1" => return,
+        "autoscaling.v2beta1" => json!({"name": "cpu", "targetAverageUtilization": CPU_PERCENT}),
+        _ => json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": CPU_PERCENT}}),
+    };
+    set_nil(
+        spec,
+        "metrics",
+        json!([{"type": "Resource", "resource": resource}]),
+    );
+    let Some(behavior) = object_mut(spec, "behavior") else {
+        return;
+    };
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    for (direction, policies) in [
+        ("scaleUp", json!([pods, percent])),
+        ("scaleDown", json!([percent])),
+    ] {
+        set_nil(behavior, direction, json!({}));
+        if let Some(rules) = object_mut(behavior, direction) {
+            if direction == "scaleUp" {
+                set_nil(rules, "stabilizationWindowSeconds", 0);
+            }
+            set_nil(rules, "selectPolicy", "Max");
+            set_nil(rules, "policies", policies);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_an_image_decides() {
+        for (image, latest) in [
+            ("nginx", true),
+            ("nginx:latest", true),
+            ("nginx:1.19", false),
+            ("localhost:5000/a/nginx", true),
+            ("localhost:5000/a/nginx:1", false),
+            ("nginx@sha256:0123", false),
+            ("Nginx", false),
+            ("", false),
+        ] {
+            assert_eq!(is_latest(image), latest, "{image}");
+        }
+    }
+}

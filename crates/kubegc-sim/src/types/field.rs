@@ -1,0 +1,282 @@
+//! A place in an object that is validated: its value, its path, and the errors that upstream words for it.
+//!
+//! # Upstream
+//! [`field.Error`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go).
+
+use std::{fmt, rc::Rc};
+
+use kubegc_core::KubernetesVersion;
+use serde_json::{Map, Value};
+
+use crate::{
+    formats,
+    status::{Cause, quoted},
+};
+
+static NULL: Value = Value::Null;
+
+/// What a validation has found.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) version: KubernetesVersion,
+    pub(crate) causes: Vec<Cause>,
+}
+
+impl Check {
+    pub(crate) const fn new(version: KubernetesVersion) -> Self {
+        Self {
+            version,
+            causes: Vec::new(),
+        }
+    }
+
+    /// Whether the version is this minor one or newer.
+    pub(crate) const fn since(&self, minor: u16) -> bool {
+        self.version.minor() >= minor
+    }
+}
+
+/// A path, printed as upstream prints it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Path(Option<Rc<(Self, Step)>>);
+
+#[derive(Debug)]
+enum Step {
+    Field(Rc<str>),
+    Index(usize),
+    Key(Rc<str>),
+}
+
+impl Path {
+    fn with(&self, step: Step) -> Self {
+        Self(Some(Rc::new((self.clone(), step))))
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(node) = &self.0 else { return Ok(()) };
+        let (parent, step) = &**node;
+        write!(f, "{parent}")?;
+        match step {
+            Step::Field(name) if parent.0.is_none() => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// A value, maybe null, at its path.
+#[derive(Clone, Debug)]
+pub(crate) struct At<'v> {
+    pub(crate) value: &'v Value,
+    pub(crate) path: Path,
+}
+
+impl<'v> At<'v> {
+    /// A field of the object itself.
+    pub(crate) fn root(body: &'v Map<String, Value>, name: &str) -> Self {
+        Self {
+            value: body.get(name).unwrap_or(&NULL),
+            path: Path::default().with(Step::Field(name.into())),
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Self {
+        Self {
+            value: self.value.get(name).unwrap_or(&NULL),
+            path: self.path.with(Step::Field(name.into())),
+        }
+    }
+
+    /// The same value under another path: for fields that upstream names otherwise.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        Self {
+            value: self.value,
+            path: self.path.with(Step::Field(name.into())),
+        }
+    }
+
+    /// The entry of a map.
+    pub(crate) fn key(&self, key: &str) -> Self {
+        Self {
+            value: self.value.get(key).unwrap_or(&NULL),
+            path: self.path.with(Step::Key(key.into())),
+        }
+    }
+
+    pub(crate) fn items(&self) -> impl Iterator<Item = Self> + use<'v> {
+        let path = self.path.clone();
+        let items = self.value.as_array().map_or(&[][..], Vec::as_slice);
+        items.iter().enumerate().map(move |(index, value)| Self {
+            value,
+            path: path.with(Step::Index(index)),
+        })
+    }
+
+    /// The entries of a map, each at the path with its key.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'v str, Self)> + use<'v> {
+        let path = self.path.clone();
+        let entries = self.value.as_object().into_iter().flatten();
+        entries.map(move |(key, value)| {
+            let path = path.with(Step::Key(key.as_str().into()));
+            (key.as_str(), Self { value, path })
+        })
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// The text; empty where there is none.
+    pub(crate) fn text(&self) -> &'v str {
+        self.value.as_str().unwrap_or_default()
+    }
+
+    /// The number; zero where there is none.
+    pub(crate) fn number(&self) -> i64 {
+        self.value.as_i64().unwrap_or(0)
+    }
+
+    pub(crate) fn flag(&self) -> bool {
+        self.value.as_bool().unwrap_or(false)
+    }
+
+    /// How many items or entries it has.
+    pub(crate) fn len(&self) -> usize {
+        match self.value {
+            Value::Array(items) => items.len(),
+            Value::Object(entries) => entries.len(),
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value as upstream prints it: texts quoted.
+    pub(crate) fn shown(&self) -> String {
+        match self.value {
+            Value::Null => "\"null\"".to_owned(),
+            Value::String(text) => quoted(text),
+            other => other.to_string(),
+        }
+    }
+
+    pub(crate) fn required(&self, c: &mut Check, detail: &str) {
+        c.causes.push(Cause::required(self.path.to_string(), detail));
+    }
+
+    pub(crate) fn forbidden(&self, c: &mut Check, detail: &str) {
+        c.causes.push(Cause::forbidden(self.path.to_string(), detail));
+    }
+
+    /// The value itself is invalid.
+    pub(crate) fn invalid(&self, c: &mut Check, detail: &str) {
+        self.invalid_as(c, &self.shown(), detail);
+    }
+
+    /// A value that is printed otherwise is invalid.
+    pub(crate) fn invalid_as(&self, c: &mut Check, shown: &str, detail: &str) {
+        c.causes
+            .push(Cause::invalid(self.path.to_string(), shown, detail));
+    }
+
+    pub(crate) fn unsupported(&self, c: &mut Check, supported: &[&str]) {
+        let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
+        let list = match supported.is_empty() {
+            true => String::new(),
+            false => format!(": supported values: {}", supported.join(", ")),
+        };
+        c.causes.push(Cause {
+            reason: "FieldValueNotSupported",
+            field: self.path.to_string(),
+            message: format!("Unsupported value: {}{list}", self.shown()),
+        });
+    }
+
+    pub(crate) fn duplicate(&self, c: &mut Check) {
+        self.duplicate_as(c, &self.shown());
+    }
+
+    pub(crate) fn duplicate_as(&self, c: &mut Check, shown: &str) {
+        c.causes.push(Cause {
+            reason: "FieldValueDuplicate",
+            field: self.path.to_string(),
+            message: format!("Duplicate value: {shown}"),
+        });
+    }
+
+    pub(crate) fn not_found(&self, c: &mut Check) {
+        c.causes.push(Cause {
+            reason: "FieldValueNotFound",
+            field: self.path.to_string(),
+            message: format!("Not found: {}", self.shown()),
+        });
+    }
+
+    pub(crate) fn too_long(&self, c: &mut Check, max: usize) {
+        c.causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: self.path.to_string(),
+            message: format!("Too long: must have at most {max} bytes"),
+        });
+    }
+
+    pub(crate) fn too_many(&self, c: &mut Check, count: usize, max: usize) {
+        c.causes.push(Cause {
+            reason: "FieldValueTooMany",
+            field: self.path.to_string(),
+            message: format!("Too many: {count}: must have at most {max} items"),
+        });
+    }
+
+    /// One of these values, required.
+    pub(crate) fn one_of(&self, c: &mut Check, supported: &[&str]) {
+        if self.text().is_empty() {
+            self.required(c, "");
+        } else if !supported.contains(&self.text()) {
+            self.unsupported(c, supported);
+        }
+    }
+
+    /// Whether something is there; otherwise an error.
+    pub(crate) fn present(&self, c: &mut Check) -> bool {
+        let present = match self.value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            _ => true,
+        };
+        if !present {
+            self.required(c, "");
+        }
+        present
+    }
+
+    pub(crate) fn not_negative(&self, c: &mut Check) {
+        if self.number() < 0 {
+            self.invalid(c, "must be greater than or equal to 0");
+        }
+    }
+
+    pub(crate) fn label(&self, c: &mut Check) {
+        self.problems(c, formats::label(c.version, self.text()));
+    }
+
+    pub(crate) fn subdomain(&self, c: &mut Check) {
+        self.problems(c, formats::subdomain(c.version, self.text()));
+    }
+
+    pub(crate) fn qualified_name(&self, c: &mut Check) {
+        self.problems(c, formats::qualified_name(c.version, self.text()));
+    }
+
+    /// Every problem of a list makes the value invalid.
+    pub(crate) fn problems(&self, c: &mut Check, problems: Vec<String>) {
+        for problem in problems {
+            self.invalid(c, &problem);
+        }
+    }
+}

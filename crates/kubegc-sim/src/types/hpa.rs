@@ -1,0 +1,446 @@
+//! HorizontalPodAutoscalers of `v1` and `v2beta1`: annotations hold what those versions have no fields for.
+//!
+//! # Upstream
+//! `pkg/apis/autoscaling/v1/conversion.go` and `v2beta1/conversion.go`, 1.22.
+
+use serde_json::{Map, Value, json};
+
+use super::defaults::object_mut;
+
+type Object = Map<String, Value>;
+
+const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+
+/// The sources of metrics, as fields of a metric.
+const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "external"];
+
+/// `v1`, as `v2` has it.
+pub(super) fn from_v1(object: &mut Object) {
+    let Some(mut annotations) = take_annotations(object) else {
+        from_v1_fields(object, &mut Map::new());
+        return;
+    };
+    from_v1_fields(object, &mut annotations);
+    put_annotations(object, annotations);
+}
+
+fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
+    let decode = |annotations: &mut Object, key: &str| -> Option<Value> {
+        serde_json::from_str(annotations.remove(key)?.as_str()?).ok()
+    };
+    let spec = object.entry("spec").or_insert_with(|| json!({}));
+    if let Some(spec) = spec.as_object_mut() {
+        let mut metrics = Vec::new();
+        if let Some(Value::Array(others)) = decode(annotations, METRICS) {
+            metrics = others;
+            metrics.iter_mut().for_each(metric_to_v2);
+        }
+        match spec.remove("targetCPUUtilizationPercentage") {
+            None | Some(Value::Null) if metrics.is_empty() => metrics.push(cpu(80.into())),
+            None | Some(Value::Null) => {}
+            Some(percent) => metrics.push(cpu(percent)),
+        }
+        spec.insert("metrics".to_owned(), metrics.into());
+        if let Some(behavior) = decode(annotations, BEHAVIOR) {
+            spec.insert("behavior".to_owned(), with_json_names(behavior));
+        }
+    }
+    if let Some(status) = object_mut(object, "status") {
+        if let Some(percent) = status
+            .remove("currentCPUUtilizationPercentage")
+            .filter(|p| !p.is_null())
+        {
+            let resource = json!({"name": "cpu", "current": {"averageUtilization": percent}});
+            let metric = json!([{"type": "Resource", "resource": resource}]);
+            status.insert("currentMetrics".to_owned(), metric);
+        }
+        if let Some(Value::Array(mut metrics)) = decode(annotations, CURRENT_METRICS) {
+            metrics.iter_mut().for_each(metric_to_v2);
+            status.insert("currentMetrics".to_owned(), metrics.into());
+        }
+        if let Some(conditions) = decode(annotations, CONDITIONS) {
+            status.insert("conditions".to_owned(), conditions);
+        }
+    }
+}
+
+/// `v2`, as `v1` has it.
+pub(super) fn to_v1(object: &mut Object) {
+    let mut found = Vec::new();
+    if let Some(spec) = object_mut(object, "spec") {
+        if let Some(Value::Array(metrics)) = spec.remove("metrics") {
+            let on_cpu = |metric: &Value| metric.pointer("/resource/name") == Some(&"cpu".into());
+            let percent = |metric: &Value| metric.pointer("/resource/target/averageUtilization").cloned();
+            if let Some(percent) = metrics.iter().find(|metric| on_cpu(metric)).and_then(percent) {
+                spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
+            }
+            let others = metrics
+                .into_iter()
+                .filter(|metric| !on_cpu(metric) || percent(metric).is_none());
+            let mut others: Vec<Value> = others.collect();
+            if !others.is_empty() {
+                others.iter_mut().for_each(metric_to_v2beta1);
+                found.push((METRICS, ordered(&others.into())));
+            }
+        }
+        if let Some(behavior) = spec.remove("behavior") {
+            found.push((BEHAVIOR, ordered(&with_go_names(behavior))));
+        }
+    }
+    if let Some(status) = object_mut(object, "status") {
+        if let Some(Value::Array(mut metrics)) = status.remove("currentMetrics") {
+            let percent = metrics
+                .iter()
+                .filter(|metric| metric.pointer("/resource/name") == Some(&"cpu".into()))
+                .filter_map(|metric| metric.pointer("/resource/current/averageUtilization"))
+                .next_back();
+            if let Some(percent) = percent {
+                status.insert("currentCPUUtilizationPercentage".to_owned(), percent.clone());
+            }
+            metrics.iter_mut().for_each(metric_to_v2beta1);
+            found.push((CURRENT_METRICS, ordered(&metrics.into())));
+        }
+        if let Some(conditions) = status
+            .remove("conditions")
+            .filter(|conditions| !conditions.is_null())
+        {
+            found.push((CONDITIONS, ordered(&conditions)));
+        }
+    }
+    annotate(object, found);
+}
+
+/// `v2beta1`, as `v2` has it.
+pub(super) fn from_v2beta1(object: &mut Object) {
+    for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
+        if let Some(part) = object_mut(object, part)
+            && let Some(Value::Array(metrics)) = part.get_mut(list)
+        {
+            metrics.iter_mut().for_each(metric_to_v2);
+        }
+    }
+    let Some(mut annotations) = take_annotations(object) else {
+        return;
+    };
+    if let Some(Value::String(behavior)) = annotations.remove(BEHAVIOR)
+        && let Ok(behavior) = serde_json::from_str(&behavior)
+        && let Some(spec) = object_mut(object, "spec")
+    {
+        spec.insert("behavior".to_owned(), with_json_names(behavior));
+    }
+    for key in [METRICS, CURRENT_METRICS, CONDITIONS] {
+        annotations.remove(key);
+    }
+    put_annotations(object, annotations);
+}
+
+/// `v2`, as `v2beta1` has it.
+pub(super) fn to_v2beta1(object: &mut Object) {
+    let mut found = Vec::new();
+    for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
+        let Some(part) = object_mut(object, part) else {
+            continue;
+        };
+        if let Some(Value::Array(metrics)) = part.get_mut(list) {
+            metrics.iter_mut().for_each(metric_to_v2beta1);
+        }
+        if let Some(behavior) = part.remove("behavior") {
+            found.push((BEHAVIOR, ordered(&with_go_names(behavior))));
+        }
+    }
+    annotate(object, found);
+}
+
+fn cpu(percent: Value) -> Value {
+    let target = json!({"type": "Utilization", "averageUtilization": percent});
+    json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
+}
+
+fn take_annotations(object: &mut Object) -> Option<Object> {
+    match object_mut(object, "metadata")?.remove("annotations")? {
+        Value::Object(annotations) => Some(annotations),
+        _ => None,
+    }
+}
+
+fn put_annotations(object: &mut Object, annotations: Object) {
+    if !annotations.is_empty()
+        && let Some(metadata) = object_mut(object, "metadata")
+    {
+        metadata.insert("annotations".to_owned(), annotations.into());
+    }
+}
+
+fn annotate(object: &mut Object, found: Vec<(&str, String)>) {
+    if found.is_empty() {
+        return;
+    }
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    let annotations = metadata
+        .as_object_mut()
+        .map(|metadata| metadata.entry("annotations"));
+    let annotations = annotations.map(|entry| entry.or_insert_with(|| json!({})));
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        for (key, text) in found {
+            annotations.insert(key.to_owned(), text.into());
+        }
+    }
+}
+
+/// Where `v2beta1` and `v1` have the parts of a source.
+struct Names {
+    value: &'static str,
+    average: &'static str,
+    utilization: &'static str,
+    nested: &'static str,
+}
+
+const SPEC: Names = Names {
+    value: "targetValue",
+    average: "targetAverageValue",
+    utilization: "targetAverageUtilization",
+    nested: "target",
+};
+const STATUS: Names = Names {
+    value: "currentValue",
+    average: "currentAverageValue",
+    utilization: "currentAverageUtilization",
+    nested: "current",
+};
+
+fn metric_to_v2(metric: &mut Value) {
+    let Some(metric) = metric.as_object_mut() else {
+        return;
+    };
+    for name in SOURCES {
+        let Some(source) = object_mut(metric, name) else {
+            continue;
+        };
+        let is_status = source.keys().any(|key| key.starts_with("current"));
+        let names = if is_status { STATUS } else { SPEC };
+        let mut value = source.remove(names.value);
+        let mut average = source.remove(names.average);
+        let utilization = source.remove(names.utilization).filter(|value| !value.is_null());
+        if name == "object" {
+            average = source.remove("averageValue");
+            let described = source.remove("target").unwrap_or_default();
+            source.insert("describedObject".to_owned(), described);
+            value = value.or_else(|| Some("0".into()));
+        }
+        if name == "pods" {
+            average = average.or_else(|| Some("0".into()));
+        }
+        let (value, average) = (
+            value.filter(|value| !value.is_null()),
+            average.filter(|value| !value.is_null()),
+        );
+        let mut target = Map::new();
+        if !is_status {
+            let kind = match name {
+                "object" if average.is_none() => "Value",
+                "external" if value.is_some() => "Value",
+                "resource" | "containerResource" if utilization.is_some() => "Utilization",
+                _ => "AverageValue",
+            };
+            target.insert("type".to_owned(), kind.into());
+        }
+        for (key, value) in [
+            ("value", value),
+            ("averageValue", average),
+            ("averageUtilization", utilization),
+        ] {
+            if let Some(value) = value {
+                target.insert(key.to_owned(), value);
+            }
+        }
+        source.insert(names.nested.to_owned(), target.into());
+        if matches!(name, "object" | "pods" | "external") {
+            let mut identifier = Map::new();
+            identifier.insert(
+                "name".to_owned(),
+                source.remove("metricName").unwrap_or_else(|| "".into()),
+            );
+            let selector = if name == "external" {
+                "metricSelector"
+            } else {
+                "selector"
+            };
+            if let Some(selector) = source.remove(selector).filter(|selector| !selector.is_null()) {
+                identifier.insert("selector".to_owned(), selector);
+            }
+            source.insert("metric".to_owned(), identifier.into());
+        }
+    }
+}
+
+fn metric_to_v2beta1(metric: &mut Value) {
+    let Some(metric) = metric.as_object_mut() else {
+        return;
+    };
+    for name in SOURCES {
+        let Some(source) = object_mut(metric, name) else {
+            continue;
+        };
+        let is_status = source.contains_key("current");
+        let names = if is_status { STATUS } else { SPEC };
+        let target = source.remove(names.nested).unwrap_or_default();
+        let part = |key: &str| target.get(key).filter(|value| !value.is_null()).cloned();
+        let (mut value, mut average) = (part("value"), part("averageValue"));
+        if name == "object" {
+            if let Some(average) = average.take() {
+                source.insert("averageValue".to_owned(), average);
+            }
+            let described = source.remove("describedObject").unwrap_or_default();
+            source.insert("target".to_owned(), described);
+        }
+        // Where these versions have no pointer, zero is written.
+        let zero = || Some("0".into());
+        if name == "object" || name == "external" && is_status {
+            value = value.or_else(zero);
+        }
+        if name == "pods" || is_status && name.ends_with("esource") {
+            average = average.or_else(zero);
+        }
+        let parts = [
+            (names.value, value),
+            (names.average, average),
+            (names.utilization, part("averageUtilization")),
+        ];
+        for (key, value) in parts {
+            if let Some(value) = value {
+                source.insert(key.to_owned(), value);
+            }
+        }
+        if let Some(Value::Object(mut identifier)) = source.remove("metric") {
+            source.insert(
+                "metricName".to_owned(),
+                identifier.remove("name").unwrap_or_default(),
+            );
+            let selector = if name == "external" {
+                "metricSelector"
+            } else {
+                "selector"
+            };
+            if let Some(value) = identifier.remove("selector").filter(|value| !value.is_null()) {
+                source.insert(selector.to_owned(), value);
+            }
+        }
+    }
+}
+
+/// The fields of a behaviour as the annotation names them, and as JSON does.
+const BEHAVIOR_NAMES: [(&str, &str); 8] = [
+    ("ScaleUp", "scaleUp"),
+    ("ScaleDown", "scaleDown"),
+    ("StabilizationWindowSeconds", "stabilizationWindowSeconds"),
+    ("SelectPolicy", "selectPolicy"),
+    ("Policies", "policies"),
+    ("Type", "type"),
+    ("Value", "value"),
+    ("PeriodSeconds", "periodSeconds"),
+];
+
+fn with_json_names(value: Value) -> Value {
+    renamed(value, &|key| {
+        let found = BEHAVIOR_NAMES.iter().find(|(go, _)| *go == key);
+        found.map(|(_, json)| *json)
+    })
+}
+
+/// Pointers that are nil are written as null.
+fn with_go_names(behavior: Value) -> Value {
+    let mut named = renamed(behavior, &|key| {
+        let found = BEHAVIOR_NAMES.iter().find(|(_, json)| *json == key);
+        found.map(|(go, _)| *go)
+    });
+    for direction in ["ScaleUp", "ScaleDown"] {
+        if let Some(rules) = named.get_mut(direction).and_then(Value::as_object_mut) {
+            rules.entry("StabilizationWindowSeconds").or_insert(Value::Null);
+        }
+    }
+    named
+}
+
+/// A behaviour with other names; its depth is that of the type.
+fn renamed(value: Value, name: &dyn Fn(&str) -> Option<&'static str>) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (name(&key).map_or(key, str::to_owned), renamed(value, name)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(|item| renamed(item, name)).collect(),
+        other => other,
+    }
+}
+
+/// JSON with the keys in the order of the Go structs.
+fn ordered(value: &Value) -> String {
+    const ORDER: [&str; 42] = [
+        "ScaleUp",
+        "ScaleDown",
+        "StabilizationWindowSeconds",
+        "SelectPolicy",
+        "Policies",
+        "Type",
+        "Value",
+        "PeriodSeconds",
+        "type",
+        "status",
+        "lastTransitionTime",
+        "reason",
+        "message",
+        "object",
+        "pods",
+        "resource",
+        "containerResource",
+        "external",
+        "target",
+        "kind",
+        "name",
+        "apiVersion",
+        "metricName",
+        "metricSelector",
+        "targetAverageUtilization",
+        "targetValue",
+        "targetAverageValue",
+        "currentAverageUtilization",
+        "currentValue",
+        "currentAverageValue",
+        "selector",
+        "averageValue",
+        "container",
+        "matchLabels",
+        "matchExpressions",
+        "key",
+        "operator",
+        "values",
+        "value",
+        "averageUtilization",
+        "metric",
+        "describedObject",
+    ];
+    match value {
+        Value::Object(fields) => {
+            let place = |key: &str| {
+                ORDER
+                    .iter()
+                    .position(|known| *known == key)
+                    .unwrap_or(ORDER.len())
+            };
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| place(key));
+            let fields = fields
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), ordered(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(ordered).collect();
+            format!("[{}]", items.join(","))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,258 @@
+//! The plugin LimitRanger: default resources of containers, and the bounds that a namespace sets.
+//!
+//! # Upstream
+//! [`limitranger/admission.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/plugin/pkg/admission/limitranger/admission.go).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::{admission::all, defaults::object_mut, quantity::Quantity};
+use crate::{ApiServer, StoredObject};
+
+fn ranges(server: &ApiServer, namespace: &str) -> Vec<Arc<StoredObject>> {
+    all(server, ["v1", "v1"], ("", "limitranges"), Some(namespace))
+}
+
+fn items<'a>(range: &'a StoredObject, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    let items = range.at(&["spec", "limits"]).and_then(Value::as_array);
+    let items = items.into_iter().flatten();
+    items.filter(move |item| item.get("type").and_then(Value::as_str) == Some(kind))
+}
+
+/// Gives the containers of a pod the default limits and requests of its namespace.
+pub(super) fn complete(server: &ApiServer, pod: &mut StoredObject) {
+    for range in ranges(server, &pod.meta.namespace) {
+        let mut defaults = [Map::new(), Map::new()];
+        for item in items(&range, "Container") {
+            for (defaults, key) in defaults.iter_mut().zip(["defaultRequest", "default"]) {
+                let values = item.get(key).and_then(Value::as_object);
+                defaults.extend(
+                    values
+                        .into_iter()
+                        .flatten()
+                        .map(|(key, value)| (key.clone(), value.clone())),
+                );
+            }
+        }
+        let mut done = Vec::new();
+        if let Some(spec) = object_mut(pod.body_mut(), "spec") {
+            for (list, name) in [("containers", "container"), ("initContainers", "init container")] {
+                let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+                for container in containers.into_iter().flatten() {
+                    complete_container(container, name, &defaults, &mut done);
+                }
+            }
+        }
+        if !done.is_empty() {
+            let text = format!("LimitRanger plugin set: {}", done.join("; "));
+            let annotations = pod
+                .rest_of_metadata_mut()
+                .entry("annotations")
+                .or_insert_with(|| json!({}));
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.insert("kubernetes.io/limit-ranger".to_owned(), text.into());
+            }
+        }
+    }
+}
+
+fn complete_container(
+    container: &mut Value,
+    described: &str,
+    defaults: &[Map<String, Value>; 2],
+    done: &mut Vec<String>,
+) {
+    let name = container
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    for (defaults, (list, singular)) in defaults
+        .iter()
+        .zip([("requests", "request"), ("limits", "limit")])
+    {
+        if defaults.is_empty() {
+            continue;
+        }
+        let resources = container
+            .as_object_mut()
+            .map(|container| container.entry("resources"));
+        let resources = resources.map(|entry| entry.or_insert_with(|| json!({})));
+        let Some(resources) = resources.and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let values = resources.entry(list).or_insert_with(|| json!({}));
+        let Some(values) = values.as_object_mut() else {
+            continue;
+        };
+        let missing: Vec<_> = defaults
+            .iter()
+            .filter(|(key, _)| !values.contains_key(*key))
+            .collect();
+        let names: Vec<&str> = missing.iter().map(|(key, _)| key.as_str()).collect();
+        if !names.is_empty() {
+            done.push(format!("{} {singular} for {described} {name}", names.join(", ")));
+        }
+        values.extend(
+            missing
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value.clone())),
+        );
+    }
+}
+
+type Amounts<'a> = BTreeMap<&'a str, Quantity>;
+
+fn amounts<'a>(of: &'a Value, key: &str) -> Amounts<'a> {
+    let values = of.get(key).and_then(Value::as_object);
+    let values = values.into_iter().flatten();
+    values
+        .filter_map(|(name, amount)| Some((name.as_str(), Quantity::parse(amount.as_str()?)?)))
+        .collect()
+}
+
+/// What the containers of a pod have together; init containers run before them, one at a time.
+fn total<'a>(containers: &'a [Value], init: &'a [Value], key: &str) -> Amounts<'a> {
+    let mut total = Amounts::new();
+    let of = |container: &'a Value| {
+        container
+            .get("resources")
+            .map(|resources| amounts(resources, key))
+    };
+    for (name, amount) in containers.iter().filter_map(of).flatten() {
+        let sum = total.get(name).map_or(amount, |sum| sum.plus(amount));
+        total.insert(name, sum);
+    }
+    for (name, amount) in init.iter().filter_map(of).flatten() {
+        let most = total.get(name).map_or(amount, |sum| (*sum).max(amount));
+        total.insert(name, most);
+    }
+    total
+}
+
+/// The bounds of a namespace that a pod does not keep to.
+pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<String> {
+    let mut problems = Vec::new();
+    let list = |list: &str| {
+        pod.at(&["spec", list])
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice)
+    };
+    let nothing = Value::Null;
+    for range in ranges(server, &pod.meta.namespace) {
+        for item in items(&range, "Container") {
+            for container in list("containers").iter().chain(list("initContainers")) {
+                let resources = container.get("resources").unwrap_or(&nothing);
+                check(
+                    item,
+                    "Container",
+                    &amounts(resources, "requests"),
+                    &amounts(resources, "limits"),
+                    &mut problems,
+                );
+            }
+        }
+        for item in items(&range, "Pod") {
+            let (requests, limits) = (
+                total(list("containers"), list("initContainers"), "requests"),
+                total(list("containers"), list("initContainers"), "limits"),
+            );
+            check(item, "Pod", &requests, &limits, &mut problems);
+        }
+    }
+    joined(problems)
+}
+
+/// The bounds of a namespace that a claim does not keep to.
+pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<String> {
+    let mut problems = Vec::new();
+    let nothing = Value::Null;
+    let resources = claim.at(&["spec", "resources"]).unwrap_or(&nothing);
+    let requests = amounts(resources, "requests");
+    for range in ranges(server, &claim.meta.namespace) {
+        for item in items(&range, "PersistentVolumeClaim") {
+            minimum(
+                item,
+                "PersistentVolumeClaim",
+                &requests,
+                &Amounts::new(),
+                &mut problems,
+            );
+            for (name, max) in amounts(item, "max") {
+                let start = format!("maximum {name} usage per PersistentVolumeClaim is {max}");
+                match requests.get(name) {
+                    None => problems.push(format!("{start}.  No request is specified")),
+                    Some(request) if *request > max => {
+                        problems.push(format!("{start}, but request is {request}"))
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    joined(problems)
+}
+
+fn minimum(
+    item: &Value,
+    kind: &str,
+    requests: &Amounts<'_>,
+    limits: &Amounts<'_>,
+    problems: &mut Vec<String>,
+) {
+    for (name, min) in amounts(item, "min") {
+        let start = format!("minimum {name} usage per {kind} is {min}");
+        match (requests.get(name), limits.get(name)) {
+            (None, _) => problems.push(format!("{start}.  No request is specified")),
+            (Some(request), _) if *request < min => {
+                problems.push(format!("{start}, but request is {request}"))
+            }
+            (_, Some(limit)) if *limit < min => problems.push(format!("{start}, but limit is {limit}")),
+            _ => {}
+        }
+    }
+}
+
+fn check(item: &Value, kind: &str, requests: &Amounts<'_>, limits: &Amounts<'_>, problems: &mut Vec<String>) {
+    minimum(item, kind, requests, limits, problems);
+    for (name, max) in amounts(item, "max") {
+        let start = format!("maximum {name} usage per {kind} is {max}");
+        match (limits.get(name), requests.get(name)) {
+            (None, _) => problems.push(format!("{start}.  No limit is specified")),
+            (Some(limit), _) if *limit > max => problems.push(format!("{start}, but limit is {limit}")),
+            (_, Some(request)) if *request > max => {
+                problems.push(format!("{start}, but request is {request}"))
+            }
+            _ => {}
+        }
+    }
+    for (name, ratio) in amounts(item, "maxLimitRequestRatio") {
+        let start = format!("{name} max limit to request ratio per {kind} is {ratio}");
+        let nonzero = |amounts: &Amounts<'_>| amounts.get(name).copied().filter(|amount| !amount.is_zero());
+        match (nonzero(requests), nonzero(limits)) {
+            (None, _) => problems.push(format!("{start}, but no request is specified or request is 0")),
+            (_, None) => problems.push(format!("{start}, but no limit is specified or limit is 0")),
+            (Some(request), Some(limit)) => {
+                let observed = limit.as_f64() / request.as_f64();
+                if observed > ratio.as_f64() {
+                    problems.push(format!("{start}, but provided ratio is {observed:.6}"));
+                }
+            }
+        }
+    }
+}
+
+fn joined(mut problems: Vec<String>) -> Option<String> {
+    let mut seen = Vec::new();
+    problems.retain(|problem| {
+        let is_new = !seen.contains(problem);
+        seen.push(problem.clone());
+        is_new
+    });
+    match problems.len() {
+        0 => None,
+        1 => problems.pop(),
+        _ => Some(format!("[{}]", problems.join(", "))),
+    }
+}

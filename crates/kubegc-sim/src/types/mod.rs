@@ -1,0 +1,100 @@
+//! The types of built-in kinds: what is between a request and the store, where [`Settings::types`](crate::Settings::types) says so.
+//!
+//! An object is decoded as its version defines it, gets that version's defaults and is brought in the one shape that is stored.
+//! Strategies prepare and validate it in that shape, and responses show it in the version that was asked for.
+//!
+//! - [`schema`]: the structs, from a table; [`value`]: decoding; [`quantity`].
+//! - [`defaults`], [`convert`].
+
+pub(crate) mod admission;
+pub(crate) mod convert;
+mod defaults;
+mod field;
+mod hpa;
+mod limits;
+pub(crate) mod prepare;
+mod qos;
+mod quantity;
+pub(crate) mod schema;
+pub(crate) mod service;
+pub(crate) mod validate;
+mod value;
+
+use kubegc_core::{ApiResource, KubernetesVersion};
+use serde_json::{Map, Value};
+
+use crate::StoredObject;
+pub(crate) use schema::StructId;
+use value::Mismatch;
+
+/// Reads an object as its version defines it: pruned, with defaults, in the shape that is stored. `apiVersion` and `kind` are
+/// dropped.
+///
+/// # Errors
+/// What does not fit its type, as the decoder says it.
+pub(crate) fn decode(
+    sent: Value,
+    resource: &ApiResource,
+    id: StructId,
+    version: KubernetesVersion,
+) -> Result<Value, String> {
+    let Value::Object(mut sent) = sent else {
+        return Err(format!(
+            "v1.{}: expects {{ or n, but found another value",
+            resource.kind
+        ));
+    };
+    let named = |error: Mismatch| error.text(&resource.kind);
+    let metadata = sent.remove("metadata").unwrap_or_default();
+    let metadata_type = StructId::named("ObjectMeta").map(schema::Type::Struct);
+    let metadata = match metadata_type {
+        Some(ty) => value::normalized(metadata, &ty, version).map_err(named)?,
+        None => metadata,
+    };
+    let mut object = value::fields(sent, id, version).map_err(named)?;
+    object.insert("metadata".to_owned(), metadata);
+    defaults::fill(&mut object, id, version);
+    convert::to_stored(resource, &mut object);
+    Ok(Value::Object(object))
+}
+
+/// The struct of the shape that a kind is stored in.
+pub(crate) fn stored_as(resource: &ApiResource) -> Option<StructId> {
+    let name = match &*resource.kind {
+        // Later versions leave out numbers that earlier ones write.
+        "HorizontalPodAutoscaler" => "HorizontalPodAutoscaler.autoscaling.v2beta2",
+        kind => kind,
+    };
+    StructId::named(name)
+}
+
+/// Brings the body of an object that strategies have changed in its normal form.
+///
+/// # Errors
+/// What does not fit its type: nothing, after [`decode`].
+pub(crate) fn normalize(
+    object: &mut StoredObject,
+    resource: &ApiResource,
+    version: KubernetesVersion,
+) -> Result<(), String> {
+    let Some(id) = stored_as(resource) else {
+        return Ok(());
+    };
+    let body = std::mem::take(object.body_mut());
+    let mut body = body;
+    let metadata = body.remove("metadata");
+    let mut normal = value::fields(body, id, version).map_err(|error| error.text(&resource.kind))?;
+    if let Some(Value::Object(mut rest)) = metadata {
+        rest.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+        if !rest.is_empty() {
+            normal.insert("metadata".to_owned(), Value::Object(rest));
+        }
+    }
+    *object.body_mut() = normal;
+    Ok(())
+}
+
+/// The annotations of an object.
+pub(crate) fn annotations(object: &StoredObject) -> Option<&Map<String, Value>> {
+    object.at(&["metadata", "annotations"])?.as_object()
+}

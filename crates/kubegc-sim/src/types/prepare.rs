@@ -1,0 +1,257 @@
+//! What strategies do to an object before it is validated: parts that clients do not set, generated fields, generations.
+//!
+//! # Upstream
+//! `PrepareForCreate` and `PrepareForUpdate` in `pkg/registry/*/*/strategy.go`, 1.20.2.
+
+use kubegc_core::{Behavior, KubernetesVersion};
+use serde_json::{Map, Value, json};
+
+use super::{
+    annotations,
+    defaults::{is_nil, text},
+    qos,
+};
+use crate::StoredObject;
+
+/// The generation of endpoint slices counts changes of labels.
+const SLICES_COUNT_LABELS: Behavior = Behavior::since_about(21, "kubernetes #99345");
+
+/// The resources whose objects begin with generation 1, with the first minor version that does so.
+const COUNTED: [(&str, u16); 20] = [
+    ("CronJob", 21),
+    ("DaemonSet", 0),
+    ("Deployment", 0),
+    ("EndpointSlice", 0),
+    ("FlowSchema", 0),
+    ("Ingress", 0),
+    ("IngressClass", 0),
+    ("Job", 22),
+    ("MutatingWebhookConfiguration", 0),
+    ("NetworkPolicy", 0),
+    ("PodDisruptionBudget", 0),
+    ("PodTemplate", 22),
+    ("PriorityClass", 0),
+    ("PriorityLevelConfiguration", 0),
+    ("ReplicaSet", 0),
+    ("ReplicationController", 0),
+    ("StatefulSet", 0),
+    ("ValidatingWebhookConfiguration", 0),
+    ("ValidatingAdmissionPolicy", 0),
+    ("ValidatingAdmissionPolicyBinding", 0),
+];
+
+/// The kinds whose status clients cannot set when they create an object.
+const WITHOUT_STATUS: [&str; 18] = [
+    "CertificateSigningRequest",
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "FlowSchema",
+    "HorizontalPodAutoscaler",
+    "Ingress",
+    "Job",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "PriorityLevelConfiguration",
+    "ReplicaSet",
+    "ReplicationController",
+    "ResourceQuota",
+    "Service",
+    "StatefulSet",
+    "VolumeAttachment",
+];
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn is_counted(kind: &str, version: KubernetesVersion) -> bool {
+    COUNTED
+        .iter()
+        .any(|(counted, since)| *counted == kind && version.minor() >= *since)
+}
+
+/// Prepares an object that is to be created. Its uid is set already.
+pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesVersion) {
+    if is_counted(kind, version) {
+        object.meta.generation = 1;
+    }
+    if WITHOUT_STATUS.contains(&kind) {
+        object.body_mut().remove("status");
+    }
+    drop_system_metadata(object, version);
+    match kind {
+        "Pod" => {
+            let class = qos::class(object);
+            let status = json!({"phase": "Pending", "qosClass": class});
+            object.body_mut().insert("status".to_owned(), status);
+        }
+        "PersistentVolume" | "PersistentVolumeClaim" => {
+            object
+                .body_mut()
+                .insert("status".to_owned(), json!({"phase": "Pending"}));
+        }
+        "Job" => select_job_pods(object),
+        "DaemonSet" => {
+            let generation = template_generation(object).max(1);
+            set_template_generation(object, generation);
+        }
+        "ServiceAccount" => secret_names(object),
+        _ => {}
+    }
+    if kind == "PersistentVolumeClaim" {
+        known_data_source(object);
+    }
+}
+
+/// Prepares an object that is to replace `old`: the status and the generation are those of `old`, where the kind has them.
+pub(crate) fn update(new: &mut StoredObject, old: &StoredObject, kind: &str, version: KubernetesVersion) {
+    drop_system_metadata(new, version);
+    match kind {
+        "DaemonSet" => {
+            let changed = new.at(&["spec", "template"]) != old.at(&["spec", "template"]);
+            let generation = template_generation(old).max(1) + i64::from(changed);
+            set_template_generation(new, generation);
+        }
+        "ServiceAccount" => secret_names(new),
+        "PersistentVolumeClaim" => known_data_source(new),
+        _ => {}
+    }
+}
+
+/// Sets the generation of an object in its normal form that is to replace `old`.
+pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, version: KubernetesVersion) {
+    let differs = |key: &str| new.at(&[key]) != old.at(&[key]);
+    let changed = match kind {
+        "Deployment" => differs("spec") || annotations(new) != annotations(old),
+        "EndpointSlice" => {
+            ["addressType", "endpoints", "ports"].into_iter().any(differs)
+                || version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels
+        }
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => differs("webhooks"),
+        "PodTemplate" => differs("template"),
+        "CSIDriver" => ["tokenRequests", "requiresRepublish"]
+            .into_iter()
+            .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
+        "PriorityClass" => false,
+        _ => differs("spec"),
+    };
+    let counts = is_counted(kind, version) || kind == "CSIDriver" && version.minor() >= 21;
+    new.meta.generation = old.meta.generation + i64::from(counts && changed);
+}
+
+/// Drops the metadata that the server keeps for itself.
+fn drop_system_metadata(object: &mut StoredObject, version: KubernetesVersion) {
+    if version.minor() >= 20 && object.at(&["metadata", "selfLink"]).is_some() {
+        object.rest_of_metadata_mut().remove("selfLink");
+    }
+}
+
+fn spec_mut(object: &mut StoredObject) -> Option<&mut Map<String, Value>> {
+    object.body_mut().get_mut("spec")?.as_object_mut()
+}
+
+/// Labels the pods of a job with its uid and name, and selects them by the uid.
+fn select_job_pods(job: &mut StoredObject) {
+    if job.at(&["spec", "manualSelector"]) == Some(&true.into()) {
+        return;
+    }
+    let labels = [
+        ("controller-uid", job.meta.uid.to_string()),
+        ("job-name", job.meta.name.to_string()),
+    ];
+    let template = job
+        .at(&["spec", "template", "metadata", "labels"])
+        .and_then(Value::as_object);
+    let shares_labels = match template {
+        None => job.meta.labels.is_empty(),
+        Some(template) => {
+            template.len() == job.meta.labels.len()
+                && job
+                    .meta
+                    .labels
+                    .iter()
+                    .all(|(key, value)| template.get(&**key).and_then(Value::as_str) == Some(value))
+        }
+    };
+    let Some(spec) = spec_mut(job) else { return };
+    let metadata = spec
+        .get_mut("template")
+        .and_then(|template| template.get_mut("metadata"));
+    let template = metadata.and_then(Value::as_object_mut).map(|metadata| {
+        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+        if labels.is_null() {
+            *labels = json!({});
+        }
+        labels
+    });
+    let mut all = Map::new();
+    if let Some(template) = template.and_then(Value::as_object_mut) {
+        for (key, value) in &labels {
+            template.entry(*key).or_insert_with(|| value.as_str().into());
+        }
+        all = template.clone();
+    }
+    if is_nil(spec, "selector") {
+        spec.insert("selector".to_owned(), json!({}));
+    }
+    if let Some(selector) = spec.get_mut("selector").and_then(Value::as_object_mut) {
+        let selected = selector.entry("matchLabels").or_insert_with(|| json!({}));
+        if let Some(selected) = selected.as_object_mut() {
+            selected
+                .entry("controller-uid")
+                .or_insert_with(|| labels[0].1.as_str().into());
+        }
+    }
+    if shares_labels {
+        job.meta.labels = all
+            .iter()
+            .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
+            .collect();
+    }
+}
+
+fn template_generation(daemon_set: &StoredObject) -> i64 {
+    let number =
+        annotations(daemon_set).and_then(|annotations| annotations.get(TEMPLATE_GENERATION)?.as_str());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn set_template_generation(daemon_set: &mut StoredObject, generation: i64) {
+    let metadata = daemon_set.rest_of_metadata_mut();
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
+    }
+}
+
+/// Leaves only the names of the secrets of a service account.
+fn secret_names(account: &mut StoredObject) {
+    if account.at(&["secrets"]).is_none() {
+        return;
+    }
+    let secrets = account
+        .body_mut()
+        .get_mut("secrets")
+        .and_then(Value::as_array_mut);
+    for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
+        secret.retain(|key, _| key == "name");
+    }
+}
+
+/// Drops a data source that claims cannot be filled from.
+fn known_data_source(claim: &mut StoredObject) {
+    let Some(Value::Object(source)) = claim.at(&["spec", "dataSource"]) else {
+        return;
+    };
+    let known = match text(source, "kind") {
+        "PersistentVolumeClaim" => text(source, "apiGroup").is_empty(),
+        "VolumeSnapshot" => text(source, "apiGroup") == "snapshot.storage.k8s.io",
+        _ => false,
+    };
+    if !known && let Some(spec) = spec_mut(claim) {
+        spec.remove("dataSource");
+    }
+}

@@ -1,0 +1,407 @@
+//! The types of built-in kinds, read from a table on first use.
+//!
+//! # Upstream
+//! The structs of [`k8s.io/api`](https://github.com/kubernetes/api), releases 1.13 to 1.37; the table says its own grammar.
+
+use std::sync::{LazyLock, OnceLock};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kubegc_core::{ApiResource, KubernetesVersion};
+use serde_json::Value;
+
+const TABLE: &str = include_str!("schema.txt");
+
+/// The table, split into structs that are parsed when they are first asked for.
+static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::index);
+
+struct Schema {
+    structs: Vec<Entry>,
+    by_name: HashMap<&'static str, StructId, FixedState>,
+    /// By group and version, then kind.
+    kinds: HashMap<(&'static str, &'static str), StructId, FixedState>,
+}
+
+struct Entry {
+    name: &'static str,
+    fields: &'static str,
+    is_atomic: bool,
+    parsed: OnceLock<Struct>,
+}
+
+/// The position of a struct in the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StructId(u16);
+
+/// One struct of the API.
+#[derive(Debug)]
+pub(crate) struct Struct {
+    /// The fields, sorted by name.
+    pub(crate) fields: Vec<Field>,
+}
+
+/// One field of a struct.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// Its name in JSON.
+    pub(crate) name: &'static str,
+    pub(crate) ty: Type,
+    /// Whether it is left out where it is empty.
+    pub(crate) omit_empty: bool,
+    /// The minor versions that have it.
+    since: u32,
+    until: u32,
+    /// Whether strategic merge patches say which keys are retained.
+    pub(crate) retain_keys: bool,
+    /// How a strategic merge patch treats the list.
+    pub(crate) patch: PatchStrategy,
+    /// How server-side apply treats the list.
+    pub(crate) list: ListKind,
+    /// Whether server-side apply treats the value as one piece.
+    pub(crate) is_atomic: bool,
+    /// What the server fills in where the field is empty.
+    pub(crate) default: Option<Value>,
+}
+
+/// How a strategic merge patch treats a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchStrategy {
+    Replace,
+    Set,
+    Merge(&'static str),
+}
+
+/// How server-side apply tells the items of a list apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    Atomic,
+    Set,
+    Map(Vec<&'static str>),
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    String,
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    Quantity,
+    IntOrString,
+    Bytes,
+    Time,
+    MicroTime,
+    Duration,
+    /// Anything, kept as it is.
+    Any,
+    Struct(StructId),
+    Pointer(Box<Self>),
+    List(Box<Self>),
+    Map(Box<Self>),
+}
+
+impl Schema {
+    fn index() -> Self {
+        let mut schema = Self {
+            structs: Vec::new(),
+            by_name: HashMap::default(),
+            kinds: HashMap::default(),
+        };
+        let mut kinds = Vec::new();
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            if let Some(line) = line.strip_prefix('@') {
+                let mut words = line.split(' ');
+                let group_version = words.next().unwrap_or_default();
+                kinds.extend(words.map(|word| {
+                    let (kind, name) = word.split_once('=').unwrap_or((word, word));
+                    (group_version, kind, name)
+                }));
+                continue;
+            }
+            let (name, fields) = line.split_once(' ').unwrap_or((line, ""));
+            let (name, is_atomic) = match name.strip_suffix('$') {
+                Some(name) => (name, true),
+                None => (name, false),
+            };
+            // The table has less than a thousand structs.
+            let id = StructId(schema.structs.len() as u16);
+            schema.by_name.insert(name, id);
+            schema.structs.push(Entry {
+                name,
+                fields,
+                is_atomic,
+                parsed: OnceLock::new(),
+            });
+        }
+        for (group_version, kind, name) in kinds {
+            if let Some(&id) = schema.by_name.get(name) {
+                schema.kinds.insert((group_version, kind), id);
+            }
+        }
+        schema
+    }
+}
+
+impl StructId {
+    /// The struct of a kind, if the table has it.
+    pub(crate) fn of(resource: &ApiResource) -> Option<Self> {
+        if resource.custom {
+            return None;
+        }
+        let group_version = resource.api_version();
+        let kinds = &SCHEMA.kinds;
+        kinds.get(&(group_version.as_str(), &*resource.kind)).copied()
+    }
+
+    /// The struct of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        SCHEMA.by_name.get(name).copied()
+    }
+
+    /// The Go name of the struct, with group and version where several have that name.
+    pub(crate) fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// Whether server-side apply treats it as one piece.
+    pub(crate) fn is_atomic(self) -> bool {
+        self.entry().is_atomic
+    }
+
+    /// Whether it did so before the structs of most references and selectors.
+    pub(crate) fn is_always_atomic(self) -> bool {
+        matches!(self.name(), "LabelSelector" | "OwnerReference")
+    }
+
+    pub(crate) fn fields(self) -> &'static [Field] {
+        let entry = self.entry();
+        let parsed = entry.parsed.get_or_init(|| {
+            let mut fields: Vec<Field> = entry.fields.split(' ').filter_map(parse_field).collect();
+            fields.sort_unstable_by_key(|field| field.name);
+            Struct { fields }
+        });
+        &parsed.fields
+    }
+
+    /// The field of this name, in any version.
+    pub(crate) fn field(self, name: &str) -> Option<&'static Field> {
+        let fields = self.fields();
+        let at = fields.binary_search_by_key(&name, |field| field.name).ok()?;
+        fields.get(at)
+    }
+
+    fn entry(self) -> &'static Entry {
+        &SCHEMA.structs[usize::from(self.0)]
+    }
+}
+
+impl Field {
+    /// Whether a release has the field, by default.
+    pub(crate) fn is_in(&self, version: KubernetesVersion) -> bool {
+        (self.since..=self.until).contains(&u32::from(version.minor()))
+    }
+}
+
+impl Type {
+    /// The type behind pointers.
+    pub(crate) fn target(&self) -> &Self {
+        match self {
+            Self::Pointer(target) => target,
+            other => other,
+        }
+    }
+
+    /// The struct that this is, or points to, or holds.
+    pub(crate) fn structure(&self) -> Option<StructId> {
+        match self {
+            Self::Struct(id) => Some(*id),
+            Self::Pointer(inner) | Self::List(inner) | Self::Map(inner) => inner.structure(),
+            _ => None,
+        }
+    }
+}
+
+/// A place in an object, as far as the table knows its type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// The object itself.
+    Kind(StructId),
+    /// A value of this type.
+    Value(&'static Type),
+    /// A value that the table does not know.
+    Unknown,
+}
+
+impl Place {
+    /// An object of a kind. Metadata is known for all.
+    pub(crate) fn of(resource: &ApiResource) -> Self {
+        StructId::of(resource).map_or_else(Self::any_kind, Self::Kind)
+    }
+
+    /// An object of which only metadata is known.
+    pub(crate) fn any_kind() -> Self {
+        StructId::named("UnknownKind").map_or(Self::Unknown, Self::Kind)
+    }
+
+    /// The field of this name, if a struct is here.
+    pub(crate) fn field(self, name: &str) -> Option<&'static Field> {
+        match self {
+            Self::Kind(_) if name == "metadata" => StructId::named("Metadata")?.field(name),
+            Self::Kind(id) => id.field(name),
+            Self::Value(ty) => match ty.target() {
+                Type::Struct(id) => id.field(name),
+                _ => None,
+            },
+            Self::Unknown => None,
+        }
+    }
+
+    /// The value of a field, or of an entry of a map.
+    pub(crate) fn child(self, name: &str) -> Self {
+        match self {
+            Self::Value(Type::Map(of)) => Self::Value(of),
+            _ => self
+                .field(name)
+                .map_or(Self::Unknown, |field| Self::Value(&field.ty)),
+        }
+    }
+
+    /// The items of the list that is here.
+    pub(crate) fn item(self) -> Self {
+        match self {
+            Self::Value(Type::List(item)) => Self::Value(item),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+fn parse_field(text: &'static str) -> Option<Field> {
+    let (name, rest) = text.split_once(':')?;
+    let (ty, mut rest) = parse_type(rest)?;
+    let mut field = Field {
+        name,
+        ty,
+        omit_empty: true,
+        since: 0,
+        until: u32::MAX,
+        retain_keys: false,
+        patch: PatchStrategy::Replace,
+        list: ListKind::Atomic,
+        is_atomic: false,
+        default: None,
+    };
+    while let Some(flag) = rest.chars().next() {
+        rest = &rest[1..];
+        if flag == '=' {
+            field.default = serde_json::from_str(rest).ok();
+            break;
+        }
+        let end = rest
+            .find(['!', '^', '~', '%', '$', '>', '<', '='])
+            .unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        match flag {
+            '!' => field.omit_empty = false,
+            '^' => field.retain_keys = true,
+            '~' if word.is_empty() => {
+                field.patch = PatchStrategy::Set;
+                field.list = ListKind::Set;
+            }
+            '~' => {
+                field.patch = PatchStrategy::Merge(word);
+                field.list = ListKind::Map(vec![word]);
+            }
+            '%' if word.is_empty() => field.list = ListKind::Set,
+            '%' => field.list = ListKind::Map(word.split(',').collect()),
+            '$' => {
+                field.is_atomic = true;
+                field.list = ListKind::Atomic;
+            }
+            '>' => field.since = word.parse().ok()?,
+            '<' => field.until = word.parse().ok()?,
+            _ => return None,
+        }
+    }
+    if !matches!(field.ty, Type::List(_)) {
+        field.list = ListKind::Atomic;
+        field.patch = PatchStrategy::Replace;
+    }
+    Some(field)
+}
+
+/// Reads a type; what follows it.
+fn parse_type(text: &'static str) -> Option<(Type, &'static str)> {
+    let first = text.chars().next()?;
+    let rest = &text[first.len_utf8()..];
+    let closed = |rest: &'static str, end: char| {
+        let (inner, rest) = parse_type(rest)?;
+        Some((Box::new(inner), rest.strip_prefix(end)?))
+    };
+    Some(match first {
+        '*' => {
+            let (inner, rest) = parse_type(rest)?;
+            (Type::Pointer(Box::new(inner)), rest)
+        }
+        '[' => {
+            let (inner, rest) = closed(rest, ']')?;
+            (Type::List(inner), rest)
+        }
+        '{' => {
+            let (inner, rest) = closed(rest, '}')?;
+            (Type::Map(inner), rest)
+        }
+        's' => (Type::String, rest),
+        'b' => (Type::Bool, rest),
+        'i' => (Type::Int32, rest),
+        'l' => (Type::Int64, rest),
+        'f' => (Type::Double, rest),
+        'q' => (Type::Quantity, rest),
+        'o' => (Type::IntOrString, rest),
+        'y' => (Type::Bytes, rest),
+        't' => (Type::Time, rest),
+        'u' => (Type::MicroTime, rest),
+        'd' => (Type::Duration, rest),
+        'a' => (Type::Any, rest),
+        _ => {
+            let end = text
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+                .unwrap_or(text.len());
+            let (name, rest) = text.split_at(end);
+            (Type::Struct(StructId::named(name)?), rest)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_read_whole() {
+        for (index, entry) in SCHEMA.structs.iter().enumerate() {
+            let id = StructId(index as u16);
+            let words = entry.fields.split(' ').filter(|word| !word.is_empty()).count();
+            assert_eq!(id.fields().len(), words, "{}", entry.name);
+        }
+        let unknown = TABLE
+            .lines()
+            .filter_map(|line| line.strip_prefix('@'))
+            .map(|line| line.split(' ').count() - 1);
+        assert_eq!(unknown.sum::<usize>(), SCHEMA.kinds.len());
+    }
+
+    #[test]
+    fn fields_carry_their_flags() {
+        let containers = StructId::named("PodSpec").unwrap().field("containers").unwrap();
+        assert!(!containers.omit_empty);
+        assert_eq!(containers.patch, PatchStrategy::Merge("name"));
+        let ports = StructId::named("ServiceSpec").unwrap().field("ports").unwrap();
+        assert_eq!(ports.patch, PatchStrategy::Merge("port"));
+        assert_eq!(ports.list, ListKind::Map(vec!["port", "protocol"]));
+        let path = StructId::named("Container").unwrap();
+        let path = path.field("terminationMessagePath").unwrap();
+        assert_eq!(path.default, Some("/dev/termination-log".into()));
+    }
+}

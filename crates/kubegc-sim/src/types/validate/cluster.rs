@@ -1,0 +1,604 @@
+//! Nodes, namespaces, limit ranges, quotas, events, leases.
+//!
+//! # Upstream
+//! `pkg/apis/core/validation/validation.go` and `events.go`, `pkg/apis/coordination/validation`, 1.20.2.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::super::{
+    field::{At, Check},
+    quantity::Quantity,
+};
+use super::{
+    container::{quantity, resource_name},
+    go,
+    networking::parse_cidr,
+    pod::taint_effect,
+};
+use crate::{StoredObject, formats, status::quoted};
+
+type Object = Map<String, Value>;
+
+/// `ValidateNode`, and what `ValidateNodeUpdate` has in common with it.
+pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    let taints = At {
+        value: spec.get("taints").value,
+        path: At::root(body, "metadata").get("taints").path,
+    };
+    let mut seen = BTreeSet::new();
+    for taint in taints.items() {
+        let (value, effect) = (taint.get("value"), taint.get("effect"));
+        taint.get("key").qualified_name(c);
+        let problems = formats::label_value(value.text());
+        if !problems.is_empty() {
+            value.invalid(c, &problems.join(";"));
+        }
+        if effect.text().is_empty() {
+            effect.required(c, "");
+        } else {
+            taint_effect(&effect, c);
+        }
+        if !seen.insert((taint.get("key").text(), effect.text())) {
+            let shown = go::value(taint.value, "core.Taint");
+            taint.duplicate_as(
+                c,
+                &format!("{shown}: taints must be unique by key and effect pair"),
+            );
+        }
+    }
+    let status = At::root(body, "status");
+    for list in ["capacity", "allocatable"] {
+        let list = status.get(list);
+        for (name, amount) in list.entries() {
+            let amount = At {
+                value: amount.value,
+                path: list.get(name).path,
+            };
+            quantity(name, &amount, c);
+        }
+    }
+    let ranges = spec.get("podCIDRs");
+    if is_new {
+        for range in ranges.items() {
+            if parse_cidr(range.text()).is_none() {
+                let all: Vec<&str> = ranges.items().map(|range| range.text()).collect();
+                range.invalid_as(c, &super::go_strings(&all), "must be valid CIDR");
+            }
+        }
+    }
+}
+
+/// `ValidateNodeUpdate`, beside what it has in common with `ValidateNode`.
+pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
+    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
+    let addresses = At::root(body, "status").get("addresses");
+    let mut seen: Vec<&Value> = Vec::new();
+    for address in addresses.items() {
+        if seen.contains(&address.value) {
+            address.duplicate_as(c, &go::value(address.value, "core.NodeAddress"));
+        }
+        seen.push(address.value);
+    }
+    const RANGES: &str = "node updates may not change podCIDR except from \"\" to valid";
+    let (new_ranges, old_ranges) = (spec.get("podCIDRs"), old.get("podCIDRs"));
+    if !old_ranges.is_empty() {
+        if old_ranges.len() == new_ranges.len() {
+            let changed = old_ranges
+                .items()
+                .zip(new_ranges.items())
+                .filter(|(old, new)| old.text() != new.text());
+            for _ in changed {
+                new_ranges.forbidden(c, RANGES);
+            }
+        } else {
+            new_ranges.forbidden(c, RANGES);
+        }
+    }
+    let provider = old.get("providerID");
+    if !provider.text().is_empty() && provider.text() != spec.get("providerID").text() {
+        let problem = "node updates may not change providerID except from \"\" to valid";
+        spec.get("providerID").forbidden(c, problem);
+    }
+    if spec.get("externalID").text() != old.get("externalID").text() {
+        spec.get("externalID").forbidden(c, "may not be updated");
+    }
+}
+
+/// `ValidateNamespace`: the finalizers of the spec.
+pub(super) fn namespace(body: &Object, with_position: bool, c: &mut Check) {
+    let finalizers = At::root(body, "spec").get("finalizers");
+    for finalizer in finalizers.items() {
+        let at = if with_position { &finalizer } else { &finalizers };
+        for problem in formats::qualified_name(c.version, finalizer.text()) {
+            at.invalid_as(c, &finalizer.shown(), &problem);
+        }
+        let is_known = matches!(finalizer.text(), "kubernetes" | "orphan" | "foregroundDeletion");
+        if !finalizer.text().contains('/') && !is_known {
+            let problem = "name is neither a standard finalizer name nor is it fully qualified";
+            at.invalid_as(c, &finalizer.shown(), problem);
+        }
+    }
+}
+
+/// `ValidateNamespaceStatusUpdate`.
+pub(super) fn namespace_status(namespace: &StoredObject, body: &Object, c: &mut Check) {
+    let phase = At::root(body, "status").get("phase");
+    let named = At::root(body, "status").get("Phase");
+    let shown = quoted(phase.text());
+    if namespace.meta.is_deleting() {
+        if phase.text() != "Terminating" {
+            let problem = "may only be 'Terminating' if `deletionTimestamp` is not empty";
+            named.invalid_as(c, &shown, problem);
+        }
+    } else if phase.text() != "Active" {
+        named.invalid_as(c, &shown, "may only be 'Active' if `deletionTimestamp` is empty");
+    }
+}
+
+fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
+    if matches!(kind, "Pod" | "Container") {
+        super::container::container_resource(name, at, c);
+    } else {
+        resource_name(name, at, c);
+    }
+}
+
+/// `ValidateLimitRange`.
+pub(super) fn limit_range(body: &Object, c: &mut Check) {
+    let mut kinds: Vec<&str> = Vec::new();
+    for limit in At::root(body, "spec").get("limits").items() {
+        let at = limit.get("type");
+        let kind = at.text();
+        let problems = formats::qualified_name(c.version, kind);
+        if !problems.is_empty() {
+            for problem in problems {
+                at.invalid_as(c, &quoted(kind), &problem);
+            }
+        } else if !kind.contains('/') && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim") {
+            at.invalid(c, "must be a standard limit type or fully qualified");
+        }
+        if kinds.contains(&kind) {
+            at.duplicate_as(c, &quoted(kind));
+        }
+        kinds.push(kind);
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+            let amounts = limit.get(list);
+            if kind == "Pod" && list.starts_with("default") {
+                if !amounts.is_empty() {
+                    amounts.forbidden(c, "may not be specified when `type` is 'Pod'");
+                }
+                continue;
+            }
+            if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
+                let has = |list: &str| limit.get(list).key("storage").is_set();
+                if !has("min") && !has("max") {
+                    let problem =
+                        "either minimum or maximum storage value is required, but neither was provided";
+                    limit.get("limits").required(c, problem);
+                }
+            }
+            for (name, amount) in amounts.entries() {
+                limit_resource(kind, name, &amount, c);
+                names.insert(name);
+            }
+        }
+        for name in names {
+            limit_amounts(&limit, kind, name, c);
+        }
+    }
+}
+
+/// How the bounds and defaults of one resource relate.
+fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
+    let amount = |list: &str| {
+        let is_ignored = kind == "Pod" && list.starts_with("default");
+        Quantity::parse(limit.get(list).key(name).text()).filter(|_| !is_ignored)
+    };
+    let (min, max) = (amount("min"), amount("max"));
+    let (default, request) = (amount("default"), amount("defaultRequest"));
+    let greater = |one: Option<Quantity>, two: Option<Quantity>| one.is_some() && two.is_some() && one > two;
+    let text = |quantity: Option<Quantity>| quantity.map(|quantity| quantity.to_string()).unwrap_or_default();
+    let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
+        // Its text was asked for already, and is cached.
+        let shown = shown.map(|shown| shown.go_value(true)).unwrap_or_default();
+        limit.get(list).key(name).invalid_as(c, &shown, &problem);
+    };
+    if greater(min, max) {
+        let problem = format!("min value {} is greater than max value {}", text(min), text(max));
+        invalid("min", min, problem, c);
+    }
+    if greater(min, request) {
+        let problem = format!(
+            "min value {} is greater than default request value {}",
+            text(min),
+            text(request)
+        );
+        invalid("defaultRequest", request, problem, c);
+    }
+    if greater(request, max) {
+        let problem = format!(
+            "default request value {} is greater than max value {}",
+            text(request),
+            text(max)
+        );
+        invalid("defaultRequest", request, problem, c);
+    }
+    if greater(request, default) {
+        let problem = format!(
+            "default request value {} is greater than default limit value {}",
+            text(request),
+            text(default)
+        );
+        invalid("defaultRequest", request, problem, c);
+    }
+    if greater(min, default) {
+        let problem = format!(
+            "min value {} is greater than default value {}",
+            text(min),
+            text(default)
+        );
+        invalid("default", min, problem, c);
+    }
+    if greater(default, max) {
+        let problem = format!(
+            "default value {} is greater than max value {}",
+            text(default),
+            text(max)
+        );
+        invalid("default", max, problem, c);
+    }
+    let Some(ratio) = amount("maxLimitRequestRatio") else {
+        return;
+    };
+    if ratio < Quantity::whole(1) {
+        invalid(
+            "maxLimitRequestRatio",
+            Some(ratio),
+            format!("ratio {ratio} is less than 1"),
+            c,
+        );
+    }
+    if let (Some(min), Some(max)) = (min, max) {
+        let bound = max.as_f64() / min.as_f64();
+        if ratio.as_f64() > bound {
+            let problem = format!("ratio {ratio} is greater than max/min = {bound:.6}");
+            invalid("maxLimitRequestRatio", Some(ratio), problem, c);
+        }
+    }
+}
+
+/// The resources that quotas know.
+fn is_quota_resource(name: &str) -> bool {
+    const COMPUTE: [&str; 9] = [
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+    ];
+    const COUNTED: [&str; 10] = [
+        "requests.storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "persistentvolumeclaims",
+        "configmaps",
+        "services.nodeports",
+        "services.loadbalancers",
+    ];
+    COMPUTE.contains(&name)
+        || COUNTED.contains(&name)
+        || name.starts_with("hugepages-")
+        || name.starts_with("requests.hugepages-")
+}
+
+fn hard(at: &At<'_>, c: &mut Check) {
+    for (name, amount) in at.entries() {
+        resource_name(name, &amount, c);
+        if !name.contains('/') && !is_quota_resource(name) {
+            amount.invalid_as(c, &quoted(name), "must be a standard resource for quota");
+        }
+        quantity(name, &amount, c);
+    }
+}
+
+const SCOPES: [&str; 5] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+];
+
+fn is_scope(scope: &str, c: &Check) -> bool {
+    SCOPES.contains(&scope) || scope == "CrossNamespacePodAffinity" && c.since(22)
+}
+
+/// Whether a quota of this scope can bound this resource.
+fn fits_scope(scope: &str, name: &str) -> bool {
+    const COMPUTE: [&str; 6] = [
+        "cpu",
+        "memory",
+        "limits.cpu",
+        "limits.memory",
+        "requests.cpu",
+        "requests.memory",
+    ];
+    match scope {
+        "BestEffort" => name == "pods",
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => name == "pods" || COMPUTE.contains(&name),
+        _ => true,
+    }
+}
+
+fn scopes_shown(at: &At<'_>) -> String {
+    go::value(at.value, "[]core.ResourceQuotaScope")
+}
+
+/// `ValidateResourceQuota`.
+pub(super) fn quota(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    hard(&spec.get("hard"), c);
+    let scopes = spec.get("scopes");
+    let names: Vec<&str> = spec.get("hard").entries().map(|(name, _)| name).collect();
+    let given: Vec<&str> = scopes.items().map(|scope| scope.text()).collect();
+    for scope in &given {
+        if !is_scope(scope, c) {
+            scopes.invalid_as(c, &scopes_shown(&scopes), "unsupported scope");
+        }
+        for name in &names {
+            if is_quota_resource(name) && !fits_scope(scope, name) {
+                scopes.invalid_as(c, &scopes_shown(&scopes), "unsupported scope applied to resource");
+            }
+        }
+    }
+    conflicting(&given, &scopes, c);
+    let selector = spec.get("scopeSelector");
+    let expressions = selector.get("matchExpressions");
+    let mut selected: Vec<&str> = Vec::new();
+    for expression in expressions.items() {
+        let (scope, operator) = (
+            expression.get("scopeName").text(),
+            expression.get("operator").text(),
+        );
+        if !is_scope(scope, c) {
+            expressions
+                .get("scopeName")
+                .invalid_as(c, &quoted(scope), "unsupported scope");
+        }
+        for name in &names {
+            if is_quota_resource(name) && !fits_scope(scope, name) {
+                let shown = go::value(selector.value, "core.ScopeSelector");
+                expressions.invalid_as(c, &shown, "unsupported scope applied to resource");
+            }
+        }
+        if scope != "PriorityClass" && is_scope(scope, c) && operator != "Exists" {
+            let mut problem = "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, \
+                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort and ResourceQuotaScopeNotBestEffort";
+            if c.since(22) {
+                problem = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, \
+                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort \
+                           or ResourceQuotaScopeCrossNamespacePodAffinity";
+            }
+            expressions
+                .get("operator")
+                .invalid_as(c, &quoted(operator), problem);
+        }
+        let values = expression.get("values");
+        match operator {
+            "In" | "NotIn" => {
+                if values.is_empty() {
+                    let problem =
+                        "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                    expressions.get("values").required(c, problem);
+                }
+            }
+            "Exists" | "DoesNotExist" => {
+                if !values.is_empty() {
+                    let shown = go::value(values.value, "[]string");
+                    let problem =
+                        "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                    expressions.get("values").invalid_as(c, &shown, problem);
+                }
+            }
+            _ => {
+                expressions
+                    .get("operator")
+                    .invalid_as(c, &quoted(operator), "not a valid selector operator")
+            }
+        }
+        selected.push(scope);
+    }
+    let named = At {
+        value: scopes.value,
+        path: expressions.path.clone(),
+    };
+    conflicting(&selected, &named, c);
+    quota_status(body, c);
+}
+
+fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
+    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
+        if pair.iter().all(|scope| given.contains(scope)) {
+            at.invalid_as(c, &scopes_shown(at), "conflicting scopes");
+        }
+    }
+}
+
+/// `ValidateResourceQuotaUpdate`, beside `ValidateResourceQuota`.
+pub(super) fn quota_updated(body: &Object, old: &Object, c: &mut Check) {
+    let scopes = At::root(body, "spec").get("scopes");
+    let set = |at: &At<'_>| {
+        at.items()
+            .map(|scope| scope.text().to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    if set(&scopes) != set(&At::root(old, "spec").get("scopes")) {
+        scopes.invalid_as(c, &scopes_shown(&scopes), "field is immutable");
+    }
+}
+
+/// `ValidateResourceQuotaStatus`.
+pub(super) fn quota_status(body: &Object, c: &mut Check) {
+    let status = At::root(body, "status");
+    hard(&status.get("hard"), c);
+    hard(&status.get("used"), c);
+}
+
+/// `ValidateEventCreate`; requests of `events.k8s.io/v1` are validated more strictly.
+pub(super) fn event(event: &StoredObject, body: &Object, is_strict: bool, c: &mut Check) {
+    let own = &*event.meta.namespace;
+    let involved = At::root(body, "involvedObject").get("namespace");
+    let mismatch = |c: &mut Check| {
+        involved.invalid_as(c, &quoted(involved.text()), "does not match event.namespace");
+    };
+    let text = |key: &str| At::root(body, key).text();
+    if body.get("eventTime").is_none_or(Value::is_null) {
+        let fits = if involved.text().is_empty() {
+            matches!(own, "" | "default")
+        } else {
+            own == involved.text()
+        };
+        if !fits {
+            mismatch(c);
+        }
+    } else {
+        let namespace_of_cluster_scoped = if c.since(20) { "kube-system" } else { "default" };
+        if involved.text().is_empty() && own != namespace_of_cluster_scoped {
+            mismatch(c);
+        }
+        let controller = text("reportingComponent");
+        let at = At::root(body, "reportingController");
+        if controller.is_empty() {
+            at.required(c, "");
+        }
+        for problem in formats::qualified_name(c.version, controller) {
+            at.invalid_as(c, &quoted(controller), &problem);
+        }
+        for (key, max) in [
+            ("reportingInstance", 128),
+            ("action", 128),
+            ("reason", 128),
+            ("message", 1024),
+        ] {
+            if text(key).is_empty() && key != "message" {
+                At::root(body, key).required(c, "");
+            }
+            if text(key).len() > max {
+                At::root(body, key).invalid_as(c, "\"\"", &format!("can have at most {max} characters"));
+            }
+        }
+    }
+    for problem in formats::subdomain(c.version, own) {
+        At::root(body, "namespace").invalid_as(c, &quoted(own), &problem);
+    }
+    if is_strict {
+        strict_event(body, c);
+    }
+}
+
+fn strict_event(body: &Object, c: &mut Check) {
+    event_series(body, c);
+    if body.get("eventTime").is_none_or(Value::is_null) {
+        At::root(body, "eventTime").required(c, "");
+    }
+    let kind = At::root(body, "type");
+    if !matches!(kind.text(), "Normal" | "Warning") {
+        kind.invalid_as(c, "\"\"", &format!("has invalid value: {}", kind.text()));
+    }
+    for key in ["firstTimestamp", "lastTimestamp", "count"] {
+        let is_zero = body
+            .get(key)
+            .is_none_or(|value| value.is_null() || value.as_i64() == Some(0));
+        if !is_zero {
+            At::root(body, key).invalid_as(c, "\"\"", "needs to be unset");
+        }
+    }
+    let source = At::root(body, "source");
+    if !source.is_empty() {
+        source.invalid_as(c, "\"\"", "needs to be unset");
+    }
+}
+
+fn event_series(body: &Object, c: &mut Check) {
+    let series = At::root(body, "series");
+    if series.is_set() {
+        if series.get("count").number() < 2 {
+            At::root(body, "series.count").invalid_as(c, "\"\"", "should be at least 2");
+        }
+        if !series.get("lastObservedTime").is_set() {
+            At::root(body, "series.lastObservedTime").required(c, "");
+        }
+    }
+}
+
+/// `ValidateEventUpdate` of `events.k8s.io/v1`, beside what is validated always.
+pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
+    if body.get("series") != old.get("series") {
+        event_series(body, c);
+    }
+    for (key, shown, ty) in [
+        ("involvedObject", "involvedObject", "core.ObjectReference"),
+        ("reason", "reason", "string"),
+        ("message", "message", "string"),
+        ("source", "source", "core.EventSource"),
+        ("count", "count", "int32"),
+        ("reason", "reason", "string"),
+        ("type", "type", "string"),
+        ("action", "action", "string"),
+        ("reportingComponent", "reportingController", "string"),
+        ("reportingInstance", "reportingInstance", "string"),
+    ] {
+        if body.get(key) != old.get(key) {
+            let shown_value = go::value(body.get(key).unwrap_or(&Value::Null), ty);
+            At::root(body, shown).invalid_as(c, &shown_value, "field is immutable");
+        }
+    }
+    for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
+        if body.get(key) != old.get(key) {
+            let time = At::root(body, key);
+            let shown = time.text().trim_end_matches('Z').replacen('T', " ", 1);
+            let shown = if shown.is_empty() {
+                "\"null\"".to_owned()
+            } else {
+                format!("{shown} +0000 UTC")
+            };
+            time.invalid_as(c, &shown, "field is immutable");
+        }
+    }
+    if body.get("related") != old.get("related") {
+        let related = At::root(body, "related");
+        let shown = if related.is_set() {
+            go::value(related.value, "core.ObjectReference")
+        } else {
+            "\"null\"".to_owned()
+        };
+        related.invalid_as(c, &shown, "field is immutable");
+    }
+}
+
+/// `ValidateLeaseSpec`.
+pub(super) fn lease(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    let (duration, transitions) = (spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"));
+    if duration.is_set() && duration.number() <= 0 {
+        duration.invalid(c, "must be greater than 0");
+    }
+    if transitions.number() < 0 {
+        transitions.invalid(c, "must to greater or equal than 0");
+    }
+}

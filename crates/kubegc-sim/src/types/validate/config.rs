@@ -1,0 +1,146 @@
+//! ConfigMaps and Secrets.
+//!
+//! # Upstream
+//! `ValidateConfigMap` and `ValidateSecret` in `pkg/apis/core/validation/validation.go`, 1.20.2.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value};
+
+use super::super::field::{At, Check};
+use crate::{formats, json_syntax_error, status::Cause};
+
+type Object = Map<String, Value>;
+
+/// How much the data of one object may hold.
+const BYTES_MAX: usize = 1024 * 1024;
+const IMMUTABLE: &str = "field is immutable when `immutable` is set";
+
+fn keys(data: &At<'_>, c: &mut Check) {
+    for (key, value) in data.entries() {
+        let shown = crate::status::quoted(key);
+        for problem in formats::config_key(key) {
+            value.invalid_as(c, &shown, &problem);
+        }
+    }
+}
+
+/// How many bytes a text in base64 stands for.
+fn decoded_len(text: &str) -> usize {
+    let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
+    (text.len() / 4 * 3).saturating_sub(padding)
+}
+
+/// `ValidateConfigMap`.
+pub(super) fn config_map(body: &Object, c: &mut Check) {
+    let (data, binary) = (At::root(body, "data"), At::root(body, "binaryData"));
+    keys(&data, c);
+    for (key, value) in data.entries() {
+        if binary.key(key).is_set() {
+            let shown = crate::status::quoted(key);
+            value.invalid_as(c, &shown, "duplicate of key present in binaryData");
+        }
+    }
+    keys(&binary, c);
+    let texts: usize = data.entries().map(|(_, value)| value.text().len()).sum();
+    let bytes: usize = binary.entries().map(|(_, value)| decoded_len(value.text())).sum();
+    if texts + bytes > BYTES_MAX {
+        // The path of a field without a name.
+        c.causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: "[]".to_owned(),
+            message: format!("Too long: must have at most {BYTES_MAX} bytes"),
+        });
+    }
+}
+
+/// `ValidateConfigMapUpdate` and `ValidateSecretUpdate`, the part about objects that never change.
+pub(super) fn immutable(body: &Object, old: &Object, c: &mut Check) {
+    let is_immutable = |body: &Object| body.get("immutable") == Some(&true.into());
+    if !is_immutable(old) {
+        return;
+    }
+    if !is_immutable(body) {
+        At::root(body, "immutable").forbidden(c, IMMUTABLE);
+    }
+    for key in ["data", "binaryData"] {
+        if body.get(key) != old.get(key) {
+            At::root(body, key).forbidden(c, IMMUTABLE);
+        }
+    }
+}
+
+/// `ValidateSecret`.
+pub(super) fn secret(body: &Object, c: &mut Check) {
+    let data = At::root(body, "data");
+    keys(&data, c);
+    let bytes: usize = data.entries().map(|(_, value)| decoded_len(value.text())).sum();
+    if bytes > BYTES_MAX {
+        data.too_long(c, BYTES_MAX);
+    }
+    let required = |key: &str, c: &mut Check| {
+        let has = data.key(key).is_set();
+        if !has {
+            data.key(key).required(c, "");
+        }
+        has
+    };
+    match At::root(body, "type").text() {
+        "kubernetes.io/service-account-token" => {
+            let annotations = At::root(body, "metadata").get("annotations");
+            let account = annotations.key("kubernetes.io/service-account.name");
+            if account.text().is_empty() {
+                account.required(c, "");
+            }
+        }
+        "kubernetes.io/dockercfg" => docker_config(&data, ".dockercfg", c),
+        "kubernetes.io/dockerconfigjson" => docker_config(&data, ".dockerconfigjson", c),
+        "kubernetes.io/basic-auth" => {
+            let named = At::root(body, "data[%s]");
+            if !data.key("username").is_set() && !data.key("password").is_set() {
+                named.key("username").required(c, "");
+                named.key("password").required(c, "");
+            }
+        }
+        "kubernetes.io/ssh-auth" if data.key("ssh-privatekey").text().is_empty() => {
+            At::root(body, "data[%s]").key("ssh-privatekey").required(c, "");
+        }
+        "kubernetes.io/tls" => {
+            required("tls.crt", c);
+            required("tls.key", c);
+        }
+        _ => {}
+    }
+}
+
+fn docker_config(data: &At<'_>, key: &str, c: &mut Check) {
+    let config = data.key(key);
+    if !config.is_set() {
+        config.required(c, "");
+        return;
+    }
+    let bytes = BASE64_STANDARD.decode(config.text()).unwrap_or_default();
+    let problem = json_syntax_error(&bytes).or_else(|| {
+        let value: Value = serde_json::from_slice(&bytes).ok()?;
+        let kind = match value {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            Value::Bool(_) => "bool",
+            Value::Object(_) | Value::Null => return None,
+        };
+        Some(format!(
+            "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        ))
+    });
+    if let Some(problem) = problem {
+        config.invalid_as(c, "\"<secret contents redacted>\"", &problem);
+    }
+}
+
+/// `ValidateSecretUpdate`: the type never changes.
+pub(super) fn secret_updated(body: &Object, old: &Object, c: &mut Check) {
+    if body.get("type") != old.get("type") {
+        At::root(body, "type").invalid(c, "field is immutable");
+    }
+    immutable(body, old, c);
+}

@@ -1,0 +1,411 @@
+//! Ingresses, ingress classes, network policies.
+//!
+//! # Upstream
+//! [`pkg/apis/networking/validation`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/apis/networking/validation/validation.go).
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value};
+
+use super::super::field::{At, Check};
+use super::{go_strings, selector::label_selector, workloads::pinned};
+use crate::formats;
+
+type Object = Map<String, Value>;
+
+/// `ValidateIngressCreate` and `ValidateIngressUpdate`. Requests of `v1beta1` name some fields otherwise.
+pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    let (rules, backend) = (spec.get("rules"), spec.get("defaultBackend"));
+    let backend_name = if is_beta { "backend" } else { "defaultBackend" };
+    if rules.is_empty() && !backend.is_set() {
+        let problem = format!("either `{backend_name}` or `rules` must be specified");
+        spec.invalid_as(c, "[]networking.IngressRule(nil)", &problem);
+    }
+    if backend.is_set() {
+        let backend = At {
+            value: backend.value,
+            path: spec.get(backend_name).path,
+        };
+        ingress_backend(&backend, is_beta, c);
+    }
+    let allows_wildcards = is_beta
+        || old.is_some_and(|old| {
+            At::root(old, "spec").get("rules").items().any(|rule| {
+                let mut inner = Check::new(c.version);
+                http(&rule, false, &mut inner);
+                rule.get("host").text().contains('*') && !inner.causes.is_empty()
+            })
+        });
+    for rule in rules.items() {
+        let host = rule.get("host");
+        let mut is_wildcard = false;
+        if !host.text().is_empty() {
+            if formats::parse_ip(host.text()).is_some() {
+                host.invalid(c, "must be a DNS name, not an IP address");
+            }
+            is_wildcard = host.text().contains('*');
+            host_name(&host, c);
+        }
+        if !is_wildcard || !allows_wildcards {
+            http(&rule, is_beta, c);
+        }
+    }
+    let bad_secret = |name: &str| !name.is_empty() && !formats::subdomain(c.version, name).is_empty();
+    let allows_bad_secrets = is_beta
+        || old.is_some_and(|old| {
+            let mut secrets = At::root(old, "spec").get("tls").items();
+            secrets.any(|tls| bad_secret(tls.get("secretName").text()))
+        });
+    for tls in spec.get("tls").items() {
+        for host in tls.get("hosts").items() {
+            host_name(&host, c);
+        }
+        let secret = tls.get("secretName");
+        if !allows_bad_secrets && !secret.text().is_empty() {
+            secret.subdomain(c);
+        }
+    }
+    let class = spec.get("ingressClassName");
+    if class.is_set() {
+        class.subdomain(c);
+    }
+    let annotation = At::root(body, "metadata")
+        .get("annotations")
+        .key("kubernetes.io/ingress.class");
+    if old.is_none() && annotation.is_set() && class.is_set() {
+        let named = At::root(body, "annotations").get("kubernetes.io/ingress.class");
+        named.invalid_as(
+            c,
+            &annotation.shown(),
+            "can not be set when the class field is also set",
+        );
+    }
+}
+
+fn host_name(host: &At<'_>, c: &mut Check) {
+    if host.text().contains('*') {
+        host.problems(c, formats::wildcard_subdomain(host.text()));
+    } else {
+        host.subdomain(c);
+    }
+}
+
+fn http(rule: &At<'_>, is_beta: bool, c: &mut Check) {
+    const TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
+    let http = rule.get("http");
+    if !http.is_set() {
+        return;
+    }
+    let paths = http.get("paths");
+    if paths.is_empty() {
+        paths.required(c, "");
+    }
+    for entry in paths.items() {
+        let (kind, path) = (entry.get("pathType"), entry.get("path"));
+        let is_absolute = path.text().starts_with('/');
+        match kind.text() {
+            _ if !kind.is_set() => {
+                kind.required(c, "pathType must be specified");
+                continue;
+            }
+            "Exact" | "Prefix" => {
+                if !is_absolute {
+                    path.invalid_as(c, &crate::status::quoted(path.text()), "must be an absolute path");
+                }
+                for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
+                    if path.text().contains(sequence) {
+                        path.invalid(c, &format!("must not contain '{sequence}'"));
+                    }
+                }
+                for suffix in ["/..", "/."] {
+                    if path.text().ends_with(suffix) {
+                        path.invalid(c, &format!("cannot end with '{suffix}'"));
+                    }
+                }
+            }
+            "ImplementationSpecific" => {
+                if !path.text().is_empty() && !is_absolute {
+                    path.invalid(c, "must be an absolute path");
+                }
+            }
+            _ => kind.unsupported(c, &TYPES),
+        }
+        ingress_backend(&entry.get("backend"), is_beta, c);
+    }
+}
+
+fn ingress_backend(at: &At<'_>, is_beta: bool, c: &mut Check) {
+    let (resource, service) = (at.get("resource"), at.get("service"));
+    match (resource.is_set(), service.is_set()) {
+        (true, true) => at.invalid_as(c, "\"\"", "cannot set both resource and service backends"),
+        (true, false) => typed_reference(&resource, c),
+        (false, false) => at.invalid_as(c, "\"\"", "resource or service backend is required"),
+        (false, true) => {
+            let renamed = |field: At<'_>, beta: &str| At {
+                path: if is_beta { at.get(beta).path } else { field.path },
+                value: at.value,
+            };
+            let name = service.get("name");
+            let shown = crate::status::quoted(name.text());
+            let named = renamed(name.clone(), "serviceName");
+            if name.text().is_empty() {
+                named.required(c, "");
+            } else {
+                for problem in formats::dns_1035_label(name.text()) {
+                    named.invalid_as(c, &shown, &problem);
+                }
+            }
+            let port = service.get("port");
+            let (name, number) = (port.get("name"), port.get("number"));
+            match (!name.text().is_empty(), number.number() != 0) {
+                (true, true) => at.invalid_as(c, "\"\"", "cannot set both port name & port number"),
+                (true, false) => {
+                    for problem in formats::port_name(name.text()) {
+                        renamed(name.clone(), "servicePort").invalid_as(c, &name.shown(), &problem);
+                    }
+                }
+                (false, true) => {
+                    for problem in formats::port_number(number.number()) {
+                        renamed(number.clone(), "servicePort").invalid_as(c, &number.shown(), &problem);
+                    }
+                }
+                (false, false) => at.required(c, "port name or number is required"),
+            }
+        }
+    }
+}
+
+fn typed_reference(at: &At<'_>, c: &mut Check) {
+    let group = at.get("apiGroup");
+    if group.is_set() {
+        group.subdomain(c);
+    }
+    for key in ["kind", "name"] {
+        let text = at.get(key);
+        if text.text().is_empty() {
+            text.required(c, &format!("{key} is required"));
+        } else {
+            text.problems(c, formats::path_segment(text.text()));
+        }
+    }
+}
+
+/// `ValidateIngressClass`.
+pub(super) fn ingress_class(body: &Object, c: &mut Check) {
+    const CONTROLLER_MAX: usize = 250;
+    let spec = At::root(body, "spec");
+    let controller = spec.get("controller");
+    if controller.text().len() > CONTROLLER_MAX {
+        controller.too_long(c, CONTROLLER_MAX);
+    }
+    domain_prefixed_path(&controller, c);
+    let parameters = spec.get("parameters");
+    if !parameters.is_set() {
+        return;
+    }
+    typed_reference(&parameters, c);
+    let (scope, namespace) = (parameters.get("scope"), parameters.get("namespace"));
+    if c.since(22) && !scope.is_set() {
+        scope.required(c, "");
+        return;
+    }
+    match scope.text() {
+        "Namespace" => {
+            if namespace.is_set() {
+                namespace.label(c);
+            } else {
+                namespace.required(c, "`parameters.scope` is set to 'Namespace'");
+            }
+        }
+        "Cluster" if namespace.is_set() => namespace.forbidden(c, "`parameters.scope` is set to 'Cluster'"),
+        "Cluster" => {}
+        _ if scope.is_set() || namespace.is_set() => {
+            let text = Value::from(scope.text());
+            let scope = At {
+                value: &text,
+                path: scope.path,
+            };
+            scope.unsupported(c, &["Cluster", "Namespace"]);
+        }
+        _ => {}
+    }
+}
+
+/// `ValidateIngressClassUpdate`, beside `ValidateIngressClass`.
+pub(super) fn ingress_class_updated(body: &Object, old: &Object, c: &mut Check) {
+    pinned(
+        &At::root(body, "spec"),
+        &At::root(old, "spec"),
+        "controller",
+        "string",
+        c,
+    );
+}
+
+/// `IsDomainPrefixedPath`.
+fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
+    let text = at.text();
+    if text.is_empty() {
+        at.required(c, "");
+        return;
+    }
+    let (domain, path) = match text.split_once('/') {
+        Some((domain, path)) if !domain.is_empty() && !path.is_empty() => (domain, path),
+        _ => {
+            let problem = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            at.invalid(c, problem);
+            return;
+        }
+    };
+    for problem in formats::subdomain(c.version, domain) {
+        at.invalid_as(c, &crate::status::quoted(domain), &problem);
+    }
+    let known = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
+    if !path.chars().all(known) {
+        let problem = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        at.invalid_as(c, &crate::status::quoted(path), problem);
+    }
+}
+
+/// `ValidateNetworkPolicySpec`.
+pub(super) fn network_policy(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    label_selector(&spec.get("podSelector"), c);
+    for (list, peers) in [("ingress", "from"), ("egress", "to")] {
+        for rule in spec.get(list).items() {
+            for port in rule.get("ports").items() {
+                policy_port(&port, c);
+            }
+            for peer in rule.get(peers).items() {
+                policy_peer(&peer, c);
+            }
+        }
+    }
+    let types = spec.get("policyTypes");
+    if types.len() > 2 {
+        let texts: Vec<&str> = types.items().map(|one| one.text()).collect();
+        let shown = go_strings(&texts).replacen("[]string", "[]networking.PolicyType", 1);
+        types.invalid_as(c, &shown, "may not specify more than two policyTypes");
+        return;
+    }
+    for kind in types.items() {
+        if !matches!(kind.text(), "Ingress" | "Egress") {
+            kind.unsupported(c, &["Ingress", "Egress"]);
+        }
+    }
+}
+
+fn policy_port(at: &At<'_>, c: &mut Check) {
+    let (protocol, port, end) = (at.get("protocol"), at.get("port"), at.get("endPort"));
+    const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+    if protocol.is_set() && !PROTOCOLS.contains(&protocol.text()) {
+        protocol.unsupported(c, &PROTOCOLS);
+    }
+    if !port.is_set() {
+        if end.is_set() {
+            end.invalid(c, "may not be specified when `port` is not specified");
+        }
+        return;
+    }
+    if port.value.is_string() {
+        if end.is_set() {
+            end.invalid(c, "may not be specified when `port` is non-numeric");
+        }
+        port.problems(c, formats::port_name(port.text()));
+        return;
+    }
+    port.problems(c, formats::port_number(port.number()));
+    if end.is_set() {
+        if end.number() < port.number() {
+            end.invalid_as(c, &port.shown(), "must be greater than or equal to `port`");
+        }
+        end.problems(c, formats::port_number(end.number()));
+    }
+}
+
+fn policy_peer(at: &At<'_>, c: &mut Check) {
+    let (pods, namespaces, block) = (
+        at.get("podSelector"),
+        at.get("namespaceSelector"),
+        at.get("ipBlock"),
+    );
+    label_selector(&pods, c);
+    label_selector(&namespaces, c);
+    if block.is_set() {
+        ip_block(&block, c);
+    }
+    let count = [&pods, &namespaces, &block]
+        .into_iter()
+        .filter(|peer| peer.is_set())
+        .count();
+    if count == 0 {
+        at.required(c, "must specify a peer");
+    } else if count > 1 && block.is_set() {
+        at.forbidden(c, "may not specify both ipBlock and another peer");
+    }
+}
+
+fn ip_block(at: &At<'_>, c: &mut Check) {
+    let cidr = at.get("cidr");
+    if cidr.text().is_empty() {
+        cidr.required(c, "");
+        return;
+    }
+    let Some((network, length)) = parse_cidr(cidr.text()) else {
+        cidr.invalid(c, "not a valid CIDR");
+        return;
+    };
+    for except in at.get("except").items() {
+        let Some((inner, inner_length)) = parse_cidr(except.text()) else {
+            except.invalid(c, "not a valid CIDR");
+            return;
+        };
+        if masked(inner, length) != masked(network, length) || length >= inner_length {
+            except.invalid(c, "must be a strict subset of `cidr`");
+        }
+    }
+}
+
+/// `net.ParseCIDR`: the network and the length of its mask.
+pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address = formats::parse_ip(address)?;
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let length: u8 = length.parse().ok()?;
+    let fits = length <= if address.is_ipv4() { 32 } else { 128 };
+    fits.then(|| masked(address, length).map(|network| (network, length)))?
+}
+
+/// The address without the bits behind the mask; `None` for a mask that does not fit the family.
+fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
+    let length = u32::from(length);
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(length)?).unwrap_or(0);
+            Some(IpAddr::V4((u32::from(address) & mask).into()))
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
+            Some(IpAddr::V6((u128::from(address) & mask).into()))
+        }
+    }
+}
+
+/// `ValidateLoadBalancerStatus`.
+pub(super) fn load_balancer(at: &At<'_>, c: &mut Check) {
+    for ingress in at.get("ingress").items() {
+        let (ip, host) = (ingress.get("ip"), ingress.get("hostname"));
+        if !ip.text().is_empty() && formats::parse_ip(ip.text()).is_none() {
+            ip.invalid(c, "must be a valid IP address");
+        }
+        if !host.text().is_empty() {
+            host.subdomain(c);
+            if formats::parse_ip(host.text()).is_some() {
+                host.invalid(c, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}

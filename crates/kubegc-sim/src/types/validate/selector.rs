@@ -1,0 +1,143 @@
+//! Labels and selectors.
+//!
+//! # Upstream
+//! `apimachinery/pkg/apis/meta/v1/validation/validation.go`, and node selectors in `pkg/apis/core/validation`, 1.20.2.
+
+use serde_json::Value;
+
+use super::super::field::{At, Check};
+use crate::formats;
+
+/// `ValidateLabels`.
+pub(super) fn labels(at: &At<'_>, c: &mut Check) {
+    for (key, value) in at.entries() {
+        let shown = crate::status::quoted(key);
+        for problem in formats::qualified_name(c.version, key) {
+            at.invalid_as(c, &shown, &problem);
+        }
+        for problem in formats::label_value(value.text()) {
+            at.invalid_as(c, &value.shown(), &problem);
+        }
+    }
+}
+
+/// `ValidateLabelSelector`.
+pub(super) fn label_selector(at: &At<'_>, c: &mut Check) {
+    labels(&at.get("matchLabels"), c);
+    for expression in at.get("matchExpressions").items() {
+        let values = expression.get("values");
+        match expression.get("operator").text() {
+            "In" | "NotIn" => {
+                if values.is_empty() {
+                    values.required(c, "must be specified when `operator` is 'In' or 'NotIn'");
+                }
+            }
+            "Exists" | "DoesNotExist" => {
+                if !values.is_empty() {
+                    values.forbidden(
+                        c,
+                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                    );
+                }
+            }
+            _ => expression
+                .get("operator")
+                .invalid(c, "not a valid selector operator"),
+        }
+        expression.get("key").qualified_name(c);
+    }
+}
+
+/// Whether a selector that is set selects everything.
+pub(super) fn is_empty_selector(at: &At<'_>) -> bool {
+    at.get("matchLabels").is_empty() && at.get("matchExpressions").is_empty()
+}
+
+/// Whether a valid selector matches these labels. An invalid one gives no answer.
+pub(super) fn matches(selector: &At<'_>, labels: &Value) -> Option<bool> {
+    let of = |key: &str| labels.get(key).and_then(Value::as_str);
+    let mut fits = selector
+        .get("matchLabels")
+        .entries()
+        .all(|(key, value)| of(key) == Some(value.text()));
+    for expression in selector.get("matchExpressions").items() {
+        let value = of(expression.get("key").text());
+        let listed = expression
+            .get("values")
+            .items()
+            .any(|item| Some(item.text()) == value);
+        fits &= match expression.get("operator").text() {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => return None,
+        };
+    }
+    Some(fits)
+}
+
+/// `ValidateNodeSelector`.
+pub(super) fn node_selector(at: &At<'_>, c: &mut Check) {
+    let terms = at.get("nodeSelectorTerms");
+    if terms.is_empty() {
+        terms.required(c, "must have at least one node selector term");
+    }
+    for term in terms.items() {
+        node_selector_term(&term, c);
+    }
+}
+
+/// `ValidateNodeSelectorTerm`.
+pub(super) fn node_selector_term(term: &At<'_>, c: &mut Check) {
+    for requirement in term.get("matchExpressions").items() {
+        let (operator, values) = (requirement.get("operator"), requirement.get("values"));
+        match operator.text() {
+            "In" | "NotIn" => {
+                if values.is_empty() {
+                    values.required(c, "must be specified when `operator` is 'In' or 'NotIn'");
+                }
+            }
+            "Exists" | "DoesNotExist" => {
+                if !values.is_empty() {
+                    values.forbidden(
+                        c,
+                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                    );
+                }
+            }
+            "Gt" | "Lt" => {
+                if values.len() != 1 {
+                    values.required(
+                        c,
+                        "must be specified single value when `operator` is 'Lt' or 'Gt'",
+                    );
+                }
+            }
+            _ => operator.invalid(c, "not a valid selector operator"),
+        }
+        requirement.get("key").qualified_name(c);
+    }
+    for requirement in term.get("matchFields").items() {
+        let (operator, values) = (requirement.get("operator"), requirement.get("values"));
+        match operator.text() {
+            "In" | "NotIn" => {
+                if values.len() != 1 {
+                    let problem =
+                        "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                    values.required(c, problem);
+                }
+            }
+            _ => operator.invalid(c, "not a valid selector operator"),
+        }
+        if requirement.get("key").text() == "metadata.name" {
+            for value in values.items() {
+                value.subdomain(c);
+            }
+        } else {
+            requirement
+                .get("key")
+                .invalid(c, "not a valid field selector key");
+        }
+    }
+}

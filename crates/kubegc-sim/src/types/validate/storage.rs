@@ -1,0 +1,589 @@
+//! Volumes, claims, storage classes, CSI drivers and nodes, attachments.
+//!
+//! # Upstream
+//! `ValidatePersistentVolume*` in `pkg/apis/core/validation`, and `pkg/apis/storage/validation`, 1.20.2.
+
+use serde_json::{Map, Value};
+
+use super::super::{
+    field::{At, Check},
+    quantity::Quantity,
+};
+use super::{
+    go,
+    selector::{label_selector, node_selector},
+    volumes::{driver_name, no_backsteps, shared_source},
+};
+use crate::{formats, status::quoted};
+
+type Object = Map<String, Value>;
+
+/// The sources of persistent volumes, in the order in which they are looked at: the field, its name in paths, its name where
+/// there are several.
+const SOURCES: [(&str, &str, &str); 22] = [
+    ("hostPath", "hostPath", "hostPath"),
+    ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk"),
+    (
+        "awsElasticBlockStore",
+        "awsElasticBlockStore",
+        "awsElasticBlockStore",
+    ),
+    ("glusterfs", "glusterfs", "glusterfs"),
+    ("flocker", "flocker", "flocker"),
+    ("nfs", "nfs", "nfs"),
+    ("rbd", "rbd", "rbd"),
+    ("quobyte", "quobyte", "quobyte"),
+    ("cephfs", "cephfs", "cephFS"),
+    ("iscsi", "iscsi", "iscsi"),
+    ("cinder", "cinder", "cinder"),
+    ("fc", "fc", "fc"),
+    ("flexVolume", "flexVolume", "flexVolume"),
+    ("azureFile", "azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume"),
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+    ),
+    ("portworxVolume", "portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO", "scaleIO"),
+    ("local", "local", "local"),
+    ("storageos", "storageos", "storageos"),
+    ("csi", "csi", "csi"),
+];
+
+const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+
+fn access_modes(at: &At<'_>, c: &mut Check) {
+    let mut modes = vec!["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce"];
+    if c.since(27) {
+        modes.push("ReadWriteOncePod");
+    }
+    for mode in at.items() {
+        if !modes.contains(&mode.text()) {
+            let at = At {
+                value: mode.value,
+                path: at.path.clone(),
+            };
+            at.unsupported(c, &modes);
+        }
+    }
+    let alone = |mode: &At<'_>| mode.text() == "ReadWriteOncePod";
+    if modes.len() > 3 && at.items().any(|mode| alone(&mode)) && !at.items().all(|mode| alone(&mode)) {
+        at.forbidden(c, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+fn class_name(at: &At<'_>, c: &mut Check) {
+    if !at.text().is_empty() {
+        at.subdomain(c);
+    }
+}
+
+/// `ValidatePersistentVolumeSpec`.
+pub(super) fn volume(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    let (modes, capacity) = (spec.get("accessModes"), spec.get("capacity"));
+    if modes.is_empty() {
+        modes.required(c, "");
+    }
+    access_modes(&modes, c);
+    if capacity.is_empty() {
+        capacity.required(c, "");
+    }
+    if !capacity.key("storage").is_set() || capacity.len() > 1 {
+        let before = c.causes.len();
+        capacity.unsupported(c, &["storage"]);
+        let (plain, shown) = (capacity.shown(), go::value(capacity.value, "core.ResourceList"));
+        if let Some(cause) = c.causes.get_mut(before) {
+            cause.message = cause.message.replacen(&plain, &shown, 1);
+        }
+    }
+    for (_, amount) in capacity.entries() {
+        let value = Quantity::parse(amount.text());
+        if value.is_some_and(Quantity::is_negative) {
+            amount.invalid_as(c, amount.text(), "must be a valid resource quantity");
+        }
+        if value.is_some_and(|value| value.is_negative() || value.is_zero()) {
+            amount.invalid(c, "must be greater than zero");
+        }
+    }
+    const POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+    let policy = spec.get("persistentVolumeReclaimPolicy");
+    if !policy.text().is_empty() && !POLICIES.contains(&policy.text()) {
+        policy.unsupported(c, &POLICIES);
+    }
+    let affinity = spec.get("nodeAffinity");
+    if affinity.is_set() {
+        let required = affinity.get("required");
+        if required.is_set() {
+            node_selector(&required, c);
+        } else {
+            required.required(c, "must specify required node constraints");
+        }
+    }
+    let mut is_first = true;
+    for (field, path, other) in SOURCES {
+        let source = spec.get(field);
+        if !source.is_set() {
+            continue;
+        }
+        if !is_first && field != "flexVolume" {
+            spec.get(other)
+                .forbidden(c, "may not specify more than 1 volume type");
+            continue;
+        }
+        is_first = false;
+        let source = At {
+            value: source.value,
+            path: spec.get(path).path,
+        };
+        own_source(&spec, field, &source, c);
+    }
+    if is_first {
+        spec.required(c, "must specify a volume type");
+    }
+    let path = spec.get("hostPath").get("path");
+    let is_root = path.text().starts_with('/') && path.text().trim_matches('/').is_empty();
+    if is_root && policy.text() == "Recycle" {
+        policy.forbidden(c, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    class_name(&spec.get("storageClassName"), c);
+    let mode = spec.get("volumeMode");
+    if mode.is_set() && !VOLUME_MODES.contains(&mode.text()) {
+        mode.unsupported(c, &VOLUME_MODES);
+    }
+}
+
+fn own_source(spec: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
+    shared_source(field, source, c);
+    let secret = |key: &str, c: &mut Check| {
+        let reference = source.get(key);
+        if reference.is_set() {
+            reference.get("name").present(c);
+            if field != "iscsi" {
+                reference.get("namespace").present(c);
+            }
+        }
+    };
+    match field {
+        "glusterfs" => {
+            let namespace = source.get("endpointsNamespace");
+            if namespace.is_set() && namespace.text().is_empty() {
+                let problem = "if the endpointnamespace is set, it must be a valid namespace name";
+                namespace.invalid(c, problem);
+            } else if namespace.is_set() {
+                namespace.label(c);
+            }
+        }
+        "cinder" | "storageos" | "iscsi" => secret("secretRef", c),
+        "azureFile" => {
+            let namespace = source.get("secretNamespace");
+            if namespace.is_set() && namespace.text().is_empty() {
+                namespace.required(c, "");
+            }
+        }
+        "local" => {
+            let path = source.get("path");
+            if path.present(c) {
+                no_backsteps(&path, c);
+            }
+            if !spec.get("nodeAffinity").get("required").is_set() {
+                spec.get("nodeAffinity")
+                    .required(c, "Local volume requires node affinity");
+            }
+        }
+        "csi" => csi(source, c),
+        _ => {}
+    }
+}
+
+fn csi(source: &At<'_>, c: &mut Check) {
+    driver_name(&source.get("driver"), c);
+    source.get("volumeHandle").present(c);
+    for (key, shown) in [
+        ("controllerPublishSecretRef", "controllerPublishSecretRef"),
+        ("controllerExpandSecretRef", "controllerExpandSecretRef"),
+        // The name has a blank at its end.
+        ("nodePublishSecretRef", "nodePublishSecretRef "),
+    ] {
+        let reference = source.get(key);
+        if !reference.is_set() {
+            continue;
+        }
+        for part in ["name", "namespace"] {
+            let text = reference.get(part);
+            if text.text().is_empty() {
+                source.get(shown).get(part).required(c, "");
+            } else {
+                let named = At {
+                    value: text.value,
+                    path: source.get(part).path,
+                };
+                named.label(c);
+            }
+        }
+    }
+}
+
+/// `ValidatePersistentVolumeUpdate`, beside `ValidatePersistentVolume`.
+pub(super) fn volume_updated(body: &Object, old: &Object, c: &mut Check) {
+    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
+    let source = |spec: &At<'_>| {
+        let mut source: Vec<(&str, Value)> = Vec::new();
+        for (field, ..) in SOURCES {
+            source.push((field, spec.get(field).value.clone()));
+        }
+        source
+    };
+    let (mut new_source, old_source) = (source(&spec), source(&old));
+    let secret = "controllerExpandSecretRef";
+    if old.get("csi").is_set() && !old.get("csi").get(secret).is_set() {
+        for (field, value) in &mut new_source {
+            if *field == "csi"
+                && let Some(csi) = value.as_object_mut()
+            {
+                csi.remove(secret);
+            }
+        }
+    }
+    if new_source != old_source {
+        let problem = "spec.persistentvolumesource is immutable after creation\n";
+        spec.get("persistentvolumesource").forbidden(c, problem);
+    }
+    pinned_at(&spec, &old, "volumeMode", body, "string", c);
+    if old.get("nodeAffinity").is_set() {
+        pinned_at(&spec, &old, "nodeAffinity", body, "core.VolumeNodeAffinity", c);
+    }
+}
+
+/// A field of the spec that never changes; upstream leaves `spec` out of its path.
+fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, body: &Object, ty: &str, c: &mut Check) {
+    let (new, old) = (spec.get(key), old.get(key));
+    if new.value != old.value {
+        let shown = if new.is_set() {
+            go::value(new.value, ty)
+        } else {
+            "\"null\"".to_owned()
+        };
+        At::root(body, key).invalid_as(c, &shown, "field is immutable");
+    }
+}
+
+/// `ValidatePersistentVolumeClaimSpec`.
+pub(super) fn claim(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    let modes = spec.get("accessModes");
+    if modes.is_empty() {
+        modes.required(c, "at least 1 access mode is required");
+    }
+    if spec.get("selector").is_set() {
+        label_selector(&spec.get("selector"), c);
+    }
+    access_modes(&modes, c);
+    let storage = spec.get("resources").get("requests").key("storage");
+    let named = At {
+        value: storage.value,
+        path: spec.get("resources").key("storage").path,
+    };
+    match Quantity::parse(named.text()) {
+        None => named.required(c, ""),
+        Some(amount) if amount.is_negative() || amount.is_zero() => {
+            named.invalid(c, "must be greater than zero");
+        }
+        Some(_) => {}
+    }
+    class_name(&spec.get("storageClassName"), c);
+    let mode = spec.get("volumeMode");
+    if mode.is_set() && !VOLUME_MODES.contains(&mode.text()) {
+        mode.unsupported(c, &VOLUME_MODES);
+    }
+    for key in ["dataSource", "dataSourceRef"] {
+        let source = spec.get(key);
+        if source.is_set() {
+            source.get("name").present(c);
+            source.get("kind").present(c);
+            let kind = source.get("kind");
+            if source.get("apiGroup").text().is_empty() && kind.text() != "PersistentVolumeClaim" {
+                source.invalid_as(c, &quoted(kind.text()), "");
+            }
+        }
+    }
+}
+
+/// `ValidatePersistentVolumeClaimUpdate`, beside `ValidatePersistentVolumeClaim`.
+pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
+    const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
+    let annotation = |body: &Object| {
+        At::root(body, "metadata")
+            .get("annotations")
+            .key(ANNOTATION)
+            .text()
+            .to_owned()
+    };
+    let (new_class, old_class) = (annotation(body), annotation(old));
+    if new_class != old_class {
+        let at = At::root(body, "metadata").get("annotations").key(ANNOTATION);
+        at.invalid_as(c, &quoted(&new_class), "field is immutable");
+    }
+    let pinned = |spec: &At<'_>| {
+        let mut spec = spec.value.as_object().cloned().unwrap_or_default();
+        if old_spec.get("volumeName").text().is_empty() {
+            spec.remove("volumeName");
+        }
+        if At::root(body, "status").get("phase").text() == "Bound"
+            && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
+            && let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut)
+        {
+            requests.remove("storage");
+        }
+        spec
+    };
+    if pinned(&spec) != pinned(&old_spec) {
+        let problem = "spec is immutable after creation except resources.requests for bound claims\n";
+        spec.forbidden(c, problem);
+    }
+    let size = |spec: &At<'_>| Quantity::parse(spec.get("resources").get("requests").key("storage").text());
+    let requests = spec.get("resources").get("requests").get("storage");
+    if size(&spec).unwrap_or_else(|| Quantity::whole(0))
+        < size(&old_spec).unwrap_or_else(|| Quantity::whole(0))
+    {
+        requests.forbidden(c, "field can not be less than previous value");
+    }
+    pinned_at(&spec, &old_spec, "volumeMode", body, "string", c);
+}
+
+/// `ValidateStorageClass`.
+pub(super) fn class(body: &Object, c: &mut Check) {
+    let provisioner = At::root(body, "provisioner");
+    if provisioner.text().is_empty() {
+        provisioner.required(c, "");
+    } else {
+        let text = Value::from(provisioner.text().to_lowercase());
+        let provisioner = At {
+            value: &text,
+            path: provisioner.path,
+        };
+        provisioner.qualified_name(c);
+    }
+    const COUNT_MAX: usize = 512;
+    const BYTES_MAX: usize = 256 * 1024;
+    let parameters = At::root(body, "parameters");
+    if parameters.len() > COUNT_MAX {
+        parameters.too_long(c, COUNT_MAX);
+    } else {
+        let mut bytes = 0;
+        for (key, value) in parameters.entries() {
+            bytes += key.len() + value.text().len();
+            if key.is_empty() {
+                parameters.invalid_as(c, "\"\"", "field can not be empty.");
+            }
+        }
+        if bytes > BYTES_MAX {
+            parameters.too_long(c, BYTES_MAX);
+        }
+    }
+    let policy = At::root(body, "reclaimPolicy");
+    if !policy.text().is_empty() && !matches!(policy.text(), "Delete" | "Retain") {
+        policy.unsupported(c, &["Delete", "Retain"]);
+    }
+    const MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
+    let mode = At::root(body, "volumeBindingMode");
+    if !mode.is_set() {
+        mode.required(c, "");
+    } else if !MODES.contains(&mode.text()) {
+        mode.unsupported(c, &MODES);
+    }
+    let mut terms: Vec<Vec<(String, Vec<String>)>> = Vec::new();
+    for term in At::root(body, "allowedTopologies").items() {
+        let mut keys: Vec<(String, Vec<String>)> = Vec::new();
+        for requirement in term.get("matchLabelExpressions").items() {
+            let (key, values) = (requirement.get("key"), requirement.get("values"));
+            if values.is_empty() {
+                values.required(c, "");
+            }
+            let mut seen: Vec<String> = Vec::new();
+            for value in values.items() {
+                if seen.iter().any(|known| known == value.text()) {
+                    value.duplicate(c);
+                } else {
+                    seen.push(value.text().to_owned());
+                }
+            }
+            key.qualified_name(c);
+            if keys.iter().any(|(known, _)| known == key.text()) {
+                key.duplicate(c);
+            }
+            seen.sort();
+            keys.push((key.text().to_owned(), seen));
+        }
+        keys.sort();
+        if terms.contains(&keys) {
+            term.get("matchLabelExpressions").duplicate_as(c, "\"\"");
+        }
+        terms.push(keys);
+    }
+}
+
+/// `ValidateStorageClassUpdate`.
+pub(super) fn class_updated(body: &Object, old: &Object, c: &mut Check) {
+    for key in ["parameters", "provisioner", "reclaimPolicy"] {
+        if body.get(key) != old.get(key) {
+            At::root(body, key).forbidden(c, &format!("updates to {key} are forbidden."));
+        }
+    }
+    if body.get("volumeBindingMode") != old.get("volumeBindingMode") {
+        At::root(body, "volumeBindingMode").invalid(c, "field is immutable");
+    }
+}
+
+/// `ValidateCSIDriver`.
+pub(super) fn driver(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    for (key, shown) in [
+        ("attachRequired", "attachedRequired"),
+        ("podInfoOnMount", "podInfoOnMount"),
+    ] {
+        if !spec.get(key).is_set() {
+            spec.get(shown).required(c, "");
+        }
+    }
+    let policy = spec.get("fsGroupPolicy");
+    const POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
+    if policy.is_set() && !POLICIES.contains(&policy.text()) {
+        policy.unsupported(c, &POLICIES);
+    }
+    tokens(&spec.get("tokenRequests"), c);
+    let modes = spec.get("volumeLifecycleModes");
+    for mode in modes.items() {
+        if !matches!(mode.text(), "Persistent" | "Ephemeral") {
+            let mode = At {
+                value: mode.value,
+                path: modes.path.clone(),
+            };
+            mode.unsupported(c, &["Persistent", "Ephemeral"]);
+        }
+    }
+}
+
+fn tokens(at: &At<'_>, c: &mut Check) {
+    let mut audiences: Vec<&str> = Vec::new();
+    for request in at.items() {
+        let (audience, seconds) = (request.get("audience"), request.get("expirationSeconds"));
+        if audiences.contains(&audience.text()) {
+            audience.duplicate(c);
+            continue;
+        }
+        audiences.push(audience.text());
+        if seconds.is_set() && seconds.number() < 600 {
+            seconds.invalid(c, "may not specify a duration less than 10 minutes");
+        }
+        if seconds.number() > 1 << 32 {
+            seconds.invalid(c, "may not specify a duration larger than 2^32 seconds");
+        }
+    }
+}
+
+/// `ValidateCSIDriverUpdate`.
+pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
+    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
+    if !c.since(21) {
+        if spec.value != old.value {
+            let shown = go::value(spec.value, "storage.CSIDriverSpec");
+            spec.invalid_as(c, &shown, "field is immutable");
+        }
+        return;
+    }
+    for (key, shown, since) in [
+        ("attachRequired", "attachedRequired", 0),
+        ("fsGroupPolicy", "fsGroupPolicy", 0),
+        ("podInfoOnMount", "podInfoOnMount", 0),
+        ("volumeLifecycleModes", "volumeLifecycleModes", 0),
+        ("storageCapacity", "storageCapacity", 0),
+    ] {
+        let (new, old) = (spec.get(key), old.get(key));
+        if c.since(since) && new.value != old.value {
+            let shown_value = match key {
+                "volumeLifecycleModes" => go::value(new.value, "[]storage.VolumeLifecycleMode"),
+                _ => new.shown(),
+            };
+            spec.get(shown).invalid_as(c, &shown_value, "field is immutable");
+        }
+    }
+    tokens(&spec.get("tokenRequests"), c);
+}
+
+/// `ValidateCSINode`.
+pub(super) fn node(body: &Object, c: &mut Check) {
+    let mut names: Vec<&str> = Vec::new();
+    for driver in At::root(body, "spec").get("drivers").items() {
+        let (name, id) = (driver.get("name"), driver.get("nodeID"));
+        driver_name(&name, c);
+        let max = if c.since(22) { 256 } else { 192 };
+        if id.text().is_empty() {
+            id.required(c, "");
+        } else if id.text().len() > max {
+            id.invalid(c, &format!("must be {max} characters or less"));
+        }
+        driver.get("allocatable").get("count").not_negative(c);
+        if names.contains(&name.text()) {
+            name.duplicate(c);
+        }
+        names.push(name.text());
+        let mut keys: Vec<&str> = Vec::new();
+        for key in driver.get("topologyKeys").items() {
+            if key.text().is_empty() {
+                driver.required(c, "");
+            }
+            if keys.contains(&key.text()) {
+                driver.duplicate_as(c, &key.shown());
+            }
+            keys.push(key.text());
+            for problem in formats::qualified_name(c.version, key.text()) {
+                driver.invalid_as(c, &key.shown(), &problem);
+            }
+        }
+    }
+}
+
+/// `ValidateVolumeAttachment`.
+pub(super) fn attachment(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    spec.get("attacher").present(c);
+    let source = spec.get("source");
+    let (name, inline) = (source.get("persistentVolumeName"), source.get("inlineVolumeSpec"));
+    match (name.is_set(), inline.is_set()) {
+        (false, false) => {
+            source.required(
+                c,
+                "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+            );
+        }
+        (true, true) => {
+            source.forbidden(
+                c,
+                "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+            );
+        }
+        (true, false) if name.text().is_empty() => {
+            name.required(c, "must specify non empty persistentVolumeName");
+        }
+        _ => {}
+    }
+    spec.get("nodeName").subdomain(c);
+    driver_name(&spec.get("attacher"), c);
+}
+
+/// `ValidateVolumeAttachmentUpdate`.
+pub(super) fn attachment_updated(body: &Object, old: &Object, c: &mut Check) {
+    if body.get("spec") != old.get("spec") {
+        let spec = At::root(body, "spec");
+        spec.invalid_as(
+            c,
+            &go::value(spec.value, "storage.VolumeAttachmentSpec"),
+            "field is immutable",
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! Brings a JSON value in the form that a typed round trip gives it: fields that the type does not have are dropped, values have
+//! one form, and what is empty is written or left out as the type says.
+//!
+//! # Upstream
+//! Decoding and encoding of the versioned types, and the protobuf form in between, in which an empty list or map is none.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubegc_core::{KubernetesVersion, Timestamp};
+use serde_json::{Map, Value};
+
+use super::{
+    quantity::Quantity,
+    schema::{StructId, Type},
+};
+
+/// A value that is not of its type.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// Where it is, innermost step first.
+    steps: Vec<String>,
+    problem: String,
+}
+
+impl Mismatch {
+    fn new(problem: String) -> Self {
+        Self {
+            steps: Vec::new(),
+            problem,
+        }
+    }
+
+    fn within(mut self, step: impl Into<String>) -> Self {
+        self.steps.push(step.into());
+        self
+    }
+
+    /// The path and the problem, for a struct of this name.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let path = self
+            .steps
+            .iter()
+            .rev()
+            .fold(name.to_owned(), |path, step| path + "." + step);
+        format!("v1.{path}: {}", self.problem)
+    }
+}
+
+/// The fields of a struct, in their one form.
+///
+/// # Errors
+/// The first value that is not of its type.
+pub(crate) fn fields(
+    mut sent: Map<String, Value>,
+    id: StructId,
+    version: KubernetesVersion,
+) -> Result<Map<String, Value>, Mismatch> {
+    let mut normal = Map::new();
+    for field in id.fields().iter().filter(|field| field.is_in(version)) {
+        let value = sent.remove(field.name).unwrap_or(Value::Null);
+        let value = normalized(value, &field.ty, version).map_err(|error| error.within(field.name))?;
+        if !field.omit_empty || !is_empty(&value, &field.ty) {
+            normal.insert(field.name.to_owned(), value);
+        }
+    }
+    Ok(normal)
+}
+
+/// Whether a normal value is left out of a field that leaves out empty ones.
+fn is_empty(value: &Value, ty: &Type) -> bool {
+    match ty {
+        Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Bytes => value.is_null(),
+        Type::String => value.as_str() == Some(""),
+        Type::Bool => value == &Value::Bool(false),
+        Type::Int32 | Type::Int64 | Type::Double => value.as_f64() == Some(0.0),
+        // Structs are never empty to the encoder.
+        _ => false,
+    }
+}
+
+/// A value in the one form of its type.
+pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) -> Result<Value, Mismatch> {
+    let refused = |value: &Value, expected: &str| {
+        let found = value.to_string();
+        Err(Mismatch::new(format!("expects {expected}, but found {found}")))
+    };
+    Ok(match (ty, value) {
+        (Type::Any, value) => value,
+        (Type::Pointer(target), value) => match value {
+            Value::Null => Value::Null,
+            value => normalized(value, target, version)?,
+        },
+        (Type::Struct(id), Value::Null) => Value::Object(fields(Map::new(), *id, version)?),
+        (Type::Struct(id), Value::Object(sent)) => Value::Object(fields(sent, *id, version)?),
+        (Type::Struct(_), other) => return refused(&other, "{ or n"),
+        (Type::List(_) | Type::Map(_) | Type::Bytes | Type::Time | Type::MicroTime, Value::Null) => {
+            Value::Null
+        }
+        (Type::List(item), Value::Array(items)) if !items.is_empty() => {
+            let items = items.into_iter().enumerate().map(|(index, value)| {
+                normalized(value, item, version).map_err(|error| error.within(format!("[{index}]")))
+            });
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        (Type::List(_), Value::Array(_)) => Value::Null,
+        (Type::List(_), other) => return refused(&other, "[ or n"),
+        (Type::Map(of), Value::Object(entries)) if !entries.is_empty() => {
+            let mut normal = Map::new();
+            for (key, value) in entries {
+                let value = normalized(value, of, version).map_err(|error| error.within(key.as_str()))?;
+                let value = if **of == Type::Quantity {
+                    rounded(value)
+                } else {
+                    value
+                };
+                normal.insert(key, value);
+            }
+            Value::Object(normal)
+        }
+        (Type::Map(_), Value::Object(_)) => Value::Null,
+        (Type::Map(_), other) => return refused(&other, "{ or n"),
+        (Type::String, Value::Null) => "".into(),
+        (Type::String, value @ Value::String(_)) => value,
+        (Type::String, other) => return refused(&other, "\" or n"),
+        (Type::Bool, Value::Null) => false.into(),
+        (Type::Bool, value @ Value::Bool(_)) => value,
+        (Type::Bool, other) => return refused(&other, "t or f"),
+        (Type::Int32 | Type::Int64 | Type::IntOrString, Value::Null) => 0.into(),
+        (Type::Int32, value) => match value.as_i64().map(i32::try_from) {
+            Some(Ok(number)) => number.into(),
+            _ => return refused(&value, "a whole number of 32 bits"),
+        },
+        (Type::Int64, value) => match value.as_i64() {
+            Some(number) => number.into(),
+            None => return refused(&value, "a whole number of 64 bits"),
+        },
+        (Type::Double, Value::Null) => 0.into(),
+        (Type::Double, value @ Value::Number(_)) => value,
+        (Type::Double, other) => return refused(&other, "a number"),
+        (Type::IntOrString, value @ Value::String(_)) => value,
+        (Type::IntOrString, value) => match value.as_i64().map(i32::try_from) {
+            Some(Ok(number)) => number.into(),
+            _ => return refused(&value, "a whole number of 32 bits or a string"),
+        },
+        (Type::Quantity, value) => quantity(&value)?,
+        (Type::Bytes, Value::String(text)) => {
+            let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+            match BASE64_STANDARD.decode(text) {
+                Ok(bytes) => BASE64_STANDARD.encode(bytes).into(),
+                Err(error) => return Err(Mismatch::new(format!("base64Codec: {error}"))),
+            }
+        }
+        (Type::Bytes, other) => return refused(&other, "\" or n"),
+        (Type::Time | Type::MicroTime, Value::String(text)) => match Timestamp::parse(&text) {
+            Ok(time) if *ty == Type::Time => time.truncate_to_secs().to_string().into(),
+            Ok(time) => micro_time(time).into(),
+            Err(_) => {
+                let shown = crate::status::quoted(&text);
+                return Err(Mismatch::new(format!(
+                    "parsing time {shown} as \"2006-01-02T15:04:05Z07:00\": cannot parse it"
+                )));
+            }
+        },
+        (Type::Time | Type::MicroTime, other) => return refused(&other, "\" or n"),
+        (Type::Duration, Value::Null) => "0s".into(),
+        (Type::Duration, value @ Value::String(_)) => value,
+        (Type::Duration, other) => return refused(&other, "\" or n"),
+    })
+}
+
+fn quantity(value: &Value) -> Result<Value, Mismatch> {
+    let parsed = match value {
+        Value::Null => Some(Quantity::whole(0)),
+        Value::String(text) if text.is_empty() => Some(Quantity::whole(0)),
+        Value::String(text) => Quantity::parse(text.trim()),
+        Value::Number(number) => Quantity::parse(&number.to_string()),
+        _ => None,
+    };
+    let problem =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    parsed
+        .map(|quantity| quantity.to_string().into())
+        .ok_or_else(|| Mismatch::new(format!("unmarshalerDecoder: {problem}")))
+}
+
+/// The amount of a resource: at most three digits after the point.
+fn rounded(value: Value) -> Value {
+    match value.as_str().and_then(Quantity::parse) {
+        Some(quantity) if quantity.rounded_up(-3) != quantity => quantity.rounded_up(-3).to_string().into(),
+        _ => value,
+    }
+}
+
+/// A time with six digits after the second.
+fn micro_time(time: Timestamp) -> String {
+    let micros = time.as_nanos().rem_euclid(1_000_000_000) / 1000;
+    let seconds = time.truncate_to_secs().to_string();
+    format!("{}.{micros:06}Z", seconds.trim_end_matches('Z'))
+}
