@@ -47,18 +47,43 @@ impl Text<'_> {
         }
         self.heading("Undetermined", count)?;
         let unknown = fates(self.forecast, |fate| matches!(fate, Fate::Undetermined { .. }));
-        // What a controller does not know of the object itself comes after these.
         let texts = unknown.iter().map(|fate| match &fate.fate {
-            Fate::Undetermined { missing } => (missing_text(missing, &fate.object), Name::from(&fate.object)),
+            Fate::Undetermined { missing } => {
+                let text = match missing_text(missing, &fate.object) {
+                    text if text.is_empty() => self.own_missing_text(missing, &fate.object),
+                    text => text,
+                };
+                (text, Name::from(&fate.object))
+            }
             _ => (String::new(), Name::from(&fate.object)),
         });
-        self.write_grouped(texts.filter(|(text, _)| !text.is_empty()))?;
+        let texts: Vec<(String, Name<'_>)> = texts.filter(|(text, _)| !text.is_empty()).collect();
+        self.write_grouped(texts.into_iter())?;
         let of_controllers = self.forecast.undetermined.iter().map(|one| {
             let object = &one.object;
             let text = format!("{}: {}", one.controller, one.missing.message_about(object));
             (text, Name::from(object))
         });
         self.write_grouped(of_controllers)
+    }
+
+    /// The facts that are missing about the object itself. Empty where they are listed by controller.
+    fn own_missing_text(&self, missing: &[Missing], of: &ObjectRef) -> String {
+        let is_listed = self
+            .forecast
+            .undetermined
+            .iter()
+            .any(|one| one.object.uid == of.uid);
+        let own = missing.iter().filter_map(|missing| match missing {
+            Missing::Controller { object, reason } if *object == *of && !is_listed => {
+                Some(reason.to_string())
+            }
+            _ => None,
+        });
+        own.collect::<BTreeSet<String>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.

@@ -446,6 +446,28 @@ fn the_reasons_of_controllers_are_named() {
     assert_eq!(of_podgc.expect("it deletes the pod")["reason"], "Orphaned");
 }
 
+/// An undetermined object is listed with the missing fact, also if the fact is about the object itself.
+#[test]
+fn each_undetermined_object_is_listed() {
+    let claim = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] } });
+    let items = [common::list(&[object(
+        "v1",
+        "PersistentVolumeClaim",
+        "shop",
+        "data",
+        claim,
+    )])];
+    let cluster = common::read(&items, &["persistentvolumeclaims"], Assumptions::default());
+    let forecast = delete(&cluster, "shop/PersistentVolumeClaim/data", BACKGROUND);
+    let text = forecast.to_text(Detail::default());
+    assert!(
+        text.contains(
+            "Undetermined: 1\n  - persistentvolumeclaim/data -n shop: the list of pods is not complete"
+        ),
+        "{text}"
+    );
+}
+
 /// Point 9: a Namespace and objects without uid, status or phase, as people write them.
 #[test]
 fn manifests_are_a_cluster() {
