@@ -389,12 +389,13 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
         "responseKind": own,
         "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": names.singular,
-        "verbs": verbs(resource),
+        "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, &names);
     let parts: Vec<Value> = server
         .subresources(kind)
         .iter()
+        .chain(parts::of_nodes(resource))
         .map(|part| {
             let kind = match parts::group_version(part) {
                 Some((group, version)) => json!({"group": group, "version": version, "kind": part.kind}),
