@@ -10,6 +10,7 @@ mod commit;
 mod crd;
 mod create;
 mod delete;
+mod export;
 mod fields;
 mod kinds;
 mod namespace;

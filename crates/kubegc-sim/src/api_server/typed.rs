@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_core::KindId;
+use serde_json::Value;
 
 use super::{ApiServer, update::Part};
 use crate::{
@@ -53,6 +54,30 @@ impl ApiServer {
             prepare::count(new, old, &resource.kind, self.version);
         }
         Ok(())
+    }
+
+    /// Whether a write is stored even where it changes nothing: the encoder writes the object in another form each time, as one
+    /// with empty bytes, or conversion changes it, as that of an event that was written in another group.
+    pub(super) fn is_always_stored(&self, kind: KindId, object: &StoredObject) -> bool {
+        let resource = self.resource(kind);
+        if self.schema(kind).is_none() {
+            return false;
+        }
+        match &*resource.kind {
+            "Secret" => {
+                let data = object.at(&["data"]).and_then(Value::as_object);
+                data.is_some_and(|data| data.values().any(|value| *value == ""))
+            }
+            "Event" => {
+                let version = resource.api_version();
+                let managers = object
+                    .at(&["metadata", "managedFields"])
+                    .and_then(Value::as_array);
+                managers
+                    .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
+            }
+            _ => false,
+        }
     }
 
     fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {

@@ -50,7 +50,10 @@ pub(super) fn collection_namespace(call: &Call) -> Option<&str> {
 
 fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View) -> Result<Reply, Refusal> {
     Wanted::read(query.text("resourceVersion"))?.reached(server.revision())?;
-    let answer = if call.subresource.is_empty() {
+    let answer = if query.flag("export") == Some(true) && call.subresource.is_empty() {
+        let exact = query.flag("exact") == Some(true);
+        server.exported(kind, &call.namespace, &call.name, exact)
+    } else if call.subresource.is_empty() {
         server.read(kind, &call.namespace, &call.name)
     } else {
         server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
