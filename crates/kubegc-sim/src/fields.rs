@@ -73,7 +73,8 @@ impl std::str::FromStr for FieldSelector {
                 continue;
             }
             let bad = |problem: &str| FieldError::invalid("fieldSelector", text, problem);
-            let (field, value, equal) = split(part).ok_or_else(|| bad("unable to parse requirement"))?;
+            let unreadable = || bad(&format!("invalid selector: '{text}'; can't understand '{part}'"));
+            let (field, value, equal) = split(part).ok_or_else(unreadable)?;
             requirements.push(Requirement {
                 field: field.to_owned(),
                 value: unescaped(value)

@@ -68,11 +68,6 @@ pub(crate) fn is_qualified_name(text: &str) -> bool {
         && is_name_part(name)
 }
 
-/// Whether a text can be the value of a label.
-pub(crate) fn is_label_value(text: &str) -> bool {
-    text.is_empty() || (text.len() <= NAME_PART_MAX && is_name_part(text))
-}
-
 fn is_subdomain(name: &str) -> bool {
     name.as_bytes().split(|&byte| byte == b'.').all(is_label)
 }

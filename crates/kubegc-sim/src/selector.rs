@@ -1,8 +1,8 @@
 //! Decides which objects a label selector means.
 
-use kubegc_core::{FieldError, ObjectMeta};
+use kubegc_core::{FieldError, KubernetesVersion, ObjectMeta};
 
-use crate::formats::{is_label_value, is_qualified_name};
+use crate::{formats, status::quoted};
 
 /// A label selector, in the text form of URLs: `app=web,tier!=db,env in (a, b),!legacy,generation>5`.
 ///
@@ -70,77 +70,222 @@ impl Selector {
 impl std::str::FromStr for Selector {
     type Err = FieldError;
 
+    /// # Errors
+    /// The problem is upstream's text.
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        let mut requirements = Vec::new();
-        let mut rest = text.trim();
-        while !rest.is_empty() {
-            // A comma inside parentheses separates values, not requirements.
-            let mut depth = 0_u32;
-            let end = rest
-                .find(|c| {
-                    match c {
-                        '(' => depth += 1,
-                        ')' => depth = depth.saturating_sub(1),
-                        _ => {}
-                    }
-                    c == ',' && depth == 0
-                })
-                .unwrap_or(rest.len());
-            requirements.push(requirement(rest[..end].trim(), text)?);
-            rest = rest.get(end + 1..).unwrap_or_default().trim();
-        }
-        Ok(Self(requirements))
+        let mut parser = Parser {
+            tokens: tokens(text),
+            place: 0,
+        };
+        parser
+            .requirements()
+            .map(Self)
+            .map_err(|problem| FieldError::invalid("labelSelector", text, &problem))
     }
 }
 
-fn requirement(part: &str, whole: &str) -> Result<Requirement, FieldError> {
-    let bad = || FieldError::invalid("labelSelector", whole, "unable to parse requirement");
-    let named = |label: &str, test: Test| {
-        let label = label.trim();
-        let fits = match &test {
-            Test::In(values) | Test::NotIn(values) => values.iter().all(|value| is_label_value(value)),
-            Test::Exists | Test::Missing | Test::GreaterThan(_) | Test::LessThan(_) => true,
+/// The tokens of a selector: symbols, and what stands between them and spaces.
+fn tokens(text: &str) -> Vec<&str> {
+    const SYMBOLS: [&str; 8] = ["==", "!=", "=", "!", "(", ")", ",", ">"];
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let symbol = SYMBOLS
+            .iter()
+            .chain(&["<"])
+            .find(|symbol| rest.starts_with(**symbol));
+        let length = match symbol {
+            Some(symbol) => symbol.len(),
+            None => rest
+                .find(|c: char| c.is_ascii_whitespace() || "=!(),><".contains(c))
+                .unwrap_or(rest.len())
+                .max(first.len_utf8()),
         };
-        if !fits || !is_qualified_name(label) {
-            return Err(bad());
+        let (token, after) = rest.split_at(length);
+        tokens.push(token);
+        rest = after.trim_start_matches([' ', '\t', '\r', '\n']);
+    }
+    tokens
+}
+
+/// # Upstream
+/// `Parser` in `apimachinery/pkg/labels/selector.go`, 1.20.2.
+struct Parser<'t> {
+    tokens: Vec<&'t str>,
+    place: usize,
+}
+
+impl<'t> Parser<'t> {
+    /// The token to come; empty at the end.
+    fn next(&self) -> &'t str {
+        self.tokens.get(self.place).copied().unwrap_or_default()
+    }
+
+    fn take(&mut self) -> &'t str {
+        let token = self.next();
+        self.place += 1;
+        token
+    }
+
+    fn requirements(&mut self) -> Result<Vec<Requirement>, String> {
+        let mut requirements = Vec::new();
+        loop {
+            let token = self.next();
+            if token.is_empty() {
+                return Ok(requirements);
+            }
+            if token != "!" && !is_identifier(token) {
+                return Err(format!(
+                    "found '{token}', expected: !, identifier, or 'end of string'"
+                ));
+            }
+            let requirement = self.requirement();
+            requirements
+                .push(requirement.map_err(|problem| format!("unable to parse requirement: {problem}"))?);
+            match self.take() {
+                "" => return Ok(requirements),
+                "," => {
+                    let token = self.next();
+                    if token != "!" && !is_identifier(token) {
+                        return Err(format!("found '{token}', expected: identifier after ','"));
+                    }
+                }
+                token => return Err(format!("found '{token}', expected: ',' or 'end of string'")),
+            }
         }
-        Ok(Requirement {
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let is_missing = self.next() == "!";
+        if is_missing {
+            self.take();
+        }
+        let label = self.take();
+        if !is_identifier(label) {
+            return Err(format!("found '{label}', expected: identifier"));
+        }
+        check_label(label)?;
+        let requirement = |test: Test| Requirement {
             label: label.to_owned(),
             test,
-        })
-    };
-    // A number, too, must be such as labels have: without a sign.
-    let number = |value: &str| {
-        let value = Some(value.trim()).filter(|value| is_label_value(value));
-        value.and_then(|value| value.parse().ok()).ok_or_else(bad)
-    };
-    let one = |value: &str| vec![value.trim().to_owned()];
-    if let Some(label) = part.strip_prefix('!') {
-        return named(label, Test::Missing);
-    }
-    if let Some((label, value)) = part.split_once("!=") {
-        return named(label, Test::NotIn(one(value)));
-    }
-    if let Some((label, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return named(label, Test::In(one(value)));
-    }
-    if let Some((label, value)) = part.split_once('>') {
-        return named(label, Test::GreaterThan(number(value)?));
-    }
-    if let Some((label, value)) = part.split_once('<') {
-        return named(label, Test::LessThan(number(value)?));
-    }
-    if let Some((head, values)) = part.split_once('(') {
-        let values = values.trim().strip_suffix(')').ok_or_else(bad)?;
-        let values = values.split(',').map(|value| value.trim().to_owned()).collect();
-        let mut words = head.split_whitespace();
-        return match (words.next(), words.next(), words.next()) {
-            (Some(label), Some("in"), None) => named(label, Test::In(values)),
-            (Some(label), Some("notin"), None) => named(label, Test::NotIn(values)),
-            _ => Err(bad()),
         };
+        if is_missing {
+            return Ok(requirement(Test::Missing));
+        }
+        if matches!(self.next(), "" | ",") {
+            return Ok(requirement(Test::Exists));
+        }
+        let operator = self.take();
+        let values = match operator {
+            "in" | "notin" => self.values()?,
+            "=" | "==" | "!=" | ">" | "<" => vec![self.value()?],
+            token => {
+                return Err(format!(
+                    "found '{token}', expected: '=', '!=', '==', 'in', notin'"
+                ));
+            }
+        };
+        let number = || {
+            let number = values.first().and_then(|value| value.parse::<i64>().ok());
+            number.ok_or_else(|| "for 'Gt', 'Lt' operators, the value must be an integer".to_owned())
+        };
+        let than = match operator {
+            ">" => Some(Test::GreaterThan(number()?)),
+            "<" => Some(Test::LessThan(number()?)),
+            _ => None,
+        };
+        for value in &values {
+            let problems = formats::label_value(value);
+            if !problems.is_empty() {
+                return Err(format!(
+                    "invalid label value: {}: at key: {}: {}",
+                    quoted(value),
+                    quoted(label),
+                    problems.join("; ")
+                ));
+            }
+        }
+        Ok(requirement(match (operator, than) {
+            (_, Some(than)) => than,
+            ("notin" | "!=", None) => Test::NotIn(values),
+            (_, None) => Test::In(values),
+        }))
     }
-    named(part, Test::Exists)
+
+    fn value(&mut self) -> Result<String, String> {
+        if matches!(self.next(), "" | ",") {
+            return Ok(String::new());
+        }
+        match self.take() {
+            token if is_identifier(token) => Ok(token.to_owned()),
+            token => Err(format!("found '{token}', expected: identifier")),
+        }
+    }
+
+    /// The values between parentheses; an empty one stands beside a comma that has none.
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        let token = self.take();
+        if token != "(" {
+            return Err(format!("found '{token}' expected: '('"));
+        }
+        let first = self.next();
+        if first == ")" {
+            self.take();
+            return Ok(vec![String::new()]);
+        }
+        if first != "," && !is_identifier(first) {
+            return Err(format!("found '{first}', expected: ',', ')' or identifier"));
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.take() {
+                "," => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    match self.next() {
+                        ")" => {
+                            values.push(String::new());
+                            break;
+                        }
+                        "," => {
+                            self.take();
+                            values.push(String::new());
+                        }
+                        _ => {}
+                    }
+                }
+                token if is_identifier(token) => {
+                    values.push(token.to_owned());
+                    match self.next() {
+                        "," => {}
+                        ")" => break,
+                        token => return Err(format!("found '{token}', expected: ',' or ')'")),
+                    }
+                }
+                token => return Err(format!("found '{token}', expected: ',', or identifier")),
+            }
+        }
+        // The closing one.
+        self.take();
+        Ok(values)
+    }
+}
+
+fn is_identifier(token: &str) -> bool {
+    !matches!(token, "" | "==" | "!=" | "=" | "!" | "(" | ")" | "," | ">" | "<")
+}
+
+fn check_label(label: &str) -> Result<(), String> {
+    let problems = formats::qualified_name(KubernetesVersion::LATEST, label);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "invalid label key {}: {}",
+        quoted(label),
+        problems.join("; ")
+    ))
 }
 
 #[cfg(test)]

@@ -139,11 +139,11 @@ impl ApiServer {
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         let existing = match self.existing(kind, &namespace, name) {
+            Err(_) if !object.meta.uid.is_empty() => {
+                let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
+                return Err(status::conflict(self.resource(kind), name, &why));
+            }
             Err(_) if part == Part::Whole && creates_on_update(self.resource(kind)) => {
-                if !object.meta.uid.is_empty() {
-                    let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
-                    return Err(status::conflict(self.resource(kind), name, &why));
-                }
                 return self.try_create(kind, &namespace, object, None, None);
             }
             existing => existing?,

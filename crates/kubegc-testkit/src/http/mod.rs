@@ -31,8 +31,10 @@
 mod accept;
 mod body;
 mod call;
+mod cells;
 mod deletion;
 mod discovery;
+mod json_path;
 mod names;
 mod options;
 mod page;
@@ -139,7 +141,10 @@ fn route(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) ->
     let form = accept::objects(request.headers())?;
     let query = Query::read(request.uri().query());
     let list_kind = names::of(server, &target.resource).list_kind;
-    let view = View::new(form, target.resource, list_kind, &query);
+    let definition = matches!(form, accept::Form::Table(_))
+        .then(|| names::definition_of(server, &target.resource))
+        .flatten();
+    let view = View::new(form, target.resource, list_kind, &query).with_columns(definition.as_deref());
     if call.verb.is_write() {
         write::answer(server, call, target.kind, &query, request, &view).map(Outcome::Whole)
     } else {

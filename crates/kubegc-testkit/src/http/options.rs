@@ -96,7 +96,12 @@ impl ListOptions {
         };
         let limit = number("limit")?.unwrap_or(0);
         let timeout_s = number("timeoutSeconds")?.unwrap_or(0);
-        let unreadable = |error: FieldError| problem::bad_request(error.to_string());
+        let unreadable = |error: FieldError| {
+            problem::bad_request(match error {
+                FieldError::Invalid { problem, .. } => problem,
+                error => error.to_string(),
+            })
+        };
         let filter = Filter {
             labels: query.text("labelSelector").parse().map_err(unreadable)?,
             fields: query.text("fieldSelector").parse().map_err(unreadable)?,

@@ -5,8 +5,9 @@
 //! # Upstream
 //! `GetList` in `apiserver/pkg/storage/etcd3/store.go` and `continue.go` beside it, 1.20.2.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use kubegc_core::KindId;
 use kubegc_sim::{ApiServer, Filter, StoredObject};
 use serde_json::{Value, json};
@@ -15,7 +16,6 @@ use super::{
     options::{ListOptions, VersionMatch, Wanted},
     past::{self, page_key},
     problem::{self, Refusal},
-    query,
     render::ListMeta,
 };
 
@@ -117,46 +117,66 @@ impl Token {
         if text.is_empty() {
             return Ok(None);
         }
-        let read = || {
-            let bytes: Option<Vec<u8>> = text
-                .as_bytes()
-                .chunks(2)
-                .map(|pair| match pair {
-                    [high, low] => Some(query::nibble(*high)? << 4 | query::nibble(*low)?),
-                    _ => None,
-                })
-                .collect();
-            let fields: Value = serde_json::from_slice(&bytes?).ok()?;
-            let text = |key: &str| Some(fields.get(key)?.as_str()?.to_owned());
-            if text("v")? != VERSION {
-                return None;
-            }
-            let revision = match fields.get("rv")?.as_i64()? {
-                -1 => None,
-                revision => Some(u64::try_from(revision).ok().filter(|revision| *revision > 0)?),
-            };
-            Some(Self {
-                revision,
-                namespace: text("namespace")?,
-                name: text("name")?,
-            })
+        let refuse = |problem: String| {
+            problem::bad_request(format!(
+                "invalid continue token: continue key is not valid: {problem}"
+            ))
         };
-        match read() {
-            Some(token) => Ok(Some(token)),
-            None => Err(problem::bad_request(
-                "continue key is not valid: it was not made by this server",
-            )),
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            refuse(format!(
+                "illegal base64 data at input byte {}",
+                place_of(&error, text)
+            ))
+        })?;
+        let fields: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            refuse(kubegc_sim::json_syntax_error(&bytes).unwrap_or_else(|| error.to_string()))
+        })?;
+        let text = |key: &str| {
+            fields
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        if text("v") != VERSION {
+            return Err(refuse(format!(
+                "server does not recognize this encoded version {:?}",
+                text("v")
+            )));
         }
+        let revision = match fields.get("rv").and_then(Value::as_i64).unwrap_or(0) {
+            -1 => None,
+            revision => match u64::try_from(revision) {
+                Ok(revision) if revision > 0 => Some(revision),
+                _ => {
+                    return Err(refuse(format!(
+                        "incorrect encoded start resourceVersion (version {VERSION})"
+                    )));
+                }
+            },
+        };
+        if text("name").is_empty() {
+            return Err(refuse(format!("encoded start key empty (version {VERSION})")));
+        }
+        Ok(Some(Self {
+            revision,
+            namespace: text("namespace"),
+            name: text("name"),
+        }))
     }
 
     fn write(&self) -> String {
         let revision = self.revision.map_or_else(|| json!(-1), Value::from);
         let fields = json!({"v": VERSION, "rv": revision, "namespace": self.namespace, "name": self.name});
-        fields.to_string().bytes().fold(String::new(), |mut text, byte| {
-            // Writing to a String does not fail.
-            let _infallible = write!(text, "{byte:02x}");
-            text
-        })
+        BASE64_URL_SAFE_NO_PAD.encode(fields.to_string())
+    }
+}
+
+/// Where Go's decoder stops.
+fn place_of(error: &base64::DecodeError, text: &str) -> usize {
+    match error {
+        base64::DecodeError::InvalidByte(place, _) => *place,
+        _ => text.len() - text.len() % 4,
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct View {
     pub(super) list_kind: String,
     /// What each row of a table holds beside its cells.
     pub(super) rows: Rows,
+    /// The columns that the definition of a custom resource asks for.
+    pub(super) printer_columns: Vec<Value>,
 }
 
 /// What a list says beside its objects.
@@ -44,7 +46,18 @@ impl View {
             resource,
             list_kind,
             rows,
+            printer_columns: Vec::new(),
         }
+    }
+
+    /// The view with the columns of a definition.
+    pub(super) fn with_columns(mut self, definition: Option<&StoredObject>) -> Self {
+        let versions = definition.and_then(|definition| definition.at(&["spec", "versions"])?.as_array());
+        let mut versions = versions.into_iter().flatten();
+        let version = versions.find(|version| version["name"] == *self.resource.version);
+        let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
+        self.printer_columns = columns.cloned().unwrap_or_default();
+        self
     }
 
     /// One object.

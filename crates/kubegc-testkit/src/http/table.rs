@@ -1,7 +1,8 @@
 //! Decides which columns people see: the form `Table`, as `kubectl get` prints it.
 //!
 //! # Upstream
-//! `pkg/printers/internalversion/printers.go` and `apimachinery/pkg/util/duration`, 1.20.2; a small choice of its columns.
+//! `pkg/printers/internalversion/printers.go`, `apiserver/pkg/registry/rest/table.go`, `apimachinery/pkg/util/duration` and
+//! `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`, 1.20.2.
 
 use std::borrow::Borrow;
 
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     accept::MetaVersion,
+    cells, json_path,
     render::{self, View},
 };
 
@@ -22,8 +24,32 @@ pub(super) enum Rows {
     Objects,
 }
 
-/// A column: its name, type, and what an object shows in it.
-type Column = (&'static str, &'static str, fn(&StoredObject) -> Value);
+/// The columns of the kinds that have some of their own.
+const COLUMNS: &str = include_str!("columns.txt");
+
+/// A column: its name, its type, where it is shown, and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Column {
+    name: String,
+    of_type: String,
+    format: String,
+    priority: i64,
+    description: String,
+    /// Where a custom resource has the value.
+    path: Option<String>,
+}
+
+impl Column {
+    fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.of_type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
 
 /// A table of objects.
 pub(super) fn of<T: Borrow<StoredObject>>(
@@ -34,19 +60,21 @@ pub(super) fn of<T: Borrow<StoredObject>>(
     now: Timestamp,
 ) -> Value {
     let columns = columns_of(view);
-    let mut definitions = vec![definition("Name", "string", "name")];
-    definitions.extend(columns.iter().map(|(name, kind, _)| definition(name, kind, "")));
-    definitions.push(definition("Age", "string", ""));
     let rows = objects.iter().map(|object| {
         let object: &StoredObject = object.borrow();
-        let mut cells = vec![Value::from(&*object.meta.name)];
-        cells.extend(columns.iter().map(|(_, _, show)| show(object)));
-        cells.push(age(object, now).into());
-        let mut row = json!({"cells": cells});
+        let shown = object.to_json(&view.resource);
+        let cell = |column: &Column| match &column.path {
+            Some(path) => custom_cell(&shown, path, &column.of_type, now),
+            None => cells::of(&view.resource.resource, &column.name, object, &shown, now),
+        };
+        let mut row = json!({"cells": columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
         match view.rows {
             Rows::CellsOnly => {}
             Rows::Metadata => row["object"] = render::partial(object, &view.resource, version),
-            Rows::Objects => row["object"] = object.to_json(&view.resource),
+            Rows::Objects => row["object"] = shown,
+        }
+        if let Some(condition) = cells::condition(&view.resource.resource, object) {
+            row["conditions"] = json!([condition]);
         }
         row
     });
@@ -54,122 +82,109 @@ pub(super) fn of<T: Borrow<StoredObject>>(
         "kind": "Table",
         "apiVersion": version.api_version(),
         "metadata": metadata,
-        "columnDefinitions": definitions,
         "rows": rows.collect::<Vec<_>>(),
+        "columnDefinitions": columns.iter().map(Column::definition).collect::<Vec<_>>(),
     })
 }
 
-fn definition(name: &str, kind: &str, format: &str) -> Value {
-    json!({"name": name, "type": kind, "format": format, "description": "", "priority": 0})
+/// The columns of the table as the file has them.
+fn listed(resource: &str) -> Option<Vec<Column>> {
+    let mut lines = COLUMNS
+        .lines()
+        .skip_while(|line| line.strip_prefix('@') != Some(resource));
+    lines.next()?;
+    let columns = lines.take_while(|line| !line.starts_with('@'));
+    Some(columns.filter_map(column).collect())
 }
 
-/// The columns between name and age.
-fn columns_of(view: &View) -> &'static [Column] {
+fn column(line: &str) -> Option<Column> {
+    let mut parts = line.splitn(4, '|');
+    let mut next = || parts.next();
+    let (name, of_type, priority, description) = (next()?, next()?, next()?, next()?);
+    let description = match description {
+        "=name" | "=created" => listed(description)?.pop()?.description,
+        description => description.replace("\\n", "\n").replace("\\\"", "\""),
+    };
+    Some(Column {
+        name: name.to_owned(),
+        of_type: of_type.to_owned(),
+        format: if name == "Name" { "name" } else { "" }.to_owned(),
+        priority: priority.parse().ok()?,
+        description,
+        path: None,
+    })
+}
+
+fn common(key: &str) -> Option<Column> {
+    listed(key)?.pop()
+}
+
+fn columns_of(view: &View) -> Vec<Column> {
     let resource = &view.resource;
-    match (&*resource.group, &*resource.resource) {
-        _ if resource.custom => &[],
-        ("", "pods") => &[
-            ("Ready", "string", pod_ready),
-            ("Status", "string", pod_status),
-            ("Restarts", "integer", pod_restarts),
-        ],
-        ("", "namespaces") => &[("Status", "string", |object| text(object, "phase"))],
-        ("", "configmaps") => &[("Data", "integer", |object| {
-            (size_of(object, "data") + size_of(object, "binaryData")).into()
-        })],
-        ("", "secrets") => &[
-            ("Type", "string", |object| object.text_at(&["type"]).into()),
-            ("Data", "integer", |object| size_of(object, "data").into()),
-        ],
-        ("apps" | "extensions", "deployments") => &[
-            ("Ready", "string", |object| out_of(object, "readyReplicas")),
-            ("Up-to-date", "integer", |object| {
-                status_number(object, "updatedReplicas").into()
-            }),
-            ("Available", "integer", |object| {
-                status_number(object, "availableReplicas").into()
-            }),
-        ],
-        ("apps", "statefulsets") => &[("Ready", "string", |object| out_of(object, "readyReplicas"))],
-        ("apps" | "extensions", "replicasets") | ("", "replicationcontrollers") => &[
-            ("Desired", "integer", |object| desired(object).into()),
-            ("Current", "integer", |object| {
-                status_number(object, "replicas").into()
-            }),
-            ("Ready", "integer", |object| {
-                status_number(object, "readyReplicas").into()
-            }),
-        ],
-        _ => &[],
+    if !resource.custom {
+        if let Some(columns) = listed(&resource.resource) {
+            return columns;
+        }
+        let created = common("=created").map(|column| Column {
+            name: "Created At".to_owned(),
+            of_type: "date".to_owned(),
+            ..column
+        });
+        return common("=name").into_iter().chain(created).collect();
     }
-}
-
-fn text(object: &StoredObject, key: &str) -> Value {
-    object.text_at(&["status", key]).into()
-}
-
-fn status_number(object: &StoredObject, key: &str) -> i64 {
-    object.at(&["status", key]).and_then(Value::as_i64).unwrap_or(0)
-}
-
-fn desired(object: &StoredObject) -> i64 {
-    object
-        .at(&["spec", "replicas"])
-        .and_then(Value::as_i64)
-        .unwrap_or(1)
-}
-
-fn out_of(object: &StoredObject, key: &str) -> Value {
-    format!("{}/{}", status_number(object, key), desired(object)).into()
-}
-
-fn size_of(object: &StoredObject, key: &str) -> usize {
-    object
-        .at(&[key])
-        .and_then(Value::as_object)
-        .map_or(0, serde_json::Map::len)
-}
-
-fn items<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
-    object
-        .at(path)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-fn pod_ready(object: &StoredObject) -> Value {
-    let statuses = items(object, &["status", "containerStatuses"]);
-    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
-    format!("{ready}/{}", items(object, &["spec", "containers"]).len()).into()
-}
-
-fn pod_status(object: &StoredObject) -> Value {
-    if object.meta.is_deleting() {
-        return "Terminating".into();
+    let mut columns: Vec<Column> = common("=name").into_iter().collect();
+    let text = |column: &Value, key: &str| column[key].as_str().unwrap_or_default().to_owned();
+    columns.extend(view.printer_columns.iter().map(|column| {
+        let path = text(column, "jsonPath");
+        let description = match text(column, "description") {
+            text if text.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {path}")
+            }
+            text => text,
+        };
+        Column {
+            name: text(column, "name"),
+            of_type: text(column, "type"),
+            format: text(column, "format"),
+            priority: column["priority"].as_i64().unwrap_or(0),
+            description,
+            path: Some(path),
+        }
+    }));
+    if view.printer_columns.is_empty() {
+        columns.extend(common("=created").map(|column| Column {
+            of_type: "date".to_owned(),
+            path: Some(".metadata.creationTimestamp".to_owned()),
+            ..column
+        }));
     }
-    match object.text_at(&["status", "reason"]) {
-        "" => text(object, "phase"),
-        reason => reason.into(),
-    }
+    columns
 }
 
-fn pod_restarts(object: &StoredObject) -> Value {
-    let statuses = items(object, &["status", "containerStatuses"]);
-    let restarts = statuses
-        .iter()
-        .filter_map(|status| status["restartCount"].as_i64());
-    restarts.fold(0_i64, i64::saturating_add).into()
-}
-
-fn age(object: &StoredObject, now: Timestamp) -> String {
-    match object.meta.creation_timestamp {
-        None => "<unknown>".to_owned(),
-        Some(created) => human_duration(now.as_secs().saturating_sub(created.as_secs())),
+/// What a custom resource has at a path, as its column shows it.
+fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Value {
+    let Some(value) = json_path::first(object, path) else {
+        return Value::Null;
+    };
+    match (of_type, value) {
+        ("integer", Value::Number(number)) => match number.as_f64() {
+            #[expect(clippy::cast_possible_truncation, reason = "as upstream does")]
+            Some(float) if !number.is_i64() => json!(float as i64),
+            _ => value.clone(),
+        },
+        ("number", Value::Number(number)) => json!(number.as_f64()),
+        ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => value.clone(),
+        ("string", value) => value.to_string().into(),
+        ("date", Value::String(text)) => match Timestamp::parse(text) {
+            Ok(time) => human_duration(now.as_secs().saturating_sub(time.as_secs())).into(),
+            Err(_) => "<invalid>".into(),
+        },
+        _ => Value::Null,
     }
 }
 
 /// A duration as people read it: two units where the number is small, one where it is not.
-fn human_duration(seconds: i64) -> String {
+pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
     let two = |great: i64, unit: &str, small: i64, small_unit: &str| match small {
@@ -194,6 +209,18 @@ fn human_duration(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_line_of_the_file_is_a_column() {
+        for line in COLUMNS.lines().filter(|line| !line.starts_with(['@', '#'])) {
+            assert!(column(line).is_some(), "{line}");
+        }
+        let columns = listed("configmaps").expect("they have columns");
+        let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+        assert_eq!(names, ["Name", "Data", "Age"]);
+        assert_eq!((&*columns[0].format, columns[0].priority), ("name", 0));
+        assert!(columns[2].description.contains("in UTC.\n\nPopulated"));
+    }
 
     #[test]
     fn durations_read_as_upstream_writes_them() {

@@ -162,6 +162,11 @@ impl<'a> Types<'a> {
         static ZERO: LazyLock<Value> = LazyLock::new(|| 0.into());
         static NULL: Value = Value::Null;
         static NO: Value = Value::Bool(false);
+        match self {
+            Self::Definition("kind" | "plural") => return Some(&EMPTY_TEXT),
+            Self::Definition("conditions") => return Some(&NULL),
+            _ => {}
+        }
         let always = match self {
             Self::Custom(_) | Self::Kind(_) | Self::Struct(_) => true,
             Self::Definition(field) => matches!(field, "" | "spec" | "status" | "names" | "acceptedNames"),

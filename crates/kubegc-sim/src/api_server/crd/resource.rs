@@ -120,7 +120,7 @@ impl ApiServer {
             causes.extend(openapi::problems("", &whole, schema, self.openapi_rules()));
         }
         if let Some(scale) = scale(definition, &resource.version) {
-            if part == Part::Whole || old.is_none() {
+            if matches!(part, Part::Whole | Part::Scale) || old.is_none() {
                 replicas(&whole, scale, "specReplicasPath", &mut causes);
             }
             replicas(&whole, scale, "statusReplicasPath", &mut causes);

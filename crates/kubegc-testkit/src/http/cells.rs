@@ -1,0 +1,768 @@
+//! Decides what a built-in object shows in each column of its table.
+//!
+//! # Upstream
+//! `pkg/printers/internalversion/printers.go`, 1.20.2.
+
+use std::collections::BTreeSet;
+
+use kubegc_core::Timestamp;
+use kubegc_sim::StoredObject;
+use serde_json::{Map, Value, json};
+
+use super::table::human_duration;
+
+const NONE: &str = "<none>";
+/// How many values of a list are shown.
+const SHOWN_MAX: usize = 3;
+
+/// What an object shows in a column of its resource. `shown` is its JSON form.
+pub(super) fn of(
+    resource: &str,
+    column: &str,
+    object: &StoredObject,
+    shown: &Value,
+    now: Timestamp,
+) -> Value {
+    let at = |path: &str| shown.pointer(path).unwrap_or(&Value::Null);
+    let text = |path: &str| at(path).as_str().unwrap_or_default();
+    let number = |path: &str| json!(at(path).as_i64().unwrap_or(0));
+    let or = |path: &str, default: &str| {
+        json!(
+            Some(text(path))
+                .filter(|text| !text.is_empty())
+                .unwrap_or(default)
+        )
+    };
+    let count = |path: &str| {
+        json!(match at(path) {
+            Value::Array(items) => items.len(),
+            Value::Object(fields) => fields.len(),
+            _ => 0,
+        })
+    };
+    let flag = |path: &str, default: bool| json!(at(path).as_bool().unwrap_or(default));
+    match (resource, column) {
+        ("storageclasses", "Name") => {
+            let is_default = |key: &str| at("/metadata/annotations")[key] == "true";
+            let is_default = is_default("storageclass.kubernetes.io/is-default-class")
+                || is_default("storageclass.beta.kubernetes.io/is-default-class");
+            format!(
+                "{}{}",
+                object.meta.name,
+                if is_default { " (default)" } else { "" }
+            )
+            .into()
+        }
+        (_, "Name") => json!(&*object.meta.name),
+        (_, "Age") => json!(since(object.meta.creation_timestamp, now)),
+        (_, "Created At") => shown["metadata"]["creationTimestamp"].clone(),
+        (_, "Containers") => json!(containers(resource, shown, "name")),
+        (_, "Images") => json!(containers(resource, shown, "image")),
+        ("pods", "Ready" | "Status" | "Restarts") => pod(shown, column),
+        ("pods", "IP") => or("/status/podIP", NONE),
+        ("pods", "Node") => or("/spec/nodeName", NONE),
+        ("pods", "Nominated Node") => or("/status/nominatedNodeName", NONE),
+        ("pods", "Readiness Gates") => json!(readiness_gates(shown)),
+        ("podtemplates", "Pod Labels") => json!(labels(at("/template/metadata/labels"))),
+        ("poddisruptionbudgets", "Min Available") => json!(number_or_text(at("/spec/minAvailable"), "N/A")),
+        ("poddisruptionbudgets", "Max Unavailable") => {
+            json!(number_or_text(at("/spec/maxUnavailable"), "N/A"))
+        }
+        ("poddisruptionbudgets", "Allowed Disruptions") => number("/status/disruptionsAllowed"),
+        ("daemonsets", "Desired") => number("/status/desiredNumberScheduled"),
+        ("daemonsets", "Current") => number("/status/currentNumberScheduled"),
+        ("daemonsets", "Ready") => number("/status/numberReady"),
+        ("daemonsets", "Up-to-date") => number("/status/updatedNumberScheduled"),
+        ("daemonsets", "Available") => number("/status/numberAvailable"),
+        ("daemonsets", "Node Selector") => json!(labels(at("/spec/template/spec/nodeSelector"))),
+        ("deployments" | "statefulsets", "Ready") => {
+            let wanted = at("/spec/replicas").as_i64().unwrap_or(1);
+            json!(format!("{}/{wanted}", number("/status/readyReplicas")))
+        }
+        (_, "Desired") => json!(at("/spec/replicas").as_i64().unwrap_or(1)),
+        (_, "Current") => number("/status/replicas"),
+        (_, "Up-to-date") => number("/status/updatedReplicas"),
+        (_, "Available") => number("/status/availableReplicas"),
+        ("jobs", "Completions") => json!(completions(shown)),
+        ("jobs", "Duration") => json!(duration(shown, now)),
+        ("cronjobs", "Schedule") => json!(text("/spec/schedule")),
+        ("cronjobs", "Suspend") => json!(match at("/spec/suspend") {
+            Value::Bool(true) => "True",
+            Value::Bool(false) => "False",
+            _ => "<unset>",
+        }),
+        ("cronjobs", "Active") => count("/status/active"),
+        ("cronjobs", "Last Schedule") => match at("/status/lastScheduleTime").as_str() {
+            Some(time) => json!(since(Timestamp::parse(time).ok(), now)),
+            None => json!(NONE),
+        },
+        ("services" | "replicationcontrollers", "Selector") => json!(labels(at("/spec/selector"))),
+        ("deployments", "Selector") => json!(selector(at("/spec/selector"))),
+        ("cronjobs", "Selector") => json!(or_none(selector(at("/spec/jobTemplate/spec/selector")))),
+        ("networkpolicies", "Pod-Selector") => json!(or_none(selector(at("/spec/podSelector")))),
+        (_, "Selector") => json!(or_none(selector(at("/spec/selector")))),
+        ("services", "Type") => json!(text("/spec/type")),
+        ("services", "Cluster-IP") => or("/spec/clusterIP", NONE),
+        ("services", "External-IP") => json!(external_ip(shown)),
+        ("services", "Port(s)") => json!(or_none(ports(at("/spec/ports")))),
+        ("ingresses", "Class") => or("/spec/ingressClassName", NONE),
+        ("ingresses", "Hosts") => json!(hosts(at("/spec/rules"))),
+        ("ingresses", "Address") => json!(ingress_addresses(shown)),
+        ("ingresses", "Ports") => json!(if count("/spec/tls") == 0 { "80" } else { "80, 443" }),
+        ("ingressclasses", "Controller") => json!(text("/spec/controller")),
+        ("ingressclasses", "Parameters") => json!(parameters(at("/spec/parameters"))),
+        ("endpoints", "Endpoints") => json!(endpoints(at("/subsets"))),
+        ("endpointslices", "AddressType") => json!(text("/addressType")),
+        ("endpointslices", "Ports") => json!(slice_ports(at("/ports"))),
+        ("endpointslices", "Endpoints") => json!(slice_addresses(at("/endpoints"))),
+        ("nodes", "Status") => json!(node_status(shown)),
+        ("nodes", "Roles") => json!(roles(object)),
+        ("nodes", "Version") => json!(text("/status/nodeInfo/kubeletVersion")),
+        ("nodes", "Internal-IP") => json!(node_address(shown, "InternalIP")),
+        ("nodes", "External-IP") => json!(node_address(shown, "ExternalIP")),
+        ("nodes", "OS-Image") => or("/status/nodeInfo/osImage", "<unknown>"),
+        ("nodes", "Kernel-Version") => or("/status/nodeInfo/kernelVersion", "<unknown>"),
+        ("nodes", "Container-Runtime") => or("/status/nodeInfo/containerRuntimeVersion", "<unknown>"),
+        ("events", _) => event(shown, column, now),
+        ("namespaces", "Status") => json!(text("/status/phase")),
+        ("secrets", "Type") => json!(text("/type")),
+        ("secrets", "Data") => count("/data"),
+        ("configmaps", "Data") => {
+            json!(count("/data").as_u64().unwrap_or(0) + count("/binaryData").as_u64().unwrap_or(0))
+        }
+        ("serviceaccounts", "Secrets") => count("/secrets"),
+        ("persistentvolumes" | "persistentvolumeclaims", _) => volume(resource, shown, column),
+        ("rolebindings" | "clusterrolebindings", "Role") => {
+            json!(format!("{}/{}", text("/roleRef/kind"), text("/roleRef/name")))
+        }
+        ("rolebindings" | "clusterrolebindings", _) => json!(subjects(at("/subjects"), column)),
+        ("leases", "Holder") => json!(text("/spec/holderIdentity")),
+        ("storageclasses", "Provisioner") => json!(text("/provisioner")),
+        ("storageclasses", "ReclaimPolicy") => or("/reclaimPolicy", "Delete"),
+        ("storageclasses", "VolumeBindingMode") => or("/volumeBindingMode", "Immediate"),
+        ("storageclasses", "AllowVolumeExpansion") => flag("/allowVolumeExpansion", false),
+        ("controllerrevisions", "Controller") => json!(controller(shown)),
+        ("controllerrevisions", "Revision") => number("/revision"),
+        ("resourcequotas", "Request") => json!(quota(shown, false)),
+        ("resourcequotas", "Limit") => json!(quota(shown, true)),
+        ("priorityclasses", "Value") => number("/value"),
+        ("priorityclasses", "Global-Default") => flag("/globalDefault", false),
+        ("runtimeclasses", "Handler") => {
+            json!(
+                at("/handler")
+                    .as_str()
+                    .unwrap_or_else(|| text("/spec/runtimeHandler"))
+            )
+        }
+        ("volumeattachments", "Attacher") => json!(text("/spec/attacher")),
+        ("volumeattachments", "PV") => json!(text("/spec/source/persistentVolumeName")),
+        ("volumeattachments", "Node") => json!(text("/spec/nodeName")),
+        ("volumeattachments", "Attached") => flag("/status/attached", false),
+        ("csinodes", "Drivers") => count("/spec/drivers"),
+        (_, "Webhooks") => count("/webhooks"),
+        ("certificatesigningrequests", "SignerName") => or("/spec/signerName", NONE),
+        ("certificatesigningrequests", "Requestor") => json!(text("/spec/username")),
+        ("certificatesigningrequests", "Condition") => json!(request_state(shown)),
+        ("horizontalpodautoscalers", "Reference") => {
+            json!(format!(
+                "{}/{}",
+                text("/spec/scaleTargetRef/kind"),
+                text("/spec/scaleTargetRef/name")
+            ))
+        }
+        ("horizontalpodautoscalers", "Targets") => json!(targets(shown)),
+        ("horizontalpodautoscalers", "MinPods") => json!(number_or_text(at("/spec/minReplicas"), "<unset>")),
+        ("horizontalpodautoscalers", "MaxPods") => number("/spec/maxReplicas"),
+        ("horizontalpodautoscalers", "Replicas") => number("/status/currentReplicas"),
+        _ => Value::Null,
+    }
+}
+
+/// Why a row needs no attention any more.
+pub(super) fn condition(resource: &str, object: &StoredObject) -> Option<Value> {
+    let (phase, message) = match (resource, object.text_at(&["status", "phase"])) {
+        ("pods", "Succeeded") => ("Succeeded", "The pod has completed successfully."),
+        ("pods", "Failed") => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
+}
+
+fn since(time: Option<Timestamp>, now: Timestamp) -> String {
+    time.map_or_else(
+        || "<unknown>".to_owned(),
+        |time| human_duration(now.as_secs().saturating_sub(time.as_secs())),
+    )
+}
+
+fn items<'v>(value: &'v Value, path: &str) -> &'v [Value] {
+    let list = if path.is_empty() {
+        Some(value)
+    } else {
+        value.pointer(path)
+    };
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() { NONE.to_owned() } else { text }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn number_or_text(value: &Value, missing: &str) -> String {
+    if value.is_null() {
+        missing.to_owned()
+    } else {
+        plain(value)
+    }
+}
+
+fn joined<'v>(values: impl Iterator<Item = &'v Value>, separator: &str) -> String {
+    values.map(plain).collect::<Vec<_>>().join(separator)
+}
+
+fn containers(resource: &str, shown: &Value, key: &str) -> String {
+    let path = match resource {
+        "podtemplates" => "/template/spec/containers",
+        "cronjobs" => "/spec/jobTemplate/spec/template/spec/containers",
+        _ => "/spec/template/spec/containers",
+    };
+    joined(items(shown, path).iter().map(|container| &container[key]), ",")
+}
+
+fn labels(map: &Value) -> String {
+    let pairs = map.as_object().into_iter().flatten();
+    or_none(
+        pairs
+            .map(|(key, value)| format!("{key}={}", plain(value)))
+            .collect::<Vec<_>>()
+            .join(","),
+    )
+}
+
+/// A label selector as requirements; empty where it means all or, missing, nothing.
+fn selector(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object();
+    let mut terms: Vec<(String, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), format!("{key}={}", plain(value))))
+        .collect();
+    for expression in items(selector, "/matchExpressions") {
+        let key = plain(&expression["key"]);
+        let values: BTreeSet<String> = items(expression, "/values").iter().map(plain).collect();
+        let values = values.into_iter().collect::<Vec<_>>().join(",");
+        let term = match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.clone(),
+        };
+        terms.push((key, term));
+    }
+    terms.sort_by(|a, b| a.0.cmp(&b.0));
+    terms
+        .into_iter()
+        .map(|(_, term)| term)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// The first values of a list, and how many more there are.
+fn some_of(values: &[String], missing: &str) -> String {
+    let shown = values
+        .iter()
+        .take(SHOWN_MAX)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(",");
+    match values.len() {
+        more if more > SHOWN_MAX => format!("{shown} + {} more...", more - SHOWN_MAX),
+        _ if shown.is_empty() => missing.to_owned(),
+        _ => shown,
+    }
+}
+
+fn pod(shown: &Value, column: &str) -> Value {
+    let status = &shown["status"];
+    let mut reason = match status["reason"].as_str() {
+        Some(reason) if !reason.is_empty() => reason.to_owned(),
+        _ => status["phase"].as_str().unwrap_or_default().to_owned(),
+    };
+    let restarts_of = |container: &Value| container["restartCount"].as_i64().unwrap_or(0);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let ended = |terminated: &Value| match terminated["signal"].as_i64() {
+        Some(signal) if signal != 0 => format!("Signal:{signal}"),
+        _ => format!("ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),
+    };
+    let (mut restarts, mut ready, mut initializing) = (0_i64, 0, false);
+    for (index, container) in items(status, "/initContainerStatuses").iter().enumerate() {
+        restarts = restarts.saturating_add(restarts_of(container));
+        let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
+        reason = if terminated.is_object() {
+            if terminated["exitCode"].as_i64().unwrap_or(0) == 0 {
+                continue;
+            }
+            match text(&terminated["reason"]) {
+                reason if reason.is_empty() => format!("Init:{}", ended(terminated)),
+                reason => format!("Init:{reason}"),
+            }
+        } else {
+            match text(&waiting["reason"]) {
+                reason if !reason.is_empty() && reason != "PodInitializing" => format!("Init:{reason}"),
+                _ => format!("Init:{index}/{}", items(shown, "/spec/initContainers").len()),
+            }
+        };
+        initializing = true;
+        break;
+    }
+    if !initializing {
+        restarts = 0;
+        let mut runs = false;
+        for container in items(status, "/containerStatuses").iter().rev() {
+            restarts = restarts.saturating_add(restarts_of(container));
+            let state = &container["state"];
+            let (waits, ends) = (
+                text(&state["waiting"]["reason"]),
+                text(&state["terminated"]["reason"]),
+            );
+            if !waits.is_empty() {
+                reason = waits;
+            } else if !ends.is_empty() {
+                reason = ends;
+            } else if state["terminated"].is_object() {
+                reason = ended(&state["terminated"]);
+            } else if container["ready"] == true && state["running"].is_object() {
+                runs = true;
+                ready += 1;
+            }
+        }
+        if reason == "Completed" && runs {
+            reason = "Running".to_owned();
+        }
+    }
+    if !shown["metadata"]["deletionTimestamp"].is_null() {
+        let lost = status["reason"] == "NodeLost";
+        reason = if lost { "Unknown" } else { "Terminating" }.to_owned();
+    }
+    match column {
+        "Ready" => json!(format!("{ready}/{}", items(shown, "/spec/containers").len())),
+        "Status" => json!(reason),
+        _ => json!(restarts),
+    }
+}
+
+fn readiness_gates(shown: &Value) -> String {
+    let gates = items(shown, "/spec/readinessGates");
+    if gates.is_empty() {
+        return NONE.to_owned();
+    }
+    let conditions = items(shown, "/status/conditions");
+    let is_true = |gate: &&Value| {
+        let mut same = conditions
+            .iter()
+            .filter(|condition| condition["type"] == gate["conditionType"]);
+        same.next().is_some_and(|condition| condition["status"] == "True")
+    };
+    format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
+}
+
+fn completions(shown: &Value) -> String {
+    let done = shown["status"]["succeeded"].as_i64().unwrap_or(0);
+    let parallelism = shown["spec"]["parallelism"].as_i64().unwrap_or(0);
+    match shown["spec"]["completions"].as_i64() {
+        Some(wanted) => format!("{done}/{wanted}"),
+        None if parallelism > 1 => format!("{done}/1 of {parallelism}"),
+        None => format!("{done}/1"),
+    }
+}
+
+fn duration(shown: &Value, now: Timestamp) -> String {
+    let time = |key: &str| {
+        shown["status"][key]
+            .as_str()
+            .and_then(|time| Timestamp::parse(time).ok())
+    };
+    match (time("startTime"), time("completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), end) => human_duration(end.unwrap_or(now).as_secs().saturating_sub(start.as_secs())),
+    }
+}
+
+fn ingress_addresses(shown: &Value) -> String {
+    let addresses = items(shown, "/status/loadBalancer/ingress")
+        .iter()
+        .filter_map(|ingress| {
+            let text = |key: &str| ingress[key].as_str().filter(|text| !text.is_empty());
+            text("ip").or_else(|| text("hostname"))
+        });
+    addresses
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn external_ip(shown: &Value) -> String {
+    let external = joined(items(shown, "/spec/externalIPs").iter(), ",");
+    match shown["spec"]["type"].as_str() {
+        Some("ClusterIP" | "NodePort") => or_none(external),
+        Some("LoadBalancer") => {
+            let parts = [ingress_addresses(shown), external];
+            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            if parts.is_empty() {
+                "<pending>".to_owned()
+            } else {
+                parts.join(",")
+            }
+        }
+        Some("ExternalName") => plain(&shown["spec"]["externalName"]),
+        _ => "<unknown>".to_owned(),
+    }
+}
+
+fn ports(ports: &Value) -> String {
+    let one = |port: &Value| {
+        let protocol = port["protocol"].as_str().unwrap_or_default();
+        match port["nodePort"].as_i64() {
+            Some(node) if node > 0 => format!("{}:{node}/{protocol}", port["port"]),
+            _ => format!("{}/{protocol}", port["port"]),
+        }
+    };
+    items(ports, "").iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+fn hosts(rules: &Value) -> String {
+    let rules = items(rules, "");
+    let hosts = rules
+        .iter()
+        .filter_map(|rule| rule["host"].as_str().filter(|host| !host.is_empty()));
+    let hosts: Vec<&str> = hosts.collect();
+    let shown = hosts
+        .iter()
+        .take(SHOWN_MAX)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(",");
+    match (hosts.len(), rules.len()) {
+        (0, _) => "*".to_owned(),
+        (named, all) if named >= SHOWN_MAX && all > SHOWN_MAX => {
+            format!("{shown} + {} more...", all - SHOWN_MAX)
+        }
+        _ => shown,
+    }
+}
+
+fn parameters(parameters: &Value) -> String {
+    if !parameters.is_object() {
+        return NONE.to_owned();
+    }
+    let group = parameters["apiGroup"].as_str();
+    let group = group.map(|group| format!(".{group}")).unwrap_or_default();
+    format!(
+        "{}{group}/{}",
+        plain(&parameters["kind"]),
+        plain(&parameters["name"])
+    )
+}
+
+fn endpoints(subsets: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in items(subsets, "") {
+        let addresses = || {
+            items(subset, "/addresses")
+                .iter()
+                .map(|address| plain(&address["ip"]))
+        };
+        let ports = items(subset, "/ports");
+        if ports.is_empty() {
+            all.extend(addresses());
+        }
+        for port in ports {
+            all.extend(addresses().map(|ip| match ip.contains(':') {
+                true => format!("[{ip}]:{}", port["port"]),
+                false => format!("{ip}:{}", port["port"]),
+            }));
+        }
+    }
+    some_of(&all, if items(subsets, "").is_empty() { NONE } else { "" })
+}
+
+fn slice_ports(ports: &Value) -> String {
+    let one = |port: &Value| match (&port["port"], &port["name"]) {
+        (Value::Number(number), _) => number.to_string(),
+        (_, Value::String(name)) => name.clone(),
+        _ => "*".to_owned(),
+    };
+    some_of(&items(ports, "").iter().map(one).collect::<Vec<_>>(), "<unset>")
+}
+
+fn slice_addresses(endpoints: &Value) -> String {
+    let addresses = items(endpoints, "")
+        .iter()
+        .flat_map(|endpoint| items(endpoint, "/addresses"));
+    some_of(&addresses.map(plain).collect::<Vec<_>>(), "<unset>")
+}
+
+fn node_status(shown: &Value) -> String {
+    let conditions = items(shown, "/status/conditions");
+    let ready = conditions
+        .iter()
+        .rev()
+        .find(|condition| condition["type"] == "Ready");
+    let status = match ready.map(|condition| condition["status"] == "True") {
+        Some(true) => "Ready",
+        Some(false) => "NotReady",
+        None => "Unknown",
+    };
+    let rests = shown["spec"]["unschedulable"] == true;
+    format!("{status}{}", if rests { ",SchedulingDisabled" } else { "" })
+}
+
+fn roles(object: &StoredObject) -> String {
+    let roles = object.meta.labels.iter().filter_map(|(key, value)| {
+        match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role).filter(|role| !role.is_empty()),
+            None => (&**key == "kubernetes.io/role" && !value.is_empty()).then_some(&**value),
+        }
+    });
+    or_none(
+        roles
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+            .join(","),
+    )
+}
+
+fn node_address(shown: &Value, of_type: &str) -> String {
+    let mut addresses = items(shown, "/status/addresses").iter();
+    let address = addresses.find(|address| address["type"] == of_type);
+    address.map_or_else(|| NONE.to_owned(), |address| plain(&address["address"]))
+}
+
+fn event(shown: &Value, column: &str, now: Timestamp) -> Value {
+    let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    // Events of the newer group name the same fields otherwise.
+    let either = |old: &str, new: &str| {
+        if text(old).is_empty() {
+            text(new).to_owned()
+        } else {
+            text(old).to_owned()
+        }
+    };
+    let ago = |time: &str| since(Timestamp::parse(time).ok(), now);
+    let first = || match either("/firstTimestamp", "/deprecatedFirstTimestamp") {
+        time if time.is_empty() => ago(text("/eventTime")),
+        time => ago(&time),
+    };
+    let series = &shown["series"];
+    match column {
+        "Last Seen" => json!(match either("/lastTimestamp", "/deprecatedLastTimestamp") {
+            _ if series.is_object() => ago(text("/series/lastObservedTime")),
+            time if time.is_empty() => first(),
+            time => ago(&time),
+        }),
+        "First Seen" => json!(first()),
+        "Type" => json!(text("/type")),
+        "Reason" => json!(text("/reason")),
+        "Object" => {
+            let kind = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
+            match either("/involvedObject/name", "/regarding/name") {
+                name if name.is_empty() => json!(kind),
+                name => json!(format!("{kind}/{name}")),
+            }
+        }
+        "Subobject" => json!(either("/involvedObject/fieldPath", "/regarding/fieldPath")),
+        "Source" => {
+            let component = either("/source/component", "/deprecatedSource/component");
+            match either("/source/host", "/deprecatedSource/host") {
+                host if host.is_empty() => json!(component),
+                host => json!(format!("{component}, {host}")),
+            }
+        }
+        "Message" => json!(either("/message", "/note").trim()),
+        "Count" => {
+            let count = ["count", "deprecatedCount"]
+                .iter()
+                .find_map(|key| shown[*key].as_i64());
+            json!(series["count"].as_i64().or(count).unwrap_or(0))
+        }
+        _ => Value::Null,
+    }
+}
+
+fn volume(resource: &str, shown: &Value, column: &str) -> Value {
+    let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let is_claim = resource == "persistentvolumeclaims";
+    let is_bound = !is_claim || !text("/spec/volumeName").is_empty();
+    let part = if is_claim { "status" } else { "spec" };
+    let class = || {
+        let old = &shown["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
+        old.as_str()
+            .unwrap_or_else(|| text("/spec/storageClassName"))
+            .to_owned()
+    };
+    json!(match column {
+        "Status" if !shown["metadata"]["deletionTimestamp"].is_null() => "Terminating".to_owned(),
+        "Status" => text("/status/phase").to_owned(),
+        "Volume" => text("/spec/volumeName").to_owned(),
+        "Capacity" | "Access Modes" if !is_bound => String::new(),
+        "Capacity" => match &shown[part]["capacity"]["storage"] {
+            Value::Null => "0".to_owned(),
+            size => plain(size),
+        },
+        "Access Modes" => {
+            let modes = items(&shown[part], "/accessModes");
+            let shown = [
+                ("ReadWriteOnce", "RWO"),
+                ("ReadOnlyMany", "ROX"),
+                ("ReadWriteMany", "RWX"),
+            ];
+            let shown = shown
+                .iter()
+                .filter(|(mode, _)| modes.iter().any(|has| has == mode));
+            shown.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+        }
+        "Reclaim Policy" => text("/spec/persistentVolumeReclaimPolicy").to_owned(),
+        "Claim" if shown["spec"]["claimRef"].is_object() => {
+            format!(
+                "{}/{}",
+                text("/spec/claimRef/namespace"),
+                text("/spec/claimRef/name")
+            )
+        }
+        "StorageClass" => class(),
+        "Reason" => text("/status/reason").to_owned(),
+        "VolumeMode" => match text("/spec/volumeMode") {
+            "" => "<unset>".to_owned(),
+            mode => mode.to_owned(),
+        },
+        _ => String::new(),
+    })
+}
+
+fn subjects(subjects: &Value, column: &str) -> String {
+    let kind = match column {
+        "Users" => "User",
+        "Groups" => "Group",
+        _ => "ServiceAccount",
+    };
+    let one = |subject: &Value| match kind {
+        "ServiceAccount" => format!("{}/{}", plain(&subject["namespace"]), plain(&subject["name"])),
+        _ => plain(&subject["name"]),
+    };
+    let of_kind = items(subjects, "")
+        .iter()
+        .filter(|subject| subject["kind"] == kind);
+    of_kind.map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn controller(shown: &Value) -> String {
+    let mut owners = items(shown, "/metadata/ownerReferences").iter();
+    let Some(owner) = owners.find(|owner| owner["controller"] == true) else {
+        return NONE.to_owned();
+    };
+    let group = owner["apiVersion"]
+        .as_str()
+        .and_then(|version| version.split_once('/'));
+    let group = group.map(|(group, _)| format!(".{group}")).unwrap_or_default();
+    format!(
+        "{}{group}/{}",
+        plain(&owner["kind"]).to_lowercase(),
+        plain(&owner["name"])
+    )
+}
+
+fn quota(shown: &Value, limits: bool) -> String {
+    let empty = Map::new();
+    let hard = shown["status"]["hard"].as_object().unwrap_or(&empty);
+    let of_column = hard
+        .iter()
+        .filter(|(name, _)| name.starts_with("limits.") == limits);
+    let one = |(name, hard): (&String, &Value)| {
+        let used = &shown["status"]["used"][name];
+        format!("{name}: {}/{}", number_or_text(used, "0"), plain(hard))
+    };
+    of_column.map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn request_state(shown: &Value) -> String {
+    let conditions = items(shown, "/status/conditions");
+    let has = |of_type: &str| conditions.iter().any(|condition| condition["type"] == of_type);
+    let mut state = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (_, true) => "Approved",
+        _ => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        state.push_str(",Failed");
+    }
+    if shown["status"]["certificate"]
+        .as_str()
+        .is_some_and(|text| !text.is_empty())
+    {
+        state.push_str(",Issued");
+    }
+    state
+}
+
+fn targets(shown: &Value) -> String {
+    const SHOWN: usize = 2;
+    let percent = |value: &Value| format!("{value}%");
+    let mut all = Vec::new();
+    if let Some(target) = shown["spec"].get("targetCPUUtilizationPercentage") {
+        let current = shown["status"].get("currentCPUUtilizationPercentage");
+        all.push(format!(
+            "{}/{}",
+            current.map_or("<unknown>".to_owned(), percent),
+            percent(target)
+        ));
+    }
+    for (index, metric) in items(shown, "/spec/metrics").iter().enumerate() {
+        let of_type = metric["type"].as_str().unwrap_or_default().to_lowercase();
+        let target = &metric[&of_type]["target"];
+        let current = shown.pointer(&format!("/status/currentMetrics/{index}/{of_type}/current"));
+        let current = current.unwrap_or(&Value::Null);
+        let known = |key: &str| number_or_text(&current[key], "<unknown>");
+        all.push(match of_type.as_str() {
+            "external" if !target["averageValue"].is_null() => {
+                format!(
+                    "{}/{} (avg)",
+                    known("averageValue"),
+                    plain(&target["averageValue"])
+                )
+            }
+            "pods" | "resource" if !target["averageValue"].is_null() => {
+                format!("{}/{}", known("averageValue"), plain(&target["averageValue"]))
+            }
+            "resource" => {
+                let current = &current["averageUtilization"];
+                let current = if current.is_null() {
+                    "<unknown>".to_owned()
+                } else {
+                    percent(current)
+                };
+                let target = &target["averageUtilization"];
+                let target = if target.is_null() {
+                    "<auto>".to_owned()
+                } else {
+                    percent(target)
+                };
+                format!("{current}/{target}")
+            }
+            "external" | "object" => format!("{}/{}", known("value"), number_or_text(&target["value"], "0")),
+            _ => "<unknown type>".to_owned(),
+        });
+    }
+    let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match all.len() {
+        0 => NONE.to_owned(),
+        more if more > SHOWN => format!("{shown} + {} more...", more - SHOWN),
+        _ => shown,
+    }
+}
