@@ -233,6 +233,7 @@ impl ApiServer {
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
+        let is_applied = matches!(author, Author::Applier(_));
         let managers = match (author, early) {
             (Author::Applier(managers), _) => Some(managers),
             (Author::Writer, Some(early)) => early,
@@ -287,7 +288,7 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new);
         }
         new.tidy();
-        if new.equals(stored) && !self.is_always_stored(kind, &new) {
+        if new.equals(stored) && !self.is_always_stored(kind, &new, is_applied) {
             return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);
