@@ -96,10 +96,9 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
     })
 }
 
-/// Whether a group and version belong to the release, not to a CustomResourceDefinition.
-pub(super) fn is_builtin(server: &ApiServer, group: &str, version: &str) -> bool {
-    served(server)
-        .any(|(_, resource)| !resource.custom && *resource.group == *group && *resource.version == *version)
+/// Whether a group belongs to the release, not to CustomResourceDefinitions.
+pub(super) fn is_builtin(server: &ApiServer, group: &str) -> bool {
+    served(server).any(|(_, resource)| !resource.custom && *resource.group == *group)
 }
 
 /// The verbs of a resource, as discovery lists them.
