@@ -199,10 +199,8 @@ pub(crate) fn port_name(value: &str) -> Vec<String> {
     if value.is_empty() || !value.chars().all(known) {
         problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
-    if !value
-        .chars()
-        .any(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
-    {
+    // Upstream asks for a letter, whatever it says.
+    if !value.chars().any(|c| c.is_ascii_lowercase()) {
         problems.push("must contain at least one letter or number (a-z, 0-9)".to_owned());
     }
     if value.contains("--") {

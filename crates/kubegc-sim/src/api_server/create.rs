@@ -39,9 +39,10 @@ impl ApiServer {
 
     /// An object as its type reads it.
     pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
-        match self.schema(kind) {
-            Some(_) => self.manifest(kind, object.to_json(self.resource(kind))),
-            None => Ok(object),
+        if self.is_decoded(kind) {
+            self.manifest(kind, object.to_json(self.resource(kind)))
+        } else {
+            Ok(object)
         }
     }
 

@@ -1,85 +1,116 @@
-//! Decides what an object looks like without what one cluster knows of it: the parameter `export`, which was removed in 1.21.
-//!
-//! # Upstream
-//! `Store.Export` in `apiserver/pkg/registry/generic/registry/store.go` and the strategies in `pkg/registry`, 1.20.2.
+//! Decides what a read of an object for export answers: the object as it could be created again.
 
-use kubegc_core::{Behavior, KindId, ResourceVersion, Uid};
-use serde_json::{Value, json};
+use kubegc_core::{Behavior, KindId};
+use serde_json::Value;
 
-use super::{ApiServer, Special};
-use crate::StoredObject;
+use super::{ApiServer, Response};
+use crate::{
+    StoredObject,
+    status::{self, Cause, Refusal},
+    types::{self, prepare},
+};
 
-/// Objects are exported no more.
-const EXPORT_IS_IGNORED: Behavior = Behavior::since(21, 0, "kubernetes #98312");
+/// Objects are not exported any more.
+const EXPORT_IS_GONE: Behavior = Behavior::since(21, 0, "kubernetes #98312");
 
 impl ApiServer {
-    /// Whether the release knows the parameter `export`.
+    /// Reads one object for export. `exact`: its namespace and its generated name stay.
+    ///
+    /// # Upstream
+    /// `getResourceHandler` in `apiserver/pkg/endpoints/handlers/get.go`, `Store.Export` in `registry/generic/registry/store.go`,
+    /// 1.20.2.
     #[must_use]
-    pub fn exports(&self) -> bool {
-        !self.version.has(EXPORT_IS_IGNORED)
+    pub fn exported(&self, kind: KindId, namespace: &str, name: &str, exact: bool) -> Response {
+        self.try_export(kind, namespace, name, exact)
+            .map(|object| Response::ok(object.into()))
+            .into()
     }
 
-    /// An object as it can be created elsewhere; with `exact`, of the same name in the same namespace. `None` for a kind that cannot
-    /// be exported.
-    #[must_use]
-    pub fn exported(&self, kind: KindId, object: &StoredObject, exact: bool) -> Option<StoredObject> {
+    fn try_export(
+        &self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        exact: bool,
+    ) -> Result<StoredObject, Refusal> {
+        self.kind(kind)?;
         let resource = self.resource(kind);
-        if &*resource.group == "rbac.authorization.k8s.io" {
-            return None;
+        if self.version.has(EXPORT_IS_GONE) {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(status::bad_request(why));
         }
-        let mut object = object.clone();
+        if &*resource.group == "rbac.authorization.k8s.io" {
+            let why = format!("export of {:?} is not supported", resource.resource);
+            return Err(status::bad_request(why));
+        }
+        let mut object = StoredObject::clone(&*self.existing(kind, namespace, name)?);
         let meta = &mut object.meta;
-        meta.uid = Uid::default();
+        meta.uid = "".into();
         meta.creation_timestamp = None;
         meta.deletion_timestamp = None;
-        meta.resource_version = ResourceVersion::default();
+        meta.resource_version = "".into();
         if !exact {
             meta.namespace = "".into();
-            if object.at(&["metadata", "generateName"]).is_some() {
+            let generated = object.at(&["metadata", "generateName"]);
+            if generated
+                .and_then(Value::as_str)
+                .is_some_and(|name| !name.is_empty())
+            {
                 object.meta.name = "".into();
             }
         }
-        if object.meta.generation > 0 {
-            object.meta.generation = 1;
-        }
-        let known = &self.shape.kinds[kind.index()];
-        let keeps_status = resource.custom && !known.status_subresource;
-        let is_service = known.special == Special::Service;
-        let body = object.body_mut();
-        match known.special {
-            Special::Namespace => {
-                body.insert("status".to_owned(), json!({"phase": "Active"}));
-            }
-            Special::Pod => {
-                let status = body.get("status").and_then(|status| status.get("qosClass"));
-                let status = json!({"phase": "Pending", "qosClass": status});
-                body.insert("status".to_owned(), status);
-            }
-            _ if keeps_status || (exact && &*resource.kind == "Node") => {}
-            _ => {
-                body.remove("status");
-            }
-        }
-        if is_service
-            && !exact
-            && let Some(Value::Object(spec)) = body.get_mut("spec")
-        {
-            if spec.get("clusterIP").is_some_and(|ip| ip != "None") {
-                spec.remove("clusterIP");
-                spec.remove("clusterIPs");
-            }
-            if spec.get("type").is_some_and(|of_type| of_type == "NodePort")
-                && let Some(Value::Array(ports)) = spec.get_mut("ports")
-            {
-                for port in ports.iter_mut().filter_map(Value::as_object_mut) {
-                    port.remove("nodePort");
-                }
-            }
-        }
         if self.schema(kind).is_some() {
-            // What was read by its type fits it.
-            let _fits = self.normalized(kind, &mut object);
+            self.prepare_exported(kind, &mut object, exact)?;
         }
-        Some(object)
+        Ok(object)
     }
+
+    fn prepare_exported(&self, kind: KindId, object: &mut StoredObject, exact: bool) -> Result<(), Refusal> {
+        let resource = self.resource(kind);
+        match &*resource.kind {
+            "LimitRange" | "PodTemplate" => return Ok(()),
+            "Service" => export_service(object, exact),
+            other => prepare::create(object, other, self.version),
+        }
+        match &*resource.kind {
+            "CertificateSigningRequest" | "Node" if exact => {}
+            "CertificateSigningRequest" | "Node" | "PersistentVolume" | "PersistentVolumeClaim" => {
+                object.body_mut().remove("status");
+            }
+            "Secret" if !exact && is_of_service_account(object) => {
+                let why = "can not export service account secrets";
+                let cause = Cause::invalid("type", "", why);
+                return Err(status::invalid(resource, &object.meta.name, vec![cause]));
+            }
+            _ => {}
+        }
+        types::normalize(object, resource, self.version).map_err(status::bad_request)
+    }
+}
+
+fn export_service(service: &mut StoredObject, exact: bool) {
+    let body = service.body_mut();
+    body.remove("status");
+    let Some(Value::Object(spec)) = body.get_mut("spec").filter(|_| !exact) else {
+        return;
+    };
+    if spec.get("clusterIP").and_then(Value::as_str) != Some("None") {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    if spec.get("type").and_then(Value::as_str) == Some("NodePort") {
+        let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
+        }
+    }
+}
+
+fn is_of_service_account(secret: &StoredObject) -> bool {
+    let is_token =
+        secret.at(&["type"]).and_then(Value::as_str) == Some("kubernetes.io/service-account-token");
+    is_token
+        || secret
+            .at(&["metadata", "annotations", "kubernetes.io/service-account.uid"])
+            .is_some()
 }

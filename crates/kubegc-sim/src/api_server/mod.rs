@@ -86,8 +86,9 @@ impl Default for Settings {
 /// nothing makes none and no event.
 ///
 /// # Assumptions
-/// Specs are not validated, no authorization is checked, no admission plugin runs but `NamespaceLifecycle` and
-/// [webhooks](Self::with_webhooks) that cannot be reached.
+/// Specs are completed and validated only with [`Settings::types`]. No authorization is checked. Of the admission plugins run
+/// `NamespaceLifecycle`, [webhooks](Self::with_webhooks) that cannot be reached and, with types, those that complete or refuse
+/// specs (such as `Priority` and `LimitRanger`; not `ServiceAccount` and `ResourceQuota`).
 ///
 /// # Complexity
 /// Requests on one object take two hash lookups, whatever the number of objects. A list of n objects takes O(n log n).

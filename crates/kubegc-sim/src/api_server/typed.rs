@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_core::KindId;
+use serde_json::{Value, json};
 
 use super::{ApiServer, update::Part};
 use crate::{
@@ -29,7 +30,16 @@ impl ApiServer {
         if &*resource.kind == "Service" {
             service::prepare(object, None, self.version);
         }
-        self.normalized(kind, object)
+        self.normalized(kind, object)?;
+        if matches!(&*resource.kind, "PersistentVolume" | "PersistentVolumeClaim") {
+            // The first write to a volume or a claim is stored even where it changes nothing. That of admission's finalizer makes
+            // no difference to what is shown.
+            let metadata = object.body_mut().entry("metadata").or_insert_with(|| json!({}));
+            if let Some(metadata) = metadata.as_object_mut() {
+                metadata.insert("finalizers".to_owned(), Value::Null);
+            }
+        }
+        Ok(())
     }
 
     /// Brings an object that is to replace `old` in the form that is validated.
@@ -55,7 +65,31 @@ impl ApiServer {
         Ok(())
     }
 
-    pub(super) fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
+    /// Whether a write is stored even where it changes nothing: conversion changes events that were written in another group, and
+    /// structured merges the form of empty bytes.
+    pub(super) fn is_always_stored(&self, kind: KindId, object: &StoredObject, is_applied: bool) -> bool {
+        let resource = self.resource(kind);
+        if self.schema(kind).is_none() {
+            return false;
+        }
+        match &*resource.kind {
+            "Secret" if is_applied => {
+                let data = object.at(&["data"]).and_then(Value::as_object);
+                data.is_some_and(|data| data.values().any(|value| *value == ""))
+            }
+            "Event" => {
+                let version = resource.api_version();
+                let managers = object
+                    .at(&["metadata", "managedFields"])
+                    .and_then(Value::as_array);
+                managers
+                    .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
+            }
+            _ => false,
+        }
+    }
+
+    fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         types::normalize(object, self.resource(kind), self.version).map_err(status::bad_request)
     }
 

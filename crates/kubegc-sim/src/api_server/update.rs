@@ -148,7 +148,8 @@ impl ApiServer {
             }
             existing => existing?,
         };
-        if !object.meta.uid.is_empty() && object.meta.uid != existing.meta.uid {
+        let expects_other = !object.meta.uid.is_empty() && object.meta.uid != existing.meta.uid;
+        if expects_other && !self.is_validated_first(kind, part) {
             let stored = existing.meta.uid.text();
             let why = self.other_uid(kind, &namespace, name, &object.meta.uid, &stored);
             return Err(status::conflict(self.resource(kind), name, &why));
@@ -160,6 +161,23 @@ impl ApiServer {
         }
         self.finish(&written);
         Ok(Response::ok(written.object).with(warnings))
+    }
+
+    /// Whether an object is validated before its uid and version are compared: so is a service.
+    fn is_validated_first(&self, kind: KindId, part: Part) -> bool {
+        part == Part::Whole
+            && self.shape.kinds[kind.index()].special == Special::Service
+            && self.schema(kind).is_some()
+    }
+
+    /// Refuses an object that is not of the stored version.
+    fn check_version(&self, kind: KindId, new: &StoredObject, old: &StoredObject) -> Result<(), Refusal> {
+        if new.meta.resource_version == old.meta.resource_version {
+            return Ok(());
+        }
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Err(status::conflict(self.resource(kind), &old.meta.name, why))
     }
 
     /// Why a write that expects a uid is refused where the stored one is another.
@@ -198,18 +216,13 @@ impl ApiServer {
                 named.kind = Arc::clone(&named.resource);
                 return Err(status::invalid(&named, name, vec![cause]));
             }
-            // A service is validated before its version is settled.
-            let is_validated_before =
-                part == Part::Whole && self.shape.kinds[kind.index()].special == Special::Service;
-            if !is_validated_before {
+            if !(part == Part::Whole && self.shape.kinds[kind.index()].special == Special::Service) {
                 new.meta.resource_version = old.resource_version.clone();
             }
         } else if let Some(problem) = unreadable(&new.meta.resource_version) {
             return Err(status::internal(&problem));
-        } else if new.meta.resource_version != old.resource_version {
-            let why =
-                "the object has been modified; please apply your changes to the latest version and try again";
-            return Err(status::conflict(resource, name, why));
+        } else if !self.is_validated_first(kind, part) {
+            self.check_version(kind, &new, existing)?;
         }
         let sent = self.tracks_what_is_sent();
         let tracked = |new: &StoredObject| self.tracked(kind, Some(existing), new, part);
@@ -220,6 +233,7 @@ impl ApiServer {
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
+        let is_applied = matches!(author, Author::Applier(_));
         let managers = match (author, early) {
             (Author::Applier(managers), _) => Some(managers),
             (Author::Writer, Some(early)) => early,
@@ -244,6 +258,7 @@ impl ApiServer {
         if !causes.is_empty() {
             return Err(status::invalid(self.resource(kind), name, causes));
         }
+        self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
@@ -273,7 +288,7 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new);
         }
         new.tidy();
-        if new.equals(stored) {
+        if new.equals(stored) && !self.is_always_stored(kind, &new, is_applied) {
             return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);

@@ -22,6 +22,7 @@ enum Shape {
     EventsEvent,
     HpaV1,
     HpaV2beta1,
+    HpaV2,
     IngressV1beta1,
     SubjectsV1alpha1,
     EndpointSliceV1beta1,
@@ -34,6 +35,7 @@ fn shape(resource: &ApiResource) -> Option<Shape> {
         ("events.k8s.io", _, "Event") => Shape::EventsEvent,
         ("autoscaling", "v1", "HorizontalPodAutoscaler") => Shape::HpaV1,
         ("autoscaling", "v2beta1", "HorizontalPodAutoscaler") => Shape::HpaV2beta1,
+        ("autoscaling", "v2beta2" | "v2", "HorizontalPodAutoscaler") => Shape::HpaV2,
         ("extensions" | "networking.k8s.io", "v1beta1", "Ingress") => Shape::IngressV1beta1,
         ("rbac.authorization.k8s.io", "v1alpha1", "RoleBinding" | "ClusterRoleBinding") => {
             Shape::SubjectsV1alpha1
@@ -53,7 +55,11 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
         None => {}
         Some(Shape::EventsEvent) => rename(object, EVENT.map(|(stored, shown)| (shown, stored))),
         Some(Shape::HpaV1) => hpa::from_v1(object),
-        Some(Shape::HpaV2beta1) => hpa::from_v2beta1(object),
+        Some(Shape::HpaV2beta1) => {
+            hpa::from_v2beta1(object);
+            hpa::in_order_of_v1(object);
+        }
+        Some(Shape::HpaV2) => hpa::in_order_of_v1(object),
         Some(Shape::IngressV1beta1) => ingress(object, "backend", "defaultBackend", backend_to_stored),
         Some(Shape::SubjectsV1alpha1) => for_each(object.get_mut("subjects"), subject_to_stored),
         Some(Shape::EndpointSliceV1beta1) => {
@@ -86,7 +92,7 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
 /// Brings a stored object in the shape of this version.
 pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
     match shape(resource) {
-        None | Some(Shape::Secret) => {}
+        None | Some(Shape::Secret | Shape::HpaV2) => {}
         Some(Shape::EventsEvent) => {
             rename(object, EVENT);
             for key in ["reportingController", "reportingInstance", "reason", "action"] {

@@ -185,6 +185,10 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn unsupported(&self, c: &mut Check, supported: &[&str]) {
+        self.unsupported_as(c, &self.shown(), supported);
+    }
+
+    pub(crate) fn unsupported_as(&self, c: &mut Check, shown: &str, supported: &[&str]) {
         let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
         let list = match supported.is_empty() {
             true => String::new(),
@@ -193,7 +197,7 @@ impl<'v> At<'v> {
         c.causes.push(Cause {
             reason: "FieldValueNotSupported",
             field: self.path.to_string(),
-            message: format!("Unsupported value: {}{list}", self.shown()),
+            message: format!("Unsupported value: {shown}{list}"),
         });
     }
 

@@ -67,6 +67,21 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
     }
 }
 
+/// `v2`, as `v1` gives it back, which is the form that is stored: there the metric of the processor is a field of its own.
+pub(super) fn in_order_of_v1(object: &mut Object) {
+    let metrics = object_mut(object, "spec").and_then(|spec| spec.get_mut("metrics"));
+    if let Some(Value::Array(metrics)) = metrics {
+        metrics.sort_by_key(is_utilization_of_cpu);
+    }
+}
+
+fn is_utilization_of_cpu(metric: &Value) -> bool {
+    metric.pointer("/resource/name") == Some(&"cpu".into())
+        && metric
+            .pointer("/resource/target/averageUtilization")
+            .is_some_and(|percent| !percent.is_null())
+}
+
 /// `v2`, as `v1` has it.
 pub(super) fn to_v1(object: &mut Object) {
     let mut found = Vec::new();

@@ -90,6 +90,7 @@ pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesV
                 .body_mut()
                 .insert("status".to_owned(), json!({"phase": "Pending"}));
         }
+        "Node" => known_networks(object),
         "Job" => select_job_pods(object),
         "DaemonSet" => {
             let generation = template_generation(object).max(1);
@@ -114,6 +115,7 @@ pub(crate) fn update(new: &mut StoredObject, old: &StoredObject, kind: &str, ver
         }
         "ServiceAccount" => secret_names(new),
         "PersistentVolumeClaim" => known_data_source(new),
+        "Node" => known_networks(new),
         _ => {}
     }
 }
@@ -137,6 +139,21 @@ pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, vers
     };
     let counts = is_counted(kind, version) || kind == "CSIDriver" && version.minor() >= 21;
     new.meta.generation = old.meta.generation + i64::from(counts && changed);
+}
+
+/// The networks of a node's pods: the first of them stands in a field of its own too.
+///
+/// # Upstream
+/// `Convert_v1_NodeSpec_To_core_NodeSpec` in `pkg/apis/core/v1/conversion.go`, 1.20.2.
+fn known_networks(node: &mut StoredObject) {
+    let Some(spec) = spec_mut(node) else { return };
+    let first = spec.get("podCIDR").filter(|first| !first.is_null()).cloned();
+    if let Some(first) = first
+        && is_nil(spec, "podCIDRs")
+        && first != *""
+    {
+        spec.insert("podCIDRs".to_owned(), json!([first]));
+    }
 }
 
 /// Drops the metadata that the server keeps for itself.

@@ -22,7 +22,7 @@ enum Format {
 }
 
 /// More digits than this are refused: no amount of resources needs them.
-const DIGITS_MAX: usize = 27;
+const DIGITS_MAX: usize = 36;
 /// The exponents that an amount may have.
 const EXPONENT_MAX: i32 = 60;
 
@@ -82,9 +82,59 @@ impl Quantity {
             format = Format::Exponent;
             scale += exponent;
         }
+        if format == Format::Binary && scale == 0 {
+            mantissa = mantissa.min(i64::MAX.into());
+        }
         let mantissa = if negative { -mantissa } else { mantissa };
         let parsed = Self::new(mantissa, scale, format);
         Some(parsed.rounded_up(-9))
+    }
+
+    /// The form that a text is stored and shown in: the text itself where upstream's parser takes it for canonical, which it
+    /// finds by other means than it writes the canonical form.
+    pub(crate) fn shown(text: &str) -> Option<String> {
+        let parsed = Self::parse(text)?;
+        Some(if parsed.keeps(text) {
+            text.to_owned()
+        } else {
+            parsed.to_string()
+        })
+    }
+
+    /// # Upstream
+    /// The fast path of `ParseQuantity`.
+    fn keeps(self, text: &str) -> bool {
+        if text == "0" {
+            return true;
+        }
+        let unsigned = text.trim_start_matches(['+', '-']).trim_start_matches('0');
+        let end = unsigned
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = format!("{}{fraction}", if whole.is_empty() { "0" } else { whole });
+        if self.format == Format::Binary {
+            let power = BINARY
+                .iter()
+                .position(|known| *known == suffix)
+                .unwrap_or_default();
+            let value: i64 = digits.parse().unwrap_or_default();
+            return fraction.is_empty() && digits.len() + power * 3 < 15 && value & 7 != 0;
+        }
+        let exponent = match DECIMAL.iter().find(|(_, known)| *known == suffix) {
+            Some((exponent, _)) => *exponent,
+            None => suffix
+                .get(1..)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or_default(),
+        };
+        let scale = exponent - fraction.len() as i32;
+        scale >= -9
+            && scale % 3 == 0
+            && digits.len() <= 18
+            && !digits.ends_with("000")
+            && !digits.starts_with('0')
     }
 
     fn new(mut mantissa: i128, mut scale: i32, format: Format) -> Self {
@@ -132,7 +182,8 @@ impl Quantity {
         let shift = self.scale.rem_euclid(3);
         let value = self.mantissa * [1, 10, 100][shift as usize];
         let (value, scale) = if self.scale >= 0 {
-            (self.mantissa * 10_i128.pow(self.scale.unsigned_abs().min(18)), 0)
+            let factor = 10_i128.saturating_pow(self.scale.unsigned_abs());
+            (self.mantissa.saturating_mul(factor), 0)
         } else {
             (value, self.scale - shift)
         };
@@ -204,7 +255,8 @@ impl fmt::Display for Quantity {
     /// The canonical form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.format == Format::Binary
-            && let Some(mut amount) = self.rounded_up(0).at_scale(0)
+            && self.is_whole()
+            && let Some(mut amount) = self.at_scale(0)
             && amount.abs() >= 1024
         {
             let mut power = 0;
@@ -252,6 +304,18 @@ mod tests {
         ] {
             let parsed = Quantity::parse(text).unwrap();
             assert_eq!(parsed.to_string(), canonical, "{text}");
+        }
+        for (text, shown) in [
+            ("5.", "5."),
+            ("+1", "+1"),
+            ("01", "01"),
+            ("1E3", "1E3"),
+            ("1.1Ki", "1126400m"),
+            ("16Ei", "9223372036854775807"),
+            ("1000m", "1"),
+            ("1.0", "1"),
+        ] {
+            assert_eq!(Quantity::shown(text).unwrap(), shown);
         }
         for text in ["", "x", "1K", "1.2.3", "1 Gi", "--1", "1e", "e3"] {
             assert!(Quantity::parse(text).is_none(), "{text}");

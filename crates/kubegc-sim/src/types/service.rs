@@ -190,6 +190,12 @@ pub(crate) fn allocate(
                 _ => None,
             };
             if let Some(problem) = problem {
+                // The words are those of releases that allocate for several families.
+                let problem = match version.minor() {
+                    ..20 => problem.to_owned(),
+                    20 => format!("failed to allocated ip:{address} with error:{problem}"),
+                    _ => format!("failed to allocate IP {address}: {problem}"),
+                };
                 let (field, shown) = if version.minor() >= 20 {
                     (
                         "spec.clusterIPs",
@@ -198,7 +204,7 @@ pub(crate) fn allocate(
                 } else {
                     ("spec.clusterIP", crate::status::quoted(&address))
                 };
-                errors.push(Cause::invalid(field, &shown, problem));
+                errors.push(Cause::invalid(field, &shown, &problem));
             }
         }
     }
@@ -213,6 +219,10 @@ pub(crate) fn allocate(
         && let Some(free) = NODE_PORTS.rev().find(|port| !taken.contains(port))
     {
         spec.insert("healthCheckNodePort".to_owned(), free.into());
+    }
+    let has_policy = |spec: &Object| matches!(text(spec, "type"), "NodePort" | "LoadBalancer");
+    if old.is_some_and(has_policy) && !has_policy(spec) {
+        spec.remove("externalTrafficPolicy");
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
@@ -247,7 +257,7 @@ fn allocate_ports(
         let field = format!("spec.ports[{index}].nodePort");
         errors.push(Cause::invalid(field, &number.to_string(), problem));
     }
-    taken.extend(&own);
+    taken.extend(own.iter().chain(&kept));
     let mut given: Vec<(i64, Value, i64)> = Vec::new();
     for port in &mut ports {
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);

@@ -107,10 +107,10 @@ pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) ->
             let mut normal = Map::new();
             for (key, value) in entries {
                 let value = normalized(value, of, version).map_err(|error| error.within(key.as_str()))?;
-                let value = if **of == Type::Quantity {
-                    rounded(value)
-                } else {
-                    value
+                let value = match **of {
+                    Type::Quantity => rounded(value),
+                    Type::Bytes if value.is_null() => "".into(),
+                    _ => value,
                 };
                 normal.insert(key, value);
             }
@@ -168,17 +168,16 @@ pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) ->
 }
 
 fn quantity(value: &Value) -> Result<Value, Mismatch> {
-    let parsed = match value {
-        Value::Null => Some(Quantity::whole(0)),
-        Value::String(text) if text.is_empty() => Some(Quantity::whole(0)),
-        Value::String(text) => Quantity::parse(text.trim()),
-        Value::Number(number) => Quantity::parse(&number.to_string()),
+    let shown = match value {
+        Value::Null => Some("0".to_owned()),
+        Value::String(text) => Quantity::shown(text.trim()),
+        Value::Number(number) => Quantity::shown(&number.to_string()),
         _ => None,
     };
     let problem =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    parsed
-        .map(|quantity| quantity.to_string().into())
+    shown
+        .map(Value::from)
         .ok_or_else(|| Mismatch::new(format!("unmarshalerDecoder: {problem}")))
 }
 

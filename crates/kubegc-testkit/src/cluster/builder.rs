@@ -121,7 +121,10 @@ impl Default for Builder {
             namespaces: NAMESPACES.map(str::to_owned).into(),
             objects: Vec::new(),
             start: START,
-            settings: Settings::default(),
+            settings: Settings {
+                types: true,
+                ..Settings::default()
+            },
             collects: true,
             assumptions: Assumptions::default(),
             calls_max: 10_000,
@@ -191,6 +194,12 @@ impl Builder {
     /// What uids and generated names are drawn from. Default: 0.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
+        self
+    }
+
+    /// Whether objects of built-in kinds get the defaults of their types and are validated by them. Default: true.
+    pub const fn types(mut self, types: bool) -> Self {
+        self.settings.types = types;
         self
     }
 
@@ -475,6 +484,7 @@ items:
 apiVersion: v1
 kind: Pod
 metadata: {name: p, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a}]}
+spec: {containers: [{name: c, image: c}]}
 status: {phase: Running}
 ",
             )

@@ -79,6 +79,7 @@ pub(super) fn of(
             let wanted = at("/spec/replicas").as_i64().unwrap_or(1);
             json!(format!("{}/{wanted}", number("/status/readyReplicas")))
         }
+        ("replicasets" | "replicationcontrollers", "Ready") => number("/status/readyReplicas"),
         (_, "Desired") => json!(at("/spec/replicas").as_i64().unwrap_or(1)),
         (_, "Current") => number("/status/replicas"),
         (_, "Up-to-date") => number("/status/updatedReplicas"),

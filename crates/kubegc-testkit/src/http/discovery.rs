@@ -96,10 +96,9 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
     })
 }
 
-/// Whether a group and version belong to the release, not to a CustomResourceDefinition.
-pub(super) fn is_builtin(server: &ApiServer, group: &str, version: &str) -> bool {
-    served(server)
-        .any(|(_, resource)| !resource.custom && *resource.group == *group && *resource.version == *version)
+/// Whether a group belongs to the release, not to CustomResourceDefinitions.
+pub(super) fn is_builtin(server: &ApiServer, group: &str) -> bool {
+    served(server).any(|(_, resource)| !resource.custom && *resource.group == *group)
 }
 
 /// The verbs of a resource, as discovery lists them.
@@ -389,12 +388,13 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
         "responseKind": own,
         "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": names.singular,
-        "verbs": verbs(resource),
+        "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, &names);
     let parts: Vec<Value> = server
         .subresources(kind)
         .iter()
+        .chain(parts::of_nodes(resource))
         .map(|part| {
             let kind = match parts::group_version(part) {
                 Some((group, version)) => json!({"group": group, "version": version, "kind": part.kind}),

@@ -123,7 +123,7 @@ pub(super) fn internal(message: impl Into<String>) -> Refusal {
     Problem::new(500, "", message)
 }
 
-/// A built-in group and version has no such resource.
+/// A built-in group has no such version or resource.
 pub(super) fn not_found() -> Refusal {
     let mut problem = Problem::new(
         404,

@@ -1,7 +1,7 @@
 //! Decides what reads answer: one object, a page of a list, or a watch.
 
 use kubegc_core::KindId;
-use kubegc_sim::{ApiServer, ResponseBody};
+use kubegc_sim::ApiServer;
 
 use super::{
     Call, Verb, Watch,
@@ -50,23 +50,13 @@ pub(super) fn collection_namespace(call: &Call) -> Option<&str> {
 
 fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View) -> Result<Reply, Refusal> {
     Wanted::read(query.text("resourceVersion"))?.reached(server.revision())?;
-    let answer = if call.subresource.is_empty() {
+    let answer = if query.flag("export") == Some(true) && call.subresource.is_empty() {
+        let exact = query.flag("exact") == Some(true);
+        server.exported(kind, &call.namespace, &call.name, exact)
+    } else if call.subresource.is_empty() {
         server.read(kind, &call.namespace, &call.name)
     } else {
         server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
     };
-    if server.exports() && call.subresource.is_empty() && query.flag("export").unwrap_or(false) {
-        if let ResponseBody::Object(object) = &answer.body {
-            let resource = &view.resource.resource;
-            let exported = server.exported(
-                kind,
-                &server.shown(kind, object),
-                query.flag("exact").unwrap_or(false),
-            );
-            let exported = exported
-                .ok_or_else(|| problem::bad_request(format!("export of {resource:?} is not supported")))?;
-            return Ok(Reply::json(200, &view.object(&exported, server.now())?));
-        }
-    }
     respond(server, kind, view, answer)
 }

@@ -29,13 +29,11 @@ pub(super) struct Target {
 /// The whole answer, where there is no such target: not found, or the method is not allowed.
 pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<Target, Box<Reply>> {
     let missing = || {
-        Err(Box::new(
-            if discovery::is_builtin(server, &call.group, &call.version) {
-                problem::not_found().into()
-            } else {
-                Reply::page_not_found()
-            },
-        ))
+        Err(Box::new(if discovery::is_builtin(server, &call.group) {
+            problem::not_found().into()
+        } else {
+            Reply::page_not_found()
+        }))
     };
     let served = call.kind.filter(|kind| server.serves(*kind));
     let Some(kind) = served.filter(|_| segments(&call.path).all(|part| !part.is_empty())) else {

@@ -190,6 +190,7 @@ metadata: {name: b, namespace: shop, ownerReferences: [{apiVersion: v1, kind: Co
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: v, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: u-a}]}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /v}}
 ---
 apiVersion: v1
 kind: Secret
@@ -227,7 +228,7 @@ spec:
   group: test.dev
   scope: Namespaced
   names: {kind: ConfigMap, plural: configmaps}
-  versions: [{name: v1, served: true, storage: true}]
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 ",
         )
         .build()

@@ -58,6 +58,7 @@ fn resources_tell_names_verbs_and_subresources() {
             "kind": "Pod",
             "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
             "shortNames": ["po"],
+            "storageVersionHash": "xPOwRZ+Yhw8=",
             "categories": ["all"],
         })
     );

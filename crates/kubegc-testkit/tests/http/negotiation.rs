@@ -56,7 +56,7 @@ fn objects_and_lists_take_the_form_that_is_asked_for() {
             "v1",
         ),
         (
-            "/api/v1",
+            "/apis/apps/v1",
             "application/vnd.kubernetes.protobuf,*/*",
             200,
             "APIResourceList",
@@ -111,7 +111,7 @@ fn tables_show_what_people_look_for() {
     });
     world.create("/api/v1/namespaces/shop/pods", &pod);
     let status = json!({"status": {"phase": "Running", "containerStatuses": [
-        {"name": "a", "ready": true, "restartCount": 2}, {"name": "b", "ready": false, "restartCount": 1},
+        {"name": "a", "ready": true, "restartCount": 2, "state": {"running": {}}}, {"name": "b", "ready": false, "restartCount": 1},
     ]}});
     world.patch("/api/v1/namespaces/shop/pods/web/status", &status);
     world.config_maps("shop", &["a"]);
@@ -121,13 +121,37 @@ fn tables_show_what_people_look_for() {
     for (url, columns, cells) in [
         (
             "/api/v1/namespaces/shop/pods",
-            json!(["Name", "Ready", "Status", "Restarts", "Age"]),
-            json!(["web", "1/2", "Running", 3, "2m5s"]),
+            json!([
+                "Name",
+                "Ready",
+                "Status",
+                "Restarts",
+                "Age",
+                "IP",
+                "Node",
+                "Nominated Node",
+                "Readiness Gates"
+            ]),
+            json!([
+                "web", "1/2", "Running", 3, "2m5s", "<none>", "n", "<none>", "<none>"
+            ]),
         ),
         (
             "/api/v1/namespaces/shop/pods/web",
-            json!(["Name", "Ready", "Status", "Restarts", "Age"]),
-            json!(["web", "1/2", "Running", 3, "2m5s"]),
+            json!([
+                "Name",
+                "Ready",
+                "Status",
+                "Restarts",
+                "Age",
+                "IP",
+                "Node",
+                "Nominated Node",
+                "Readiness Gates"
+            ]),
+            json!([
+                "web", "1/2", "Running", 3, "2m5s", "<none>", "n", "<none>", "<none>"
+            ]),
         ),
         (
             "/api/v1/namespaces?fieldSelector=metadata.name%3Dshop",
@@ -141,8 +165,17 @@ fn tables_show_what_people_look_for() {
         ),
         (
             "/apis/apps/v1/deployments",
-            json!(["Name", "Ready", "Up-to-date", "Available", "Age"]),
-            json!(["web", "0/3", 0, 0, "2m5s"]),
+            json!([
+                "Name",
+                "Ready",
+                "Up-to-date",
+                "Available",
+                "Age",
+                "Containers",
+                "Images",
+                "Selector"
+            ]),
+            json!(["web", "0/3", 0, 0, "2m5s", "", "", ""]),
         ),
     ] {
         let table = world.get_as(url, TABLE).json();
@@ -164,7 +197,7 @@ fn tables_show_what_people_look_for() {
     }
     let url = "/api/v1/configmaps?includeObject=";
     let bare = world.get_as(&format!("{url}None"), TABLE).json();
-    assert_eq!(bare["rows"][0].get("object"), None);
+    assert_eq!(bare["rows"][0].get("object"), Some(&Value::Null));
     let whole = world.get_as(&format!("{url}Object"), TABLE).json();
     assert_eq!(whole["rows"][0]["object"]["data"], json!({"a": "1"}));
 }

@@ -71,15 +71,27 @@ fn selectors_choose_by_labels_and_fields() {
         names(&world.get("/api/v1/namespaces/shop/configmaps").json()),
         ["shop/a", "shop/b"]
     );
-    for (query, wanted) in [
-        ("labelSelector=app+in+a", "unable to parse requirement"),
-        ("fieldSelector=data.a%3D1", "is not a known field selector"),
-        ("limit=ten", "invalid syntax"),
-        ("resourceVersion=new", "invalid resource version"),
-        ("continue=zz", "continue key is not valid"),
+    for (query, code, wanted) in [
+        (
+            "labelSelector=app+in+a",
+            400,
+            "unable to parse requirement: found 'a' expected: '('",
+        ),
+        ("fieldSelector=data.a%3D1", 400, "is not a known field selector"),
+        ("limit=ten", 400, "invalid syntax"),
+        (
+            "resourceVersion=new",
+            500,
+            "resourceVersion: Invalid value: \"new\"",
+        ),
+        (
+            "continue=zz",
+            400,
+            "invalid continue token: continue key is not valid",
+        ),
     ] {
         let reply = world.get(&format!("{ALL}?{query}"));
-        assert_eq!(reply.code, 400, "{query}");
+        assert_eq!(reply.code, code, "{query}");
         assert!(reply.message().contains(wanted), "{query}: {}", reply.text);
     }
 }

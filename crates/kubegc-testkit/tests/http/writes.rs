@@ -295,11 +295,11 @@ fn parameters_of_writes_are_checked() {
     for (query, wanted) in [
         (
             format!("fieldManager={}", "x".repeat(129)),
-            "may not be longer than 128",
+            "fieldManager: Too long: must have at most 128 bytes",
         ),
         (
             "fieldManager=a%00b".to_owned(),
-            "should only contain printable characters",
+            "invalid character U+0000 (at position 1)",
         ),
         (
             "fieldValidation=Sometimes".to_owned(),

@@ -172,7 +172,9 @@ impl<'a> Types<'a> {
             Self::Definition(field) => matches!(field, "" | "spec" | "status" | "names" | "acceptedNames"),
             Self::Schema(_) | Self::Free => false,
             Self::Typed(ty, field) => {
-                let is_written = field.is_some_and(|field| !field.omit_empty);
+                // Every metadata has a date, if an empty one.
+                let is_written =
+                    field.is_some_and(|field| !field.omit_empty || field.name == "creationTimestamp");
                 return match ty {
                     Type::Struct(_) => Some(&EMPTY_OBJECT),
                     _ if !is_written => None,

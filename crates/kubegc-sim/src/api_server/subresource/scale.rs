@@ -103,6 +103,13 @@ impl ApiServer {
         let existing = self.existing(kind, namespace, name)?;
         let shown = paths.show(&existing)?;
         let patched = self.patched_value(self.resource(kind), shown, content_type, body)?;
+        if let Some(replicas) = patched.pointer("/spec/replicas")
+            && !(replicas.is_number() || replicas.is_null())
+            && self.settings.types
+        {
+            let problem = "v1.Scale.Spec: v1.ScaleSpec.Replicas: readUint32: unexpected character";
+            return Err(status::invalid_patch(&patched.to_string(), problem));
+        }
         let (meta, replicas) = read(&patched)?;
         self.write_scale(kind, &existing, &paths, &meta, replicas)
     }

@@ -494,7 +494,7 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
             | "services.loadbalancers"
     ) || !is_native(name);
     if is_integer && !value.is_whole() {
-        amount.invalid(c, "must be an integer");
+        amount.invalid_as(c, &value.go_value(true), "must be an integer");
     }
 }
 

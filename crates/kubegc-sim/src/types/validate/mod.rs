@@ -74,6 +74,9 @@ pub(crate) fn updated(
         "" => {
             changed(resource, &body, &old_body, &mut c);
             whole(resource, new, &body, Some(&old_body), &mut c);
+            if CHECKED_TWICE.contains(&&*resource.kind) {
+                whole(resource, new, &body, Some(&old_body), &mut c);
+            }
         }
         "scale" => whole(resource, new, &body, Some(&old_body), &mut c),
         "finalize" => cluster::namespace(&body, true, &mut c),
@@ -82,6 +85,22 @@ pub(crate) fn updated(
     }
     c.causes
 }
+
+/// The kinds whose strategies and whose rules for changes both validate the whole object, so that problems are told twice.
+const CHECKED_TWICE: [&str; 12] = [
+    "CSINode",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "DaemonSet",
+    "NetworkPolicy",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "ReplicaSet",
+    "ReplicationController",
+    "Role",
+    "RoleBinding",
+    "VolumeAttachment",
+];
 
 /// What is validated of new objects and of changed ones.
 fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
@@ -110,7 +129,7 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "StatefulSet" if old.is_none() => workloads::stateful_set(body, c),
         "DaemonSet" => workloads::daemon_set(body, c),
         "ControllerRevision" => workloads::controller_revision(body, c),
-        "Job" if old.is_none() => workloads::job(object, body, c),
+        "Job" => workloads::job(object, body, c),
         "CronJob" => workloads::cron_job(object, body, old.is_none(), c),
         "HorizontalPodAutoscaler" => autoscaling::autoscaler(body, old, c),
         "Ingress" => networking::ingress(body, old, is_beta, c),

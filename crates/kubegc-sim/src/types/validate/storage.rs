@@ -94,7 +94,23 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
     }
     if !capacity.key("storage").is_set() || capacity.len() > 1 {
         let before = c.causes.len();
-        capacity.unsupported(c, &["storage"]);
+        let amounts = capacity.value.as_object().map(|amounts| {
+            let amount = |amount: &Value| {
+                amount
+                    .as_str()
+                    .and_then(Quantity::parse)
+                    .map(|value| value.go_value(true))
+            };
+            let amounts = amounts
+                .iter()
+                .map(|(name, value)| format!("{}:{}", quoted(name), amount(value).unwrap_or_default()));
+            amounts.collect::<Vec<_>>().join(", ")
+        });
+        let shown = match amounts {
+            None => "core.ResourceList(nil)".to_owned(),
+            Some(amounts) => format!("core.ResourceList{{{amounts}}}"),
+        };
+        capacity.unsupported_as(c, &shown, &["storage"]);
         let (plain, shown) = (capacity.shown(), go::value(capacity.value, "core.ResourceList"));
         if let Some(cause) = c.causes.get_mut(before) {
             cause.message = cause.message.replacen(&plain, &shown, 1);
@@ -361,12 +377,8 @@ pub(super) fn class(body: &Object, c: &mut Check) {
     if provisioner.text().is_empty() {
         provisioner.required(c, "");
     } else {
-        let text = Value::from(provisioner.text().to_lowercase());
-        let provisioner = At {
-            value: &text,
-            path: provisioner.path,
-        };
-        provisioner.qualified_name(c);
+        let name = provisioner.text().to_lowercase();
+        provisioner.problems(c, formats::qualified_name(c.version, &name));
     }
     const COUNT_MAX: usize = 512;
     const BYTES_MAX: usize = 256 * 1024;
