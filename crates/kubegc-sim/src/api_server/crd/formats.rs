@@ -124,7 +124,7 @@ fn is_isbn10(text: &str) -> bool {
         digit => digit.parse::<u32>().ok().filter(|digit| *digit < 10),
     };
     let sum: u32 = (1..).zip(&body).map(|(place, digit)| place * digit).sum();
-    body.len() == 9 && check.is_some_and(|check| (sum + 10 * check) % 11 == 0)
+    body.len() == 9 && check.is_some_and(|check| (sum + 10 * check).is_multiple_of(11))
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -137,7 +137,7 @@ fn is_isbn13(text: &str) -> bool {
         .enumerate()
         .map(|(place, digit)| digit * if place % 2 == 0 { 1 } else { 3 })
         .sum();
-    plain && all.len() == 13 && sum % 10 == 0
+    plain && all.len() == 13 && sum.is_multiple_of(10)
 }
 
 /// Whether the digits of a text are a card number, by its checksum.
@@ -153,5 +153,5 @@ fn is_card(text: &str) -> bool {
             (_, double) => double - 9,
         })
         .sum();
-    (13..=16).contains(&all.len()) && sum % 10 == 0
+    (13..=16).contains(&all.len()) && sum.is_multiple_of(10)
 }
