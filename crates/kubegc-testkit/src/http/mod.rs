@@ -12,20 +12,20 @@
 //! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
-//! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | is checked and has no effect: no schema is known |
+//! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | is checked and has no effect: what a type or schema does not know is dropped without a word |
 //! | Lists | are ordered by their keys in etcd | are ordered by namespace, then name |
 //! | `continue` tokens | last as long as etcd keeps the revision (5 minutes) | are exact as long as the server keeps the changes since ([`Settings::events_max`](kubegc_sim::Settings)); after that 410 with a token that goes on in the present |
 //! | Past versions | as they were stored | as the changes since tell; objects that were loaded without an event count as having been there always |
 //! | A version in the future | lists wait 3 s, then 504 | 504 at once |
-//! | A malformed `resourceVersion` | 400, 422 or 500, depending on the path through the cache | 400 |
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
-//! | Tables | all columns of each kind, and those of a definition | name, age, and a few columns of the commonest kinds; a definition's columns are not read |
+//! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
 //! | `exec`, `attach`, `log`, `portforward`, `proxy`, `token` | are served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
-//! | PUT of an object that is not there | creates leases, endpoints and a few others | 404 for every kind |
 //! | DELETE of a collection with `limit` or `continue` | deletes the page that a list with them shows | deletes everything that the selectors mean; `resourceVersion` has no effect either |
 //! | Evictions of pods that are not ready | may pass a budget that is exhausted | count like those of pods that are |
-//! | Dry runs | run admission and store nothing | run everything on a copy of the server; generated uids are those that the next write gets |
+//! | Dry runs | run admission and store nothing | run everything on a copy of the server; a service shows the address and ports that it would get |
+//! | Definitions | convert by webhooks, and validate by CEL rules too | strategy `None` and OpenAPI schemas only; rules are stored and not run. Definitions of `v1beta1` are stored as they are |
+//! | YAML of an apply | is YAML 1.1: `y` and `on` are booleans | is YAML 1.2, and says otherwise what it cannot read |
 //! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
 
 mod accept;
