@@ -92,7 +92,7 @@
 //! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
-//! | Admission webhooks, quotas, defaults of specs | change or refuse requests | there are none |
+//! | Admission webhooks, quotas | change or refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
 //! | Users and roles | decide who may do what | everybody may do everything |
 
 #[cfg(feature = "client")]
