@@ -106,10 +106,12 @@ status: {conditions: [{type: Complete, status: 'True', lastTransitionTime: '2026
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: used, namespace: shop, finalizers: [kubernetes.io/pvc-protection]}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: free, namespace: shop, finalizers: [kubernetes.io/pvc-protection]}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 ---
 apiVersion: v1
 kind: ConfigMap
