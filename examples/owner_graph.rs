@@ -1,9 +1,9 @@
 //! Who owns whom in a dump? Draws the owner graph as the collector has it, for Graphviz.
 //!
-//! `cargo run -p kubegc-examples --example owner_graph -- --object shop/Deployment/catalog | dot -Tsvg > catalog.svg`
+//! `cargo run -p kubegc-examples --example owner_graph -- --object deployment/catalog -n shop | dot -Tsvg > catalog.svg`
 //!
-//! Without `--object` or `--uid` the whole graph is drawn; without a path, that of the bundled cluster. An owner that no file holds is drawn
-//! with `virtual="true"`: the collector has only heard of it. Prints `expected/owner_graph.txt` with the arguments that stand there.
+//! Without `--object` or `--uid` the whole graph is drawn; without a path, that of the bundled cluster. An owner that
+//! no file contains is drawn with `virtual="true"`. Prints `expected/owner_graph.txt` with the arguments that stand there.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::path::PathBuf;
@@ -28,10 +28,13 @@ struct Arguments {
     /// The release whose collector draws: the format changed in 1.26.
     #[arg(long, default_value = "1.36")]
     kubernetes: KubernetesVersion,
-    /// Draws only what hangs together with this object: `namespace/Kind/name`, or `Kind/name`.
+    /// Draws only the objects that are connected with this one: `kind/name` or `kind.group/name`, as in a forecast.
     #[arg(long, value_name = "OBJECT")]
     object: Vec<String>,
-    /// The same, by uid.
+    /// The namespace of the objects of `--object`.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Draws only the objects that are connected with the one of this uid.
     #[arg(long, value_name = "UID")]
     uid: Vec<String>,
 }
@@ -51,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Shows the graph every object, as the collector's monitors would.
+/// Builds the graph from all objects, as the collector does from its watches.
 fn graph(snapshot: &Snapshot, version: KubernetesVersion) -> Graph {
     let mut graph = Graph::new(Semantics::of(version));
     let mut effects = Vec::new();
@@ -62,7 +65,7 @@ fn graph(snapshot: &Snapshot, version: KubernetesVersion) -> Graph {
             old: None,
         };
         graph.apply(&event, &mut effects);
-        // A collector would look at these objects now. Here they are only drawn, so the graph gets its nodes back.
+        // A collector would process these nodes. Here the graph is only drawn, so they are released at once.
         for effect in effects.drain(..) {
             if let Effect::AttemptToDelete(node)
             | Effect::AttemptToDeleteRateLimited(node)
@@ -77,16 +80,16 @@ fn graph(snapshot: &Snapshot, version: KubernetesVersion) -> Graph {
 
 fn filter(arguments: &Arguments, snapshot: &Snapshot) -> Result<DotFilter, String> {
     let mut uids: Vec<Uid> = arguments.uid.iter().map(|uid| Uid::new(uid)).collect();
-    for wanted in &arguments.object {
+    for name in &arguments.object {
+        let wanted = match &arguments.namespace {
+            Some(namespace) => format!("{name} -n {namespace}"),
+            None => name.clone(),
+        };
         let found = snapshot
             .objects()
             .find(|object| object.object_ref().short() == *wanted);
-        uids.push(
-            found
-                .ok_or_else(|| format!("no object {wanted} in what was read"))?
-                .meta
-                .uid,
-        );
+        let object = found.ok_or_else(|| format!("no object {wanted} was read"))?;
+        uids.push(object.meta.uid);
     }
     Ok(if uids.is_empty() {
         DotFilter::All

@@ -1,4 +1,4 @@
-//! Texts of Go's standard library that are a part of refusals.
+//! Error texts and value formats of Go's standard library, which API errors contain.
 
 use serde_json::{Number, Value};
 
@@ -247,8 +247,22 @@ fn quoted_char(byte: u8) -> String {
     }
 }
 
-/// What Go's `encoding/json` calls a value that it cannot put where it should go.
-pub(crate) const fn json_kind(value: &Value) -> &'static str {
+/// The Go type of a JSON value that is decoded into an interface.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The name that the errors of Go's `encoding/json` give to the kind of a JSON value.
+#[must_use]
+pub const fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

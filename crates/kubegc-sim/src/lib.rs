@@ -32,7 +32,7 @@ pub use api_server::{
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use fields::{FieldSelector, Filter};
-pub use go::json_syntax_error;
+pub use go::{json_kind, json_syntax_error};
 pub use object::{Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;

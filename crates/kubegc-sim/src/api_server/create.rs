@@ -73,13 +73,7 @@ impl ApiServer {
         if resource.custom && self.is_shaped(kind) {
             return self.custom_manifest(kind, object);
         }
-        let text = |key: &str| {
-            object
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
         let has_version = matches!(&*api_version, "" | "/") || api_version == expected;
         let has_kind = sent_kind.is_empty() || *sent_kind == *resource.kind;
@@ -147,13 +141,7 @@ impl ApiServer {
     /// Reads a custom resource that was sent to its kind's URL.
     fn custom_manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         let resource = self.resource(kind);
-        let text = |key: &str| {
-            object
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
         let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
         if sent_kind.is_empty() {

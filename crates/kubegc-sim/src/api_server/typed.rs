@@ -1,11 +1,11 @@
-//! Writes of objects that have types: what is prepared, refused and allocated beside the generic rules.
+//! Preparation, admission and allocation for objects of built-in types.
 
 use std::sync::Arc;
 
 use kubegc_core::KindId;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{ApiServer, update::Part};
+use super::{ApiServer, EventType, update::Part};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl ApiServer {
-    /// Lets the admission plugins complete an object that is created, or that is to replace `old`.
+    /// Runs the mutating admission plugins on an object that is created, or that replaces `old`.
     pub(super) fn complete(
         &self,
         kind: KindId,
@@ -23,26 +23,17 @@ impl ApiServer {
         admission::complete(self, self.resource(kind), object, old)
     }
 
-    /// Brings an object that is created in the form that is validated.
+    /// Prepares an object that is created for validation.
     pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         let resource = self.resource(kind);
         prepare::create(object, &resource.kind, self.version);
         if &*resource.kind == "Service" {
             service::prepare(object, None, self.version);
         }
-        self.normalized(kind, object)?;
-        if matches!(&*resource.kind, "PersistentVolume" | "PersistentVolumeClaim") {
-            // The first write to a volume or a claim is stored even where it changes nothing. That of admission's finalizer makes
-            // no difference to what is shown.
-            let metadata = object.body_mut().entry("metadata").or_insert_with(|| json!({}));
-            if let Some(metadata) = metadata.as_object_mut() {
-                metadata.insert("finalizers".to_owned(), Value::Null);
-            }
-        }
-        Ok(())
+        self.normalized(kind, object)
     }
 
-    /// Brings an object that is to replace `old` in the form that is validated.
+    /// Prepares an object that replaces `old` for validation.
     pub(super) fn prepare_updated(
         &self,
         kind: KindId,
@@ -65,9 +56,15 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Whether a write is stored even where it changes nothing: conversion changes events that were written in another group, and
-    /// structured merges the form of empty bytes.
-    pub(super) fn is_always_stored(&self, kind: KindId, object: &StoredObject, is_applied: bool) -> bool {
+    /// Whether a write that changes nothing is stored all the same: the first update of a volume or claim, an update of an Event
+    /// that another API group created, and an apply of a Secret with empty bytes. `old` is the stored object.
+    pub(super) fn stores_unchanged(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        old: &StoredObject,
+        is_applied: bool,
+    ) -> bool {
         let resource = self.resource(kind);
         if self.schema(kind).is_none() {
             return false;
@@ -85,20 +82,35 @@ impl ApiServer {
                 managers
                     .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
             }
+            "PersistentVolume" | "PersistentVolumeClaim" => self.is_as_created(old),
             _ => false,
         }
+    }
+
+    /// Whether an object was not written since it was created, as far as the changes are remembered.
+    fn is_as_created(&self, object: &StoredObject) -> bool {
+        let Ok(revision) = object.meta.resource_version.as_str().parse::<u64>() else {
+            return false;
+        };
+        let first = self.changes_since(revision.saturating_sub(1)).next();
+        first.is_some_and(|change| {
+            let event = change.event;
+            event.event_type == EventType::Added
+                && event.object.meta.uid == object.meta.uid
+                && event.object.meta.resource_version == object.meta.resource_version
+        })
     }
 
     fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         types::normalize(object, self.resource(kind), self.version).map_err(status::bad_request)
     }
 
-    /// Refuses an object that is created, where an admission plugin does.
+    /// Runs the validating admission plugins on an object that is created.
     pub(super) fn refuse_created(&self, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
         admission::refuse(self, self.resource(kind), object)
     }
 
-    /// Refuses an object that is to replace `old`, where an admission plugin does.
+    /// Runs the validating admission plugins on an object that replaces `old`.
     pub(super) fn refuse_updated(
         &self,
         kind: KindId,

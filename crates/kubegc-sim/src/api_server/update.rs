@@ -288,7 +288,7 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new);
         }
         new.tidy();
-        if new.equals(stored) && !self.is_always_stored(kind, &new, is_applied) {
+        if new.equals(stored) && !self.stores_unchanged(kind, &new, stored, is_applied) {
             return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);
@@ -347,7 +347,7 @@ impl ApiServer {
                         new.meta.owner_references.clone_from(&old.owner_references);
                     }
                     ("apiextensions.k8s.io", _) => {}
-                    // What is sent of other metadata counts, as in any other update.
+                    // Other metadata is updated too.
                     (_, sent) => {
                         put_field(new, "metadata", metadata);
                         if sent == "Deployment" {

@@ -79,9 +79,11 @@ pub(crate) fn complete(
         ("", "PersistentVolume") if old.is_none() => protect(object, "kubernetes.io/pv-protection"),
         ("", "PersistentVolumeClaim") if old.is_none() => {
             protect(object, "kubernetes.io/pvc-protection");
-            storage_class(server, object);
+            STORAGE_CLASSES.set_default(server, object);
         }
-        ("networking.k8s.io" | "extensions", "Ingress") if old.is_none() => ingress_class(server, object),
+        ("networking.k8s.io" | "extensions", "Ingress") if old.is_none() => {
+            INGRESS_CLASSES.set_default(server, object);
+        }
         _ => {}
     }
     Ok(())
@@ -309,58 +311,57 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
     Ok(())
 }
 
-/// The default class of its kind: the first by name that is annotated so.
-fn annotated_class(mut classes: Vec<Arc<StoredObject>>, keys: &[&str]) -> Option<Arc<StoredObject>> {
-    classes.retain(|class| {
-        let annotations = annotations(class);
-        keys.iter()
-            .any(|key| annotations.and_then(|annotations| annotations.get(*key)) == Some(&"true".into()))
-    });
-    classes.into_iter().next()
+/// How an object names its class, and how the default class of a cluster is marked.
+struct Classes {
+    /// The group and plural of the class.
+    resource: (&'static str, &'static str),
+    /// The field of the object's `spec`.
+    field: &'static str,
+    /// The annotation that older clients set in place of the field.
+    annotation: &'static str,
+    /// The annotations that mark a default class.
+    defaults: &'static [&'static str],
 }
 
-fn storage_class(server: &ApiServer, claim: &mut StoredObject) {
-    const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-    let has_class = annotations(claim).is_some_and(|annotations| annotations.contains_key(ANNOTATION))
-        || claim
-            .at(&["spec", "storageClassName"])
-            .is_some_and(|class| !class.is_null());
-    if has_class {
-        return;
-    }
-    let classes = all(
-        server,
-        ["v1", "v1beta1"],
-        ("storage.k8s.io", "storageclasses"),
-        None,
-    );
-    let keys = [
+const STORAGE_CLASSES: Classes = Classes {
+    resource: ("storage.k8s.io", "storageclasses"),
+    field: "storageClassName",
+    annotation: "volume.beta.kubernetes.io/storage-class",
+    defaults: &[
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
-    ];
-    if let (Some(class), Some(spec)) = (annotated_class(classes, &keys), spec_mut(claim)) {
-        spec.insert("storageClassName".to_owned(), (&*class.meta.name).into());
-    }
-}
+    ],
+};
 
-fn ingress_class(server: &ApiServer, ingress: &mut StoredObject) {
-    let has_class = annotations(ingress)
-        .is_some_and(|annotations| annotations.contains_key("kubernetes.io/ingress.class"))
-        || ingress
-            .at(&["spec", "ingressClassName"])
-            .is_some_and(|class| !class.is_null());
-    if has_class {
-        return;
+const INGRESS_CLASSES: Classes = Classes {
+    resource: ("networking.k8s.io", "ingressclasses"),
+    field: "ingressClassName",
+    annotation: "kubernetes.io/ingress.class",
+    defaults: &["ingressclass.kubernetes.io/is-default-class"],
+};
+
+impl Classes {
+    fn all(&self, server: &ApiServer) -> Vec<Arc<StoredObject>> {
+        all(server, ["v1", "v1beta1"], self.resource, None)
     }
-    let classes = all(
-        server,
-        ["v1", "v1beta1"],
-        ("networking.k8s.io", "ingressclasses"),
-        None,
-    );
-    let class = annotated_class(classes, &["ingressclass.kubernetes.io/is-default-class"]);
-    if let (Some(class), Some(spec)) = (class, spec_mut(ingress)) {
-        spec.insert("ingressClassName".to_owned(), (&*class.meta.name).into());
+
+    /// Sets the default class, the first by name, on an object that names none.
+    fn set_default(&self, server: &ApiServer, object: &mut StoredObject) {
+        let is_annotated =
+            annotations(object).is_some_and(|annotations| annotations.contains_key(self.annotation));
+        let class = object.at(&["spec", self.field]);
+        if is_annotated || class.is_some_and(|class| !class.is_null()) {
+            return;
+        }
+        let is_default = |class: &Arc<StoredObject>| {
+            let is_set = |annotations: &Object, key: &str| annotations.get(key) == Some(&"true".into());
+            annotations(class)
+                .is_some_and(|annotations| self.defaults.iter().any(|key| is_set(annotations, key)))
+        };
+        let class = self.all(server).into_iter().find(is_default);
+        if let (Some(class), Some(spec)) = (class, spec_mut(object)) {
+            spec.insert(self.field.to_owned(), (&*class.meta.name).into());
+        }
     }
 }
 
@@ -377,13 +378,8 @@ fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option
         return Some("Only bound persistent volume claims can be expanded".to_owned());
     }
     let name = old.text_at(&["spec", "storageClassName"]);
-    let classes = all(
-        server,
-        ["v1", "v1beta1"],
-        ("storage.k8s.io", "storageclasses"),
-        None,
-    );
-    let class = classes.into_iter().find(|class| *class.meta.name == *name);
+    let mut classes = STORAGE_CLASSES.all(server).into_iter();
+    let class = classes.find(|class| *class.meta.name == *name);
     let grows = class.is_some_and(|class| class.at(&["allowVolumeExpansion"]) == Some(&true.into()));
     (!grows).then(|| {
         "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"

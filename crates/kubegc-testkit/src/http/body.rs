@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use kubegc_sim::json_syntax_error;
+use kubegc_sim::{json_kind, json_syntax_error};
 use serde_json::Value;
 
 use super::{
@@ -67,18 +67,6 @@ pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, S
             json_kind(&other)
         ))),
     }))
-}
-
-/// What Go calls the kind of a JSON value.
-const fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The beginning of a body, as refusals show it: in hexadecimal digits where it is no object.

@@ -175,10 +175,10 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
                 }
             }
             Some(Value::String(text)) => {
-                if !super::check::is_label_1035(&text.to_lowercase()) {
+                if !super::validation::is_label_1035(&text.to_lowercase()) {
                     let problem = format!(
                         "may have mixed case, but should otherwise match: {}",
-                        super::check::NOT_A_LABEL_1035
+                        super::validation::NOT_A_LABEL_1035
                     );
                     causes.push(Cause::invalid(field, &quoted(text), &problem));
                 }

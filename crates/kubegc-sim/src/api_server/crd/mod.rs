@@ -1,14 +1,14 @@
 //! CustomResourceDefinitions: the kinds that each defines, its deletion, and the controllers that follow it.
 
-mod check;
 mod cleaner;
-mod form;
-mod formats;
+mod decode;
 mod instance;
 mod openapi;
 mod registration;
 pub(super) mod resource;
+mod string_formats;
 mod structural;
+mod validation;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
-use super::formats;
+use super::string_formats;
 use crate::{
     go,
     status::{Cause, quoted},
@@ -132,7 +132,7 @@ impl Validator {
         match value {
             Value::String(text) => {
                 step(string(path, text, schema));
-                if formats::is_known(format_of(schema)) {
+                if string_formats::is_known(format_of(schema)) {
                     step(format(path, text, schema));
                 }
             }
@@ -368,7 +368,7 @@ fn string(path: &str, text: &str, schema: &Value) -> Outcome {
 
 fn format(path: &str, text: &str, schema: &Value) -> Outcome {
     let format = format_of(schema);
-    if formats::fits(format, text) {
+    if string_formats::fits(format, text) {
         return Outcome::default();
     }
     Outcome::of(Problem {
@@ -471,7 +471,11 @@ fn types(schema: &Value) -> Vec<&str> {
 /// The format, where it is one that is checked.
 fn format_of(schema: &Value) -> &str {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-    if formats::is_known(format) { format } else { "" }
+    if string_formats::is_known(format) {
+        format
+    } else {
+        ""
+    }
 }
 
 fn flag(schema: &Value, key: &str) -> bool {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
-use super::{check, form, instance, openapi, scale, schema, set_condition, storage_version};
+use super::{decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, apply::set_managers, update::Part},
@@ -199,7 +199,7 @@ impl ApiServer {
     ) -> Result<StoredObject, String> {
         let mut manifest = Manifest::read(object).map_err(|error| error.to_string())?.object;
         if &*self.resource(kind).version == "v1" {
-            form::read(manifest.body_mut())?;
+            decode::read(manifest.body_mut())?;
         }
         Ok(manifest)
     }
@@ -212,7 +212,7 @@ impl ApiServer {
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
         if &*self.resource(kind).version == "v1" {
-            check::problems(self.version, object, old, self.openapi_rules())
+            validation::problems(self.version, object, old, self.openapi_rules())
         } else {
             Vec::new()
         }
@@ -329,7 +329,7 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
                 ".{} accessor error: {} is of the type {}, expected map[string]interface{{}}",
                 parts.get(..=index).unwrap_or_default().join("."),
                 go::printed(value),
-                go_type(value)
+                go::type_name(value)
             ));
         };
         match fields.get(*part) {
@@ -340,24 +340,12 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     Ok(Some(value))
 }
 
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 /// Why the value at a path is not of a type.
 fn mistyped(path: &str, value: &Value, expected: &str) -> String {
     format!(
         "{path} accessor error: {} is of the type {}, expected {expected}",
         go::printed(value),
-        go_type(value)
+        go::type_name(value)
     )
 }
 

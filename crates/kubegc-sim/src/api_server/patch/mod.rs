@@ -226,23 +226,10 @@ fn unconvertible(object: &Value) -> Option<String> {
         let values = metadata.get(*field)?.as_object()?.values();
         let of_another_type = values.filter(|value| !value.is_string() && !value.is_null());
         of_another_type
-            .map(go_type)
+            .map(go::type_name)
             .next()
             .map(|found| format!("cannot convert {found} to string"))
     })
-}
-
-/// The Go type that a JSON value is read into where none is asked for.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nil",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 /// The format, if the resource takes it.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
 use super::{
-    go, go_strings,
+    go_strings, go_syntax,
     selector::label_selector,
     workloads::{at_most_all, int_or_percent},
 };
@@ -117,7 +117,11 @@ pub(super) fn binding(body: &Object, is_namespaced: bool, c: &mut Check) {
 pub(super) fn binding_updated(body: &Object, old: &Object, c: &mut Check) {
     let (new, old) = (At::root(body, "roleRef"), At::root(old, "roleRef"));
     if new.value != old.value {
-        new.invalid_as(c, &go::value(new.value, "rbac.RoleRef"), "cannot change roleRef");
+        new.invalid_as(
+            c,
+            &go_syntax::value(new.value, "rbac.RoleRef"),
+            "cannot change roleRef",
+        );
     }
 }
 
@@ -126,7 +130,7 @@ pub(super) fn disruption_budget(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
     let (available, unavailable) = (spec.get("minAvailable"), spec.get("maxUnavailable"));
     if available.is_set() && unavailable.is_set() {
-        let shown = go::value(spec.value, "policy.PodDisruptionBudgetSpec");
+        let shown = go_syntax::value(spec.value, "policy.PodDisruptionBudgetSpec");
         spec.invalid_as(c, &shown, "minAvailable and maxUnavailable cannot be both set");
     }
     for amount in [available, unavailable].into_iter().filter(At::is_set) {

@@ -12,8 +12,8 @@ use super::super::{
     quantity::Quantity,
 };
 use super::{
-    container::{quantity, resource_name},
-    go,
+    container::{STANDARD_RESOURCES, quantity, resource_name},
+    go_syntax,
     networking::parse_cidr,
     pod::taint_effect,
 };
@@ -42,7 +42,7 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
             taint_effect(&effect, c);
         }
         if !seen.insert((taint.get("key").text(), effect.text())) {
-            let shown = go::value(taint.value, "core.Taint");
+            let shown = go_syntax::value(taint.value, "core.Taint");
             taint.duplicate_as(
                 c,
                 &format!("{shown}: taints must be unique by key and effect pair"),
@@ -78,7 +78,7 @@ pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
     let mut seen: Vec<&Value> = Vec::new();
     for address in addresses.items() {
         if seen.contains(&address.value) {
-            address.duplicate_as(c, &go::value(address.value, "core.NodeAddress"));
+            address.duplicate_as(c, &go_syntax::value(address.value, "core.NodeAddress"));
         }
         seen.push(address.value);
     }
@@ -200,57 +200,35 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     };
     let (min, max) = (amount("min"), amount("max"));
     let (default, request) = (amount("default"), amount("defaultRequest"));
-    let greater = |one: Option<Quantity>, two: Option<Quantity>| one.is_some() && two.is_some() && one > two;
-    let text = |quantity: Option<Quantity>| quantity.map(|quantity| quantity.to_string()).unwrap_or_default();
     let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
-        // Its text was asked for already, and is cached.
+        // The API server formatted the quantity before, so the dump of it contains the text.
         let shown = shown.map(|shown| shown.go_value(true)).unwrap_or_default();
         limit.get(list).key(name).invalid_as(c, &shown, &problem);
     };
-    if greater(min, max) {
-        let problem = format!("min value {} is greater than max value {}", text(min), text(max));
-        invalid("min", min, problem, c);
+    let (min, max) = (("min value", min), ("max value", max));
+    let request = ("default request value", request);
+    // The smaller amount, the greater one, the field of the error and the amount that it shows.
+    for (low, high, list, shown) in [
+        (min, max, "min", min),
+        (min, request, "defaultRequest", request),
+        (request, max, "defaultRequest", request),
+        (
+            request,
+            ("default limit value", default),
+            "defaultRequest",
+            request,
+        ),
+        (min, ("default value", default), "default", min),
+        (("default value", default), max, "default", max),
+    ] {
+        if let ((low, Some(least)), (high, Some(most))) = (low, high)
+            && least > most
+        {
+            let problem = format!("{low} {least} is greater than {high} {most}");
+            invalid(list, shown.1, problem, c);
+        }
     }
-    if greater(min, request) {
-        let problem = format!(
-            "min value {} is greater than default request value {}",
-            text(min),
-            text(request)
-        );
-        invalid("defaultRequest", request, problem, c);
-    }
-    if greater(request, max) {
-        let problem = format!(
-            "default request value {} is greater than max value {}",
-            text(request),
-            text(max)
-        );
-        invalid("defaultRequest", request, problem, c);
-    }
-    if greater(request, default) {
-        let problem = format!(
-            "default request value {} is greater than default limit value {}",
-            text(request),
-            text(default)
-        );
-        invalid("defaultRequest", request, problem, c);
-    }
-    if greater(min, default) {
-        let problem = format!(
-            "min value {} is greater than default value {}",
-            text(min),
-            text(default)
-        );
-        invalid("default", min, problem, c);
-    }
-    if greater(default, max) {
-        let problem = format!(
-            "default value {} is greater than max value {}",
-            text(default),
-            text(max)
-        );
-        invalid("default", max, problem, c);
-    }
+    let (min, max) = (min.1, max.1);
     let Some(ratio) = amount("maxLimitRequestRatio") else {
         return;
     };
@@ -273,31 +251,7 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
 
 /// The resources that quotas know.
 fn is_quota_resource(name: &str) -> bool {
-    const COMPUTE: [&str; 9] = [
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-    ];
-    const COUNTED: [&str; 10] = [
-        "requests.storage",
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "persistentvolumeclaims",
-        "configmaps",
-        "services.nodeports",
-        "services.loadbalancers",
-    ];
-    COMPUTE.contains(&name)
-        || COUNTED.contains(&name)
+    (name != "storage" && STANDARD_RESOURCES.contains(&name))
         || name.starts_with("hugepages-")
         || name.starts_with("requests.hugepages-")
 }
@@ -346,7 +300,7 @@ fn fits_scope(scope: &str, name: &str) -> bool {
 }
 
 fn scopes_shown(at: &At<'_>) -> String {
-    go::value(at.value, "[]core.ResourceQuotaScope")
+    go_syntax::value(at.value, "[]core.ResourceQuotaScope")
 }
 
 /// `ValidateResourceQuota`.
@@ -382,7 +336,7 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
         }
         for name in &names {
             if is_quota_resource(name) && !fits_scope(scope, name) {
-                let shown = go::value(selector.value, "core.ScopeSelector");
+                let shown = go_syntax::value(selector.value, "core.ScopeSelector");
                 expressions.invalid_as(c, &shown, "unsupported scope applied to resource");
             }
         }
@@ -409,7 +363,7 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
             }
             "Exists" | "DoesNotExist" => {
                 if !values.is_empty() {
-                    let shown = go::value(values.value, "[]string");
+                    let shown = go_syntax::value(values.value, "[]string");
                     let problem =
                         "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
                     expressions.get("values").invalid_as(c, &shown, problem);
@@ -564,7 +518,7 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
         ("reportingInstance", "reportingInstance", "string"),
     ] {
         if body.get(key) != old.get(key) {
-            let shown_value = go::value(body.get(key).unwrap_or(&Value::Null), ty);
+            let shown_value = go_syntax::value(body.get(key).unwrap_or(&Value::Null), ty);
             At::root(body, shown).invalid_as(c, &shown_value, "field is immutable");
         }
     }
@@ -583,7 +537,7 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("related") != old.get("related") {
         let related = At::root(body, "related");
         let shown = if related.is_set() {
-            go::value(related.value, "core.ObjectReference")
+            go_syntax::value(related.value, "core.ObjectReference")
         } else {
             "\"null\"".to_owned()
         };

@@ -41,7 +41,7 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
             if field.is_set() {
                 field.invalid_as(
                     c,
-                    &super::go::value(field.value, shown),
+                    &super::go_syntax::value(field.value, shown),
                     "must not be set for init containers",
                 );
             }
@@ -498,36 +498,38 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
     }
 }
 
+/// The names of resources that have a meaning of their own.
+pub(super) const STANDARD_RESOURCES: [&str; 20] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
 /// `validateResourceName`.
 pub(super) fn resource_name(name: &str, at: &At<'_>, c: &mut Check) {
-    const STANDARD: [&str; 20] = [
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "storage",
-        "requests.storage",
-        "services.nodeports",
-        "services.loadbalancers",
-    ];
     let problems = formats::qualified_name(c.version, name);
     if !problems.is_empty() {
         for problem in problems {
             at.invalid_as(c, &quoted(name), &problem);
         }
-    } else if !name.contains('/') && !STANDARD.contains(&name) && !is_pages(name) {
+    } else if !name.contains('/') && !STANDARD_RESOURCES.contains(&name) && !is_pages(name) {
         at.invalid_as(
             c,
             &quoted(name),
@@ -580,7 +582,7 @@ pub(super) fn seccomp(at: &At<'_>, c: &mut Check) {
             profile.required(c, "must be set when seccomp type is Localhost");
         }
     } else if profile.is_set() {
-        let shown = super::go::value(at.value, "core.SeccompProfile");
+        let shown = super::go_syntax::value(at.value, "core.SeccompProfile");
         profile.invalid_as(c, &shown, "can only be set when seccomp type is Localhost");
     }
 }
@@ -596,7 +598,7 @@ fn security_context(at: &At<'_>, c: &mut Check) {
     seccomp(&at.get("seccompProfile"), c);
     let escalation = at.get("allowPrivilegeEscalation");
     if escalation.is_set() && !escalation.flag() {
-        let shown = || super::go::value(at.value, "core.SecurityContext");
+        let shown = || super::go_syntax::value(at.value, "core.SecurityContext");
         if at.get("privileged").flag() {
             at.invalid_as(
                 c,

@@ -8,7 +8,7 @@ mod autoscaling;
 mod cluster;
 mod config;
 mod container;
-mod go;
+mod go_syntax;
 mod networking;
 mod pod;
 mod references;

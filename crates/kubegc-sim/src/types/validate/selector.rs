@@ -25,26 +25,26 @@ pub(super) fn labels(at: &At<'_>, c: &mut Check) {
 pub(super) fn label_selector(at: &At<'_>, c: &mut Check) {
     labels(&at.get("matchLabels"), c);
     for expression in at.get("matchExpressions").items() {
-        let values = expression.get("values");
-        match expression.get("operator").text() {
-            "In" | "NotIn" => {
-                if values.is_empty() {
-                    values.required(c, "must be specified when `operator` is 'In' or 'NotIn'");
-                }
-            }
-            "Exists" | "DoesNotExist" => {
-                if !values.is_empty() {
-                    values.forbidden(
-                        c,
-                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-                    );
-                }
-            }
-            _ => expression
-                .get("operator")
-                .invalid(c, "not a valid selector operator"),
+        let (operator, values) = (expression.get("operator"), expression.get("values"));
+        match operator.text() {
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => values_of_operator(operator.text(), &values, c),
+            _ => operator.invalid(c, "not a valid selector operator"),
         }
         expression.get("key").qualified_name(c);
+    }
+}
+
+/// The values that the set operators need or do not take.
+fn values_of_operator(operator: &str, values: &At<'_>, c: &mut Check) {
+    match (operator, values.is_empty()) {
+        ("In" | "NotIn", true) => {
+            values.required(c, "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        ("Exists" | "DoesNotExist", false) => {
+            let problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            values.forbidden(c, problem);
+        }
+        _ => {}
     }
 }
 
@@ -93,19 +93,7 @@ pub(super) fn node_selector_term(term: &At<'_>, c: &mut Check) {
     for requirement in term.get("matchExpressions").items() {
         let (operator, values) = (requirement.get("operator"), requirement.get("values"));
         match operator.text() {
-            "In" | "NotIn" => {
-                if values.is_empty() {
-                    values.required(c, "must be specified when `operator` is 'In' or 'NotIn'");
-                }
-            }
-            "Exists" | "DoesNotExist" => {
-                if !values.is_empty() {
-                    values.forbidden(
-                        c,
-                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-                    );
-                }
-            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => values_of_operator(operator.text(), &values, c),
             "Gt" | "Lt" => {
                 if values.len() != 1 {
                     values.required(

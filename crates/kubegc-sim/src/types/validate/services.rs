@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{container, go, go_strings, networking::parse_cidr, selector::labels, workloads::pinned};
+use super::{container, go_strings, go_syntax, networking::parse_cidr, selector::labels, workloads::pinned};
 use crate::{formats, status::quoted};
 
 type Object = Map<String, Value>;
@@ -253,7 +253,7 @@ fn unique_ports(spec: &At<'_>, c: &mut Check) {
         let key = (port.get("protocol").text(), port.get("port").number());
         if numbers.contains(&key) {
             let shown = serde_json::json!({"protocol": key.0, "port": key.1});
-            port.duplicate_as(c, &go::value(&shown, "core.ServicePort"));
+            port.duplicate_as(c, &go_syntax::value(&shown, "core.ServicePort"));
         }
         numbers.push(key);
     }

@@ -10,7 +10,7 @@ use super::super::{
     quantity::Quantity,
 };
 use super::{
-    go,
+    go_syntax,
     selector::{label_selector, node_selector},
     volumes::{driver_name, no_backsteps, shared_source},
 };
@@ -111,7 +111,10 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
             Some(amounts) => format!("core.ResourceList{{{amounts}}}"),
         };
         capacity.unsupported_as(c, &shown, &["storage"]);
-        let (plain, shown) = (capacity.shown(), go::value(capacity.value, "core.ResourceList"));
+        let (plain, shown) = (
+            capacity.shown(),
+            go_syntax::value(capacity.value, "core.ResourceList"),
+        );
         if let Some(cause) = c.causes.get_mut(before) {
             cause.message = cause.message.replacen(&plain, &shown, 1);
         }
@@ -279,7 +282,7 @@ fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, body: &Object, ty: &str, c:
     let (new, old) = (spec.get(key), old.get(key));
     if new.value != old.value {
         let shown = if new.is_set() {
-            go::value(new.value, ty)
+            go_syntax::value(new.value, ty)
         } else {
             "\"null\"".to_owned()
         };
@@ -503,7 +506,7 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     if !c.since(21) {
         if spec.value != old.value {
-            let shown = go::value(spec.value, "storage.CSIDriverSpec");
+            let shown = go_syntax::value(spec.value, "storage.CSIDriverSpec");
             spec.invalid_as(c, &shown, "field is immutable");
         }
         return;
@@ -518,7 +521,7 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
         let (new, old) = (spec.get(key), old.get(key));
         if c.since(since) && new.value != old.value {
             let shown_value = match key {
-                "volumeLifecycleModes" => go::value(new.value, "[]storage.VolumeLifecycleMode"),
+                "volumeLifecycleModes" => go_syntax::value(new.value, "[]storage.VolumeLifecycleMode"),
                 _ => new.shown(),
             };
             spec.get(shown).invalid_as(c, &shown_value, "field is immutable");
@@ -594,7 +597,7 @@ pub(super) fn attachment_updated(body: &Object, old: &Object, c: &mut Check) {
         let spec = At::root(body, "spec");
         spec.invalid_as(
             c,
-            &go::value(spec.value, "storage.VolumeAttachmentSpec"),
+            &go_syntax::value(spec.value, "storage.VolumeAttachmentSpec"),
             "field is immutable",
         );
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
 use super::{
-    go,
+    go_syntax,
     pod::{template, template_metadata},
     schedule,
     selector::{is_empty_selector, label_selector, matches},
@@ -28,7 +28,7 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
     label_selector(&selector, c);
     if is_empty_selector(&selector) {
         let problem = format!("empty selector is invalid for {kind}");
-        selector.invalid_as(c, &go::value(selector.value, SELECTOR), &problem);
+        selector.invalid_as(c, &go_syntax::value(selector.value, SELECTOR), &problem);
     }
 }
 
@@ -47,7 +47,7 @@ fn selects_template(spec: &At<'_>) -> Option<bool> {
 
 fn not_selected(spec: &At<'_>, c: &mut Check) {
     let labels = spec.get("template").get("metadata").get("labels");
-    let shown = go::value(labels.value, "map[string]string");
+    let shown = go_syntax::value(labels.value, "map[string]string");
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
 }
 
@@ -81,7 +81,11 @@ fn replica_set_template(spec: &At<'_>, c: &mut Check) {
     let selector = spec.get("selector");
     match selects_template(spec) {
         None => {
-            selector.invalid_as(c, &go::value(selector.value, SELECTOR), "invalid label selector");
+            selector.invalid_as(
+                c,
+                &go_syntax::value(selector.value, SELECTOR),
+                "invalid label selector",
+            );
             return;
         }
         Some(false) if !is_empty_selector(&selector) || !selector.is_set() => not_selected(spec, c),
@@ -138,7 +142,7 @@ pub(super) fn deployment(body: &Object, c: &mut Check) {
 fn unsupported_as(at: &At<'_>, ty: &str, supported: &[&str], c: &mut Check) {
     let before = c.causes.len();
     at.unsupported(c, supported);
-    let (plain, shown) = (at.shown(), go::value(at.value, ty));
+    let (plain, shown) = (at.shown(), go_syntax::value(at.value, ty));
     for cause in c.causes.iter_mut().skip(before) {
         cause.message = cause.message.replacen(&plain, &shown, 1);
     }
@@ -155,7 +159,7 @@ fn rolling_deployment(rolling: &At<'_>, c: &mut Check) {
 }
 
 fn invalid_amount(at: &At<'_>, problem: &str, c: &mut Check) {
-    at.invalid_as(c, &go::value(at.value, "intstr.IntOrString"), problem);
+    at.invalid_as(c, &go_syntax::value(at.value, "intstr.IntOrString"), problem);
 }
 
 /// `ValidatePositiveIntOrPercent`.
@@ -213,13 +217,13 @@ pub(super) fn stateful_set(body: &Object, c: &mut Check) {
         "" => strategy.required(c, ""),
         "OnDelete" => {
             if rolling.is_set() {
-                let shown = go::value(rolling.value, "apps.RollingUpdateStatefulSetStrategy");
+                let shown = go_syntax::value(rolling.value, "apps.RollingUpdateStatefulSetStrategy");
                 rolling.invalid_as(c, &shown, "only allowed for updateStrategy 'RollingUpdate'");
             }
         }
         "RollingUpdate" => rolling.get("partition").not_negative(c),
         _ => {
-            let shown = go::value(strategy.value, "apps.StatefulSetUpdateStrategy");
+            let shown = go_syntax::value(strategy.value, "apps.StatefulSetUpdateStrategy");
             strategy.invalid_as(c, &shown, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
@@ -231,7 +235,7 @@ pub(super) fn stateful_set(body: &Object, c: &mut Check) {
     let selector = spec.get("selector");
     let template = spec.get("template");
     match selects_template(&spec) {
-        None => selector.invalid_as(c, &go::value(selector.value, SELECTOR), ""),
+        None => selector.invalid_as(c, &go_syntax::value(selector.value, SELECTOR), ""),
         Some(selects) => {
             if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
                 not_selected(&spec, c);
@@ -294,7 +298,7 @@ pub(super) fn daemon_set(body: &Object, c: &mut Check) {
         not_selected(&spec, c);
     }
     if selector.is_set() && is_empty_selector(&selector) {
-        let shown = go::value(selector.value, SELECTOR);
+        let shown = go_syntax::value(selector.value, SELECTOR);
         selector.invalid_as(c, &shown, "empty selector is invalid for daemonset");
     }
     self::template(&template, c);
@@ -348,7 +352,7 @@ pub(super) fn pinned(new: &At<'_>, old: &At<'_>, key: &str, ty: &str, c: &mut Ch
     let (new, old) = (new.get(key), old.get(key));
     if new.value != old.value {
         let shown = if new.is_set() {
-            go::value(new.value, ty)
+            go_syntax::value(new.value, ty)
         } else {
             "\"null\"".to_owned()
         };
@@ -398,7 +402,7 @@ pub(super) fn job(job: &StoredObject, body: &Object, c: &mut Check) {
         if matches(&selector, &expected) == Some(false) {
             selector.invalid_as(
                 c,
-                &go::value(selector.value, SELECTOR),
+                &go_syntax::value(selector.value, SELECTOR),
                 "`selector` not auto-generated",
             );
         }
@@ -412,7 +416,7 @@ fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
     if !label.is_set() {
         label.required(c, &format!("must be '{expected}'"));
     } else if label.text() != expected {
-        let shown = go::value(labels.value, "map[string]string");
+        let shown = go_syntax::value(labels.value, "map[string]string");
         label.invalid_as(c, &shown, &format!("must be '{expected}'"));
     }
 }
@@ -500,7 +504,7 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut 
     job_part(&job_spec, c);
     let selector = job_spec.get("selector");
     if selector.is_set() {
-        let shown = go::value(selector.value, SELECTOR);
+        let shown = go_syntax::value(selector.value, SELECTOR);
         selector.invalid_as(c, &shown, "`selector` will be auto-generated");
     }
     if job_spec.get("manualSelector").flag() {
