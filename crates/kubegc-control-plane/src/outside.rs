@@ -89,8 +89,8 @@ impl Kubelets {
         if let Some((_, runs)) = self.known.get(name).filter(|(known, _)| known == version) {
             return *runs;
         }
-        let document = node.to_json(&server.catalog()[kind]).to_string();
-        let record = self.documents.read(Resource::Nodes, document.as_bytes()).ok();
+        let document = node.to_document(&server.catalog()[kind]);
+        let record = self.documents.read(Resource::Nodes, &document).ok();
         let runs = record.as_ref().and_then(kubelet_runs);
         self.known.insert(name.into(), (version.clone(), runs));
         runs

@@ -73,7 +73,7 @@ impl ControlPlane {
         let previous = event.previous.as_ref();
         if let (Some(body), Some(before)) =
             (&object.body, previous.and_then(|previous| previous.body.as_ref()))
-            && Arc::ptr_eq(before, body)
+            && before.is_shared_with(body)
             && let Some(known) = self.manager.record(&ObjectId::new(resource, &object.meta))
         {
             return Record::new(object.meta.clone(), Arc::clone(&known.body));
@@ -86,8 +86,8 @@ impl ControlPlane {
         if object.body.is_none() {
             return Record::metadata_only(meta);
         }
-        let document = object.to_json(&server.catalog()[kind]).to_string();
-        match self.documents.read(resource, document.as_bytes()) {
+        let document = object.to_document(&server.catalog()[kind]);
+        match self.documents.read(resource, &document) {
             Ok(record) => Record::new(meta, record.body),
             Err(_) => Record::metadata_only(meta),
         }

@@ -136,10 +136,8 @@ impl Run<'_> {
     ) {
         let is_affected = |at: &u32| scope.members.get(at) == Some(&Member::Affected);
         let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
-        for uid in changes
-            .map(|change| &change.object.uid)
-            .filter(|uid| !uid.is_empty())
-        {
+        let changed: BTreeSet<_> = changes.map(|change| &change.object.uid).collect();
+        for uid in changed.into_iter().filter(|uid| !uid.is_empty()) {
             for position in self.cluster.edges.positions_of(uid) {
                 let adopters = self.cluster.adopters(position, simulation).into_iter();
                 seeds.extend(adopters.filter(|at| !is_affected(at)));
@@ -445,18 +443,11 @@ fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerRef
 }
 
 /// The facts beside the metadata, as an object's body has them.
-fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_json::Value>>> {
+fn body(object: &SnapshotObject) -> Option<kubegc_sim::Body> {
     let value = match object.details.as_deref()? {
-        Details::Body(kind) => {
-            let mut body = JsonDocuments::body(&object.record());
-            if let Body::Pod(pod) = &**kind
-                && let Some(spec) = body.get_mut("spec")
-            {
-                // A pod that was read without its spec has the default grace period.
-                let grace = pod.termination_grace_period_seconds.known().copied().flatten();
-                spec["terminationGracePeriodSeconds"] = grace.unwrap_or(30).into();
-            }
-            serde_json::Value::Object(body)
+        Details::Body(_) => {
+            let body = object.record().body;
+            return Some(kubegc_sim::Body::lazy(move || fields_of(&body)));
         }
         Details::CustomResourceDefinition(definition) => {
             let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
@@ -483,9 +474,22 @@ fn body(object: &SnapshotObject) -> Option<Arc<serde_json::Map<String, serde_jso
         _ => return None,
     };
     match value {
-        serde_json::Value::Object(body) => Some(Arc::new(body)),
+        serde_json::Value::Object(body) => Some(body.into()),
         _ => None,
     }
+}
+
+/// The fields of a record as JSON.
+fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
+    let mut fields = JsonDocuments::fields(body);
+    if let Body::Pod(pod) = body
+        && let Some(spec) = fields.get_mut("spec")
+    {
+        // A pod that was read without its spec has the default grace period.
+        let grace = pod.termination_grace_period_seconds.known().copied().flatten();
+        spec["terminationGracePeriodSeconds"] = grace.unwrap_or(30).into();
+    }
+    fields
 }
 
 /// The newest time in the dump, at which the simulation begins: dumps do not say when they were taken.

@@ -33,7 +33,7 @@ pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use fields::{FieldSelector, Filter};
 pub use go::{json_kind, json_syntax_error};
-pub use object::{Manifest, StoredObject};
+pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;
 pub use selector::Selector;

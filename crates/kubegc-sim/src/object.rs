@@ -1,8 +1,13 @@
-//! Decides the form of an object at rest: typed metadata, and everything else as JSON behind a pointer.
+//! Stored objects: typed metadata, and the other fields as shared JSON.
 //!
-//! A caller that knows only metadata stores no body at all, and pays for none.
+//! An object of which only metadata is known has no body, and costs none.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use kubegc_core::{
     ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
@@ -21,9 +26,92 @@ use crate::types::convert;
 pub struct StoredObject {
     /// The metadata that deletion depends on.
     pub meta: ObjectMeta,
-    /// All else.
-    pub body: Option<Arc<Map<String, Value>>>,
+    /// The other fields, as JSON; `None` where only the metadata is known.
+    pub body: Option<Body>,
 }
+
+/// The fields of an object beside its metadata, shared between copies of the object.
+///
+/// [`lazy`](Self::lazy) bodies are built when a field is first read, so that objects whose fields nothing reads cost little.
+///
+/// # Examples
+/// ```
+/// use kubegc_sim::Body;
+/// use serde_json::{Map, json};
+/// let body = Body::lazy(|| Map::from_iter([("data".to_owned(), json!({"a": "b"}))]));
+/// assert_eq!(body["data"]["a"], "b");
+/// ```
+#[derive(Clone)]
+pub struct Body(Arc<Fields>);
+
+struct Fields {
+    built: OnceLock<Map<String, Value>>,
+    build: Option<Box<dyn Fn() -> Map<String, Value> + Send + Sync>>,
+}
+
+impl Body {
+    /// A body that `build` gives when a field is first read. It contains no `metadata.managedFields` and no empty `metadata`.
+    #[must_use]
+    pub fn lazy(build: impl Fn() -> Map<String, Value> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Fields {
+            built: OnceLock::new(),
+            build: Some(Box::new(build)),
+        }))
+    }
+
+    /// Whether two bodies are the same one in memory.
+    #[must_use]
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether the fields were built.
+    pub(crate) fn is_built(&self) -> bool {
+        self.0.built.get().is_some()
+    }
+
+    /// The fields for changing. Copies them where they are shared.
+    fn make_mut(&mut self) -> &mut Map<String, Value> {
+        if Arc::get_mut(&mut self.0).is_none_or(|fields| fields.built.get().is_none()) {
+            *self = Self::from(Map::clone(self));
+        }
+        let fields = Arc::get_mut(&mut self.0).and_then(|fields| fields.built.get_mut());
+        // Built and owned by this body alone since the lines above.
+        fields.unwrap_or_else(|| unreachable!("the fields are built and not shared"))
+    }
+}
+
+impl From<Map<String, Value>> for Body {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self(Arc::new(Fields {
+            built: OnceLock::from(fields),
+            build: None,
+        }))
+    }
+}
+
+impl Deref for Body {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        let build = || self.0.build.as_ref().map(|build| build()).unwrap_or_default();
+        self.0.built.get_or_init(build)
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_shared_with(other) || **self == **other
+    }
+}
+
+impl Eq for Body {}
 
 /// An object read from JSON, with the kind that it says it is of.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers take apart")]
@@ -77,7 +165,7 @@ impl Manifest {
         if !rest.is_empty() {
             fields.insert("metadata".to_owned(), Value::Object(rest));
         }
-        let body = (!fields.is_empty()).then(|| Arc::new(fields));
+        let body = (!fields.is_empty()).then(|| fields.into());
         Ok(Self {
             api_version,
             kind,
@@ -90,10 +178,7 @@ impl StoredObject {
     /// The object in its JSON form, as the version of the API that `resource` names shows it.
     #[must_use]
     pub fn to_json(&self, resource: &ApiResource) -> Value {
-        let mut fields = self
-            .body
-            .as_ref()
-            .map_or_else(Map::new, |body| body.as_ref().clone());
+        let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
         let mut metadata = match fields.remove("metadata") {
             Some(Value::Object(rest)) => rest,
             _ => Map::new(),
@@ -104,6 +189,13 @@ impl StoredObject {
         fields.insert("metadata".to_owned(), Value::Object(metadata));
         convert::to_shown(resource, &mut fields);
         Value::Object(fields)
+    }
+
+    /// The object as a JSON document, as the version of the API that `resource` names shows it.
+    #[must_use]
+    pub fn to_document(&self, resource: &ApiResource) -> Vec<u8> {
+        // Serialization of a JSON value does not fail.
+        serde_json::to_vec(&self.to_json(resource)).unwrap_or_default()
     }
 
     /// The value at a path of the body, such as `["spec", "nodeName"]`.
@@ -122,7 +214,7 @@ impl StoredObject {
 
     /// The body for changing; empty where nothing but metadata was known. Copies it where it is shared.
     pub(crate) fn body_mut(&mut self) -> &mut Map<String, Value> {
-        Arc::make_mut(self.body.get_or_insert_default())
+        self.body.get_or_insert_with(|| Map::new().into()).make_mut()
     }
 
     /// The metadata beside [`ObjectMeta`], for changing.
@@ -143,10 +235,13 @@ impl StoredObject {
 
     /// Forgets empty shells, so that equal contents are equal values.
     pub(crate) fn tidy(&mut self) {
-        let Some(body) = &mut self.body else { return };
+        // Bodies that nothing has read have no empty parts.
+        let Some(body) = self.body.as_mut().filter(|body| body.is_built()) else {
+            return;
+        };
         let empty_rest = |body: &Map<String, Value>| matches!(body.get("metadata"), Some(Value::Object(rest)) if rest.is_empty());
         if empty_rest(body) {
-            Arc::make_mut(body).remove("metadata");
+            body.make_mut().remove("metadata");
         }
         if body.is_empty() {
             self.body = None;
@@ -155,12 +250,7 @@ impl StoredObject {
 
     /// Whether two objects are equal in all that is stored, versions aside.
     pub(crate) fn equals(&self, other: &Self) -> bool {
-        let same_body = match (&self.body, &other.body) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
-            _ => false,
-        };
-        same_body && {
+        self.body == other.body && {
             let (a, b) = (&self.meta, &other.meta);
             a.finalizers == b.finalizers
                 && a.owner_references == b.owner_references

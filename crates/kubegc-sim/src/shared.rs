@@ -192,10 +192,6 @@ fn meta(answer: Response) -> Result<ObjectMeta, StoreError> {
     object(answer).map(|object| object.meta.clone())
 }
 
-fn json(object: &StoredObject, resource: &ApiResource) -> Vec<u8> {
-    object.to_json(resource).to_string().into_bytes()
-}
-
 /// Implements [`ObjectStore`] for a type with `with` and `on`, given its watches. No request waits.
 macro_rules! object_store {
     ($store:ty { $($watches:tt)* }) => {
@@ -274,7 +270,7 @@ macro_rules! object_store {
             async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
                 self.on(address.resource, |server, kind| {
                     let object = object(server.read(kind, address.namespace, address.name))?;
-                    Ok(json(&object, address.resource))
+                    Ok(object.to_document(address.resource))
                 })
             }
 
@@ -286,7 +282,7 @@ macro_rules! object_store {
                 self.on(resource, |server, kind| {
                     let objects = server.objects(kind, namespace);
                     Ok(ObjectList {
-                        items: objects.iter().map(|object| json(object, resource)).collect(),
+                        items: objects.iter().map(|object| object.to_document(resource)).collect(),
                         resource_version: ResourceVersion::new(&server.revision().to_string()),
                     })
                 })
@@ -363,7 +359,7 @@ object_store! {
             since: &ResourceVersion,
         ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
             let of_resource = resource.clone();
-            let watch = self.open_watch(resource, since, move |object| json(object, &of_resource))?;
+            let watch = self.open_watch(resource, since, move |object| object.to_document(&of_resource))?;
             Ok(Box::new(watch))
         }
     }

@@ -3,7 +3,6 @@
 use std::{
     cmp::{Ordering, Reverse},
     hash::BuildHasher,
-    ops::Range,
 };
 
 use foldhash::fast::FixedState;
@@ -19,6 +18,7 @@ use crate::{
     ingest::Ingest,
     kinds::{self, Priority},
     manifest,
+    snapshot::KindRange,
     store::{Record, Store, Version},
 };
 
@@ -77,17 +77,22 @@ pub(crate) fn settle(
 }
 
 /// The positions of the objects of each kind. Versions of a kind are adjacent.
-fn ranges_of_kinds(store: &Store) -> Vec<Range<usize>> {
+fn ranges_of_kinds(store: &Store) -> Vec<KindRange> {
     let kind_of = |record: &Record| {
         let (api_version, kind) = store.type_texts(record.type_id);
-        (split_api_version(api_version).0, &**kind)
+        (split_api_version(api_version).0, kind)
     };
     let is_same = |a: &Record, b: &Record| a.type_id == b.type_id || kind_of(a) == kind_of(b);
     let mut end = 0;
     let kinds = store.records.chunk_by(is_same).map(|records| {
         let start = end;
         end += records.len();
-        start..end
+        let (group, kind) = records.first().map(kind_of).unzip();
+        KindRange {
+            group: group.unwrap_or_default().into(),
+            kind: kind.cloned().unwrap_or_default(),
+            positions: start..end,
+        }
     });
     kinds.collect()
 }

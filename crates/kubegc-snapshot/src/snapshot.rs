@@ -1,10 +1,9 @@
 //! What was read: objects, the kinds of the cluster, what is complete, and what was odd.
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
-    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
-    identity::split_api_version, record,
+    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, record,
 };
 
 use crate::{
@@ -107,7 +106,15 @@ pub struct Snapshot {
     pub(crate) store: Store,
     pub(crate) kind_ids: Vec<Option<KindId>>,
     /// The positions of the objects of each kind, in order.
-    pub(crate) kinds: Vec<Range<usize>>,
+    pub(crate) kinds: Vec<KindRange>,
+}
+
+/// The positions of the objects of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct KindRange {
+    pub(crate) group: Arc<str>,
+    pub(crate) kind: Arc<str>,
+    pub(crate) positions: Range<usize>,
 }
 
 impl Snapshot {
@@ -148,7 +155,7 @@ impl Snapshot {
         for kept in &is_kept {
             kept_before.push(kept_before[kept_before.len() - 1] + usize::from(*kept));
         }
-        for range in &mut self.kinds {
+        for KindRange { positions: range, .. } in &mut self.kinds {
             *range = kept_before[range.start]..kept_before[range.end];
         }
         let mut kept = is_kept.iter();
@@ -199,17 +206,14 @@ impl Snapshot {
     /// The positions of all objects of a kind.
     ///
     /// # Complexity
-    /// O(log n) for n objects.
+    /// O(log k) for k kinds.
     #[must_use]
     pub fn positions_of_kind(&self, group: &str, kind: &str) -> Range<usize> {
-        let first = |range: &Range<usize>| self.store.records.get(range.start);
-        let found = self.kinds.binary_search_by(|range| {
-            first(range).map_or(Ordering::Less, |record| self.compare_kind(record, group, kind))
-        });
-        found
-            .ok()
-            .and_then(|at| self.kinds.get(at).cloned())
-            .unwrap_or_default()
+        let found = self
+            .kinds
+            .binary_search_by(|known| (&*known.group, &*known.kind).cmp(&(group, kind)));
+        let known = found.ok().and_then(|at| self.kinds.get(at));
+        known.map(|known| known.positions.clone()).unwrap_or_default()
     }
 
     /// The object at this position, looked at in place instead of built.
@@ -235,12 +239,6 @@ impl Snapshot {
     #[must_use]
     pub fn record_at(&self, position: usize) -> Option<record::Record> {
         self.view(position).map(|view| view.record())
-    }
-
-    fn compare_kind(&self, record: &Record, group: &str, kind: &str) -> Ordering {
-        let (api_version, its_kind) = self.store.type_texts(record.type_id);
-        let its_group = split_api_version(api_version).0;
-        its_group.cmp(group).then_with(|| (**its_kind).cmp(kind))
     }
 
     fn build(&self, record: &Record) -> SnapshotObject {
@@ -307,6 +305,12 @@ impl<'a> ObjectView<'a> {
     #[must_use]
     pub const fn is_flawed(&self) -> bool {
         self.record.flawed
+    }
+
+    /// The metadata, built from the compact form.
+    #[must_use]
+    pub fn meta(&self) -> ObjectMeta {
+        self.snapshot.store.meta(self.record)
     }
 
     /// The record that controllers read, as [`SnapshotObject::record`] builds it.

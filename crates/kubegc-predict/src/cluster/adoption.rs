@@ -9,7 +9,7 @@ use kubegc_core::{
     LabelSelector, ObjectMeta,
     record::{Body, Field, Record, Resource},
 };
-use kubegc_snapshot::SnapshotObject;
+use kubegc_snapshot::ObjectView;
 
 use super::Cluster;
 
@@ -35,10 +35,14 @@ impl Cluster {
         let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
             return Vec::new();
         };
+        let view = self.snapshot.view(position as usize);
+        let Some(now) = view.and_then(|view| state(view, simulation)) else {
+            return Vec::new();
+        };
         let Some(object) = self.snapshot.object(position as usize) else {
             return Vec::new();
         };
-        let (Some(before), Some(now)) = (object.meta.controller(), state(&object, simulation)) else {
+        let Some(before) = object.meta.controller() else {
             return Vec::new();
         };
         if now.controller().is_some_and(|owner| owner.uid == before.uid) {
@@ -86,12 +90,12 @@ impl Cluster {
         };
         let selector = selector_of(&owner).and_then(Field::known);
         let is_adoptable = |position: &u32| {
-            let is_it = self.resource_at(*position) == Some(resource);
-            let object = self.snapshot.object(*position as usize).filter(|_| is_it);
-            object.is_some_and(|object| {
-                let now = state(&object, simulation);
-                now.as_ref().unwrap_or(&object.meta).controller().is_none()
-                    && selector.is_none_or(|selector| selector.matches(&object.meta))
+            let view = self.snapshot.view(*position as usize);
+            let view = view.filter(|_| self.resource_at(*position) == Some(resource));
+            view.is_some_and(|view| {
+                let meta = view.meta();
+                let now = state(view, simulation).unwrap_or(&meta);
+                now.controller().is_none() && selector.is_none_or(|selector| selector.matches(&meta))
             })
         };
         let content = self.content(&owner.meta.namespace).iter().copied();
@@ -100,10 +104,10 @@ impl Cluster {
 }
 
 /// The metadata of an object at the end of a simulation; `None` where it is not there.
-fn state(object: &SnapshotObject, simulation: &Simulation) -> Option<ObjectMeta> {
-    let (kind, meta) = (object.kind_id?, &object.meta);
-    let found = simulation.server.object(kind, &meta.namespace, &meta.name)?;
-    Some(found.meta.clone())
+fn state<'s>(object: ObjectView<'_>, simulation: &'s Simulation) -> Option<&'s ObjectMeta> {
+    let server = &simulation.server;
+    let found = server.object(object.kind_id()?, object.namespace(), object.name())?;
+    Some(&found.meta)
 }
 
 fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {

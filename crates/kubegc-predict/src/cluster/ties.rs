@@ -126,7 +126,8 @@ impl Cluster {
                 add(self.by_name(resource, &namespace, &name), tie);
             }
         }
-        if let Some(object) = self.snapshot.object(position as usize)
+        if **view.kind() == *"CustomResourceDefinition"
+            && let Some(object) = self.snapshot.object(position as usize)
             && let Some(Details::CustomResourceDefinition(definition)) = object.details.as_deref()
         {
             for instance in self

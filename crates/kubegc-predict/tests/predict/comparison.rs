@@ -112,6 +112,10 @@ fn a_restore_loses_dependents_and_what_is_terminating() {
         .collect();
     assert_eq!(names.len(), 5);
     assert!(!names.contains(&"going".to_owned()), "{names:?}");
+    for (position, object) in restored.objects().enumerate() {
+        let of_kind = restored.positions_of_kind(object.object_ref().group(), &object.kind);
+        assert!(of_kind.contains(&position), "{object:?}");
+    }
     let cluster = Cluster::new(version, restored, Assumptions::default());
     let mut question = Question::new(version);
     question.controllers.clear();
@@ -125,4 +129,19 @@ fn a_restore_loses_dependents_and_what_is_terminating() {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(deleted, ["far", "web-1"]);
+}
+
+#[test]
+fn a_restore_may_leave_no_object_of_a_kind() {
+    let dump = DUMP.replace("kind: Secret", "kind: Event");
+    let terminating = r#"
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: shop, name: last, uid: s1, deletionTimestamp: "2026-05-01T10:00:00Z", finalizers: [example.com/hold]}
+"#;
+    let restored = snapshot(KubernetesVersion::LATEST, &format!("{dump}{terminating}")).restored();
+    assert!(restored.positions_of_kind("", "Secret").is_empty());
+    assert_eq!(restored.positions_of_kind("", "Event").len(), 1);
+    assert_eq!(restored.positions_of_kind("apps", "ReplicaSet").len(), 1);
 }

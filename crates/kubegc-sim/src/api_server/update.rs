@@ -5,14 +5,14 @@ use std::sync::Arc;
 use kubegc_core::{
     ApiResource, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid, version::behavior,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
     create::drop_ignored_metadata, namespace, subresource, validate,
 };
 use crate::{
-    StoredObject,
+    Body, StoredObject,
     status::{self, Cause, Refusal},
     types,
 };
@@ -501,17 +501,13 @@ fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
 }
 
 /// Whether a write changes what generations count: all but metadata and, where it is a part of its own, status.
-fn spec_differs(
-    new: &Option<Arc<Map<String, Value>>>,
-    old: &Option<Arc<Map<String, Value>>>,
-    known: &super::Kind,
-) -> bool {
+fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> bool {
     if let (Some(new), Some(old)) = (new, old)
-        && Arc::ptr_eq(new, old)
+        && new.is_shared_with(old)
     {
         return false;
     }
-    let counted = |body: &Option<Arc<Map<String, Value>>>| {
+    let counted = |body: &Option<Body>| {
         let fields = body.iter().flat_map(|body| body.iter());
         fields
             .filter(|(key, _)| *key != "metadata" && (*key != "status" || !known.status_subresource))
@@ -541,7 +537,7 @@ fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
 fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
     let field = |object: &StoredObject| object.body.as_ref().and_then(|body| body.get(key).cloned());
     if let (Some(a), Some(b)) = (&new.body, &existing.body)
-        && Arc::ptr_eq(a, b)
+        && a.is_shared_with(b)
     {
         return;
     }

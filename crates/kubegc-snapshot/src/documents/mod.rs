@@ -81,14 +81,14 @@ impl Default for JsonDocuments {
 }
 
 impl JsonDocuments {
-    /// The JSON of a record beside its typed metadata: `spec`, `status`, `data`, and annotations under
+    /// The JSON of a record's body, beside its typed metadata: `spec`, `status`, `data`, and annotations under
     /// `metadata`.
     ///
-    /// [`read`](Documents::read) gives the same record again. Unread fields become `false`, which none of the
+    /// [`read`](Documents::read) gives the same body again. Unread fields become `false`, which none of the
     /// fields can hold. A certificate becomes a stand-in of the same expiry, to the second.
     #[must_use]
-    pub fn body(record: &Record) -> Map<String, Value> {
-        write::body(&record.body)
+    pub fn fields(body: &Body) -> Map<String, Value> {
+        write::body(body)
     }
 
     fn shared(&self) -> MutexGuard<'_, Store> {

@@ -541,11 +541,8 @@ fn resources() -> Vec<Resource> {
     all.filter(has_fields).collect()
 }
 
-fn body(body: Body) -> Value {
-    Value::Object(JsonDocuments::body(&Record::new(
-        ObjectMeta::new("shop", "a", "u-a"),
-        body,
-    )))
+fn fields(body: &Body) -> Value {
+    Value::Object(JsonDocuments::fields(body))
 }
 
 fn read(resource: Resource, document: &Value) -> Body {
@@ -567,11 +564,11 @@ fn a_simulation_knows_no_more_than_the_dump() {
         Catalog::builtin(KubernetesVersion::LATEST),
     );
     for resource in resources() {
-        let document = object(resource, body(Body::Unread));
+        let document = object(resource, fields(&Body::Unread));
         let unread = read(resource, &document);
         assert!(is_all_unread(&unread), "{resource:?}: {unread:?}");
         let mut server = server.clone();
-        let manifest = Manifest::read(object(resource, body(unread.clone()))).expect("an object");
+        let manifest = Manifest::read(object(resource, fields(&unread))).expect("an object");
         let kind = server
             .catalog()
             .mapping(&manifest.api_version, &manifest.kind)
@@ -592,7 +589,7 @@ proptest! {
 
     #[test]
     fn rendered_records_are_read_again((resource, expected) in bodies()) {
-        let mut document = object(resource, body(expected.clone()));
+        let mut document = object(resource, fields(&expected));
         // The containers of a pod are read only while it is being deleted.
         document["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z".into();
         prop_assert_eq!(read(resource, &document), expected.clone(), "{}", document);
@@ -603,7 +600,7 @@ proptest! {
 
     #[test]
     fn no_document_panics((resource, of_body) in bodies(), at in any::<prop::sample::Index>(), noise in any::<u8>()) {
-        let mut text = object(resource, body(of_body)).to_string().into_bytes();
+        let mut text = object(resource, fields(&of_body)).to_string().into_bytes();
         let at = at.index(text.len());
         text[at] = noise;
         let documents = JsonDocuments::default();
@@ -629,7 +626,7 @@ fn write(form: Form, precondition: Preconditions, changes: Vec<FieldChange>) -> 
 fn documents() -> Vec<String> {
     let mut all = Vec::new();
     for (at, resource) in resources().into_iter().enumerate() {
-        let base = object(resource, body(Body::Unread));
+        let base = object(resource, fields(&Body::Unread));
         let mut newer = object(
             resource,
             json!({

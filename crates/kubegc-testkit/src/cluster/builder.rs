@@ -339,7 +339,7 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     if has_status(server, kind) {
         let mut body = stored.body.as_deref().cloned().unwrap_or_else(Map::new);
         body.insert("status".to_owned(), status);
-        stored.body = Some(Arc::new(body));
+        stored.body = Some(body.into());
         let name = Arc::clone(&stored.meta.name);
         accepted(server.update_status(kind, &namespace, &name, stored), &shown)?;
     }

@@ -102,6 +102,8 @@ pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
 
 /// The managers of a stored object; `None` where the list is missing or empty.
 fn managed_fields(object: &StoredObject) -> Option<&Value> {
+    // Bodies that nothing has read have none.
+    object.body.as_ref().filter(|body| body.is_built())?;
     object
         .at(&["metadata", "managedFields"])
         .filter(|list| list.as_array().is_some_and(|list| !list.is_empty()))
