@@ -14,9 +14,9 @@
 //! is read, patched, and read again after a conflict, up to five times.
 //!
 //! # Upstream
-//! [`MonitorNodes`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/controllers/nodelifecycle/node_lifecycle_controller.go), and
+//! [`MonitorNodes`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go), and
 //! [`AddOrUpdateTaintOnNode` and
-//! `RemoveTaintOffNode`](https://github.com/kubernetes/cloud-provider/blob/v0.34.0/node/helpers/taints.go).
+//! `RemoveTaintOffNode`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/node/helpers/taints.go).
 
 use std::{sync::Arc, time::Duration};
 
@@ -258,7 +258,7 @@ static INFO: Info = Info {
     summary: "deletes nodes that no longer exist in the cloud, and taints those that are shut down there",
     resources: &[Resource::Nodes],
     permissions: &[(Resource::Nodes, "", &["delete", "patch"])],
-    upstream: "https://github.com/kubernetes/cloud-provider/blob/v0.34.0/controllers/nodelifecycle/node_lifecycle_controller.go",
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go",
 };
 
 impl Controller for CloudNodeLifecycle {
