@@ -336,7 +336,7 @@ fn scale_down(
             },
             Some(_),
             new,
-        ) if new.as_ref().map_or(0, |new| new.replicas) == wanted => {
+        ) if !has_room(&sets, new.as_ref(), wanted, max_surge.of(wanted, true)) => {
             let mut unavailable = max_unavailable.of(wanted, false);
             if unavailable == 0 && max_surge.of(wanted, true) == 0 {
                 unavailable = 1;
@@ -358,6 +358,13 @@ fn scale_down(
         )
     };
     Ok(changed.map(scale).collect())
+}
+
+/// Whether the new ReplicaSet is to be scaled up before old ones are scaled down.
+fn has_room(old: &[Scaled<'_>], new: Option<&Scaled<'_>>, wanted: i32, surge: i32) -> bool {
+    let replicas = new.map_or(0, |new| new.replicas);
+    let sum = |sum: i32, set: &Scaled<'_>| sum.saturating_add(set.replicas);
+    replicas < wanted && old.iter().fold(replicas, sum) < wanted.saturating_add(surge)
 }
 
 /// Scales old ReplicaSets down, the oldest first: pods that are not available, then as many as more than

@@ -129,7 +129,10 @@ pub use fate::{Fate, Owner, OwnerState, Standing};
 pub use fault::{Fault, Rule};
 #[doc(no_inline)]
 #[cfg(feature = "client")]
-pub use kubegc_control_plane::Assumptions;
+pub use kubegc_control_plane::{
+    Assumptions,
+    workloads::{ClaimFate, PodFate, Subject, Workloads},
+};
 #[doc(no_inline)]
 pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 #[doc(no_inline)]

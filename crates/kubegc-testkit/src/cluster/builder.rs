@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "kube")]
 use kube::CustomResourceExt;
-use kubegc_control_plane::Assumptions;
+use kubegc_control_plane::{Assumptions, workloads::Workloads};
 use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
 use kubegc_sim::{ApiServer, Manifest, Response, Settings};
 use serde::Serialize;
@@ -47,6 +47,7 @@ pub struct Builder {
     settings: Settings,
     pub(super) collects: bool,
     pub(super) assumptions: Assumptions,
+    workloads: Option<Workloads>,
     pub(super) calls_max: u64,
     pub(super) patience: Duration,
     follow: Option<bool>,
@@ -127,6 +128,7 @@ impl Default for Builder {
             },
             collects: true,
             assumptions: Assumptions::default(),
+            workloads: None,
             calls_max: 10_000,
             patience: Duration::from_millis(20),
             follow: None,
@@ -221,6 +223,48 @@ impl Builder {
         self
     }
 
+    /// Plays the controllers that create workloads, the scheduler and the kubelets: Deployments get ReplicaSets and pods, pods are
+    /// scheduled and become ready, claims are bound. Default: none of them acts, and objects stay as clients write them.
+    ///
+    /// A cluster without a Node gets one named `node`, unless [`Workloads::nodes`] names others.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use kubegc_testkit::{Cluster, PodFate, Workloads};
+    ///
+    /// let slow = PodFate::Ready { after: Duration::from_secs(20) };
+    /// let cluster = Cluster::builder()
+    ///     .workloads(Workloads::new().pods(move |pod| pod.has_label("app", "web").then_some(slow)))
+    ///     .yaml("
+    /// apiVersion: apps/v1
+    /// kind: Deployment
+    /// metadata: {name: web}
+    /// spec:
+    ///   replicas: 2
+    ///   selector: {matchLabels: {app: web}}
+    ///   template:
+    ///     metadata: {labels: {app: web}}
+    ///     spec: {containers: [{name: web, image: nginx}]}
+    /// ")
+    ///     .build()?;
+    /// let available = || {
+    ///     let web: Deployment = cluster.find("default", "web").unwrap();
+    ///     web.status.unwrap().available_replicas
+    /// };
+    /// cluster.settle().await?;
+    /// assert_eq!(available(), None);
+    /// cluster.settle_within(Duration::from_secs(20)).await?;
+    /// assert_eq!(available(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn workloads(mut self, workloads: Workloads) -> Self {
+        self.workloads = Some(workloads);
+        self
+    }
+
     /// After how many requests [`Cluster::settle`] gives up. Default: 10 000.
     pub const fn calls_max(mut self, calls: u64) -> Self {
         self.calls_max = calls;
@@ -256,7 +300,8 @@ impl Builder {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
             )?;
         }
-        let plane = Plane::new(&server, self.collects, &self.assumptions);
+        let workloads = self.workloads.clone().map(Arc::new);
+        let plane = Plane::new(&server, self.collects, &self.assumptions, workloads);
         let mut objects = Vec::new();
         for object in &self.objects {
             unfold(object.clone()?, &mut objects);
@@ -278,9 +323,33 @@ impl Builder {
             }
             add(&mut server, object)?;
         }
+        for name in self.nodes(&server) {
+            let labels = json!({"kubernetes.io/hostname": name});
+            add(
+                &mut server,
+                json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}),
+            )?;
+        }
         let follow = self.follow.unwrap_or_else(tokio_is_paused);
         let clock = ClusterClock::new(self.start, follow);
         Ok(Cluster::start(server, plane, clock, self.start, &self))
+    }
+}
+
+impl Builder {
+    /// The nodes that the workloads need beside those among the objects.
+    fn nodes(&self, server: &ApiServer) -> Vec<String> {
+        let Some(workloads) = &self.workloads else {
+            return Vec::new();
+        };
+        let known = server
+            .catalog()
+            .mapping("v1", "Node")
+            .map_or(0, |nodes| server.len(nodes));
+        match workloads.node_names() {
+            [] if known == 0 => vec!["node".to_owned()],
+            names => names.to_vec(),
+        }
     }
 }
 
