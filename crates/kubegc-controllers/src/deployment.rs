@@ -22,8 +22,8 @@
 //! available. Revisions that are equal, or no number, are ordered by creation and name.
 //!
 //! Not modelled: ReplicaSets are not created or scaled up, and neither is scaled in proportion, as upstream
-//! does when `spec.replicas` changes during a rollout or while a Deployment is paused. A rollout whose new
-//! ReplicaSet does not have all its replicas proceeds no further.
+//! does when `spec.replicas` changes during a rollout or while a Deployment is paused. A rollout
+//! proceeds no further once the new ReplicaSet would be created or scaled up.
 //!
 //! Before 1.21 the order is that of creation alone.
 //!
@@ -307,14 +307,15 @@ fn scale_down(
         }
     }
     let wanted = *read(&deployment.replicas, id, "spec.replicas")?;
-    // One ReplicaSet with no more replicas than that is the new one, or has to wait for it.
-    if sets.is_empty() || sets.len() == 1 && sets[0].replicas <= wanted {
-        return Ok(Vec::new());
-    }
-    if *read(&deployment.is_paused, id, "spec.paused")? {
+    if sets.is_empty() || *read(&deployment.is_paused, id, "spec.paused")? {
         return Ok(Vec::new());
     }
     let strategy = *read(&deployment.strategy, id, "spec.strategy")?;
+    // The only ReplicaSet is the new one, or has to wait for it.
+    let is_only = all.len() == 1 && !matches!(strategy, DeploymentStrategy::Recreate);
+    if is_only && sets[0].replicas <= wanted {
+        return Ok(Vec::new());
+    }
     cx.cache.require(Resource::ReplicaSets)?;
     let new = new_replica_set(cx, deployment, id, all)?;
     let is_new = |set: &mut Scaled<'_>| new.is_some_and(|new| new.meta.uid == set.record.meta.uid);

@@ -40,9 +40,11 @@ pub(super) fn sync(view: &View<'_>, job: &StoredObject) -> Plan {
         return plan;
     }
     let pods = view.controlled(Kind::Pod, &job.meta);
-    let is_ending = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
     let is_suspended = view.version().has(SUSPENDS) && job.at(&["spec", "suspend"]) == Some(&true.into());
-    if !is_ending.iter().any(|kind| holds(job, kind)) && !job.meta.is_deleting() && !is_suspended {
+    let is_ending = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
+    let is_ending = job.meta.is_deleting() || is_ending.iter().any(|kind| holds(job, kind));
+    let is_started = !job.text_at(&["status", "startTime"]).is_empty() && !holds(job, "Suspended");
+    if is_started && !is_suspended && !is_ending {
         create(view, job, &pods, &mut plan);
     }
     if plan.writes.is_empty() {

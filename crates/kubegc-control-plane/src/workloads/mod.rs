@@ -56,6 +56,7 @@ mod scheduler;
 mod statefulset;
 
 pub(crate) use claims::DRIVER;
+pub use nodes::ready_node;
 pub(crate) use player::Player;
 pub use player::create_job_from;
 pub use rules::{ClaimFate, PodFate, Subject, Workloads};

@@ -1,5 +1,6 @@
 //! Nodes: what their kubelets report, their `NoSchedule` taints, and their loss.
 
+use kubegc_core::Timestamp;
 use kubegc_sim::StoredObject;
 use serde_json::{Value, json};
 
@@ -27,8 +28,10 @@ const TAINTS: [(&str, &str, &str); 6] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Conditions that a kubelet reports, with their reasons and messages while all is well.
-const REPORTED: [(&str, &str, &str, &str); 4] = [
+/// Type, status, reason and message of a condition.
+type Reported = (&'static str, &'static str, &'static str, &'static str);
+/// The conditions that a kubelet reports while all is well.
+const REPORTED: [Reported; 4] = [
     (
         "MemoryPressure",
         "False",
@@ -79,8 +82,7 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
         return plan;
     }
     if status_of(node, "Ready").is_none() {
-        let reported = reporting(view, node, true);
-        let verb = Verb::Status(with_address(&reported));
+        let verb = Verb::Status(reporting(view, node, true));
         let why = ("NodeReady", "its kubelet reports that it is ready".to_owned());
         plan.push_by(Actor::Kubelet, Kind::Node, &node.meta, verb, why);
         return plan;
@@ -135,15 +137,24 @@ fn not_ready(view: &View<'_>, pod: &StoredObject) -> StoredObject {
     with(pod, &["status", "conditions"], conditions.into())
 }
 
-fn with_address(node: &StoredObject) -> StoredObject {
-    if !items(node, &["status", "addresses"]).is_empty() {
-        return node.clone();
-    }
-    let addresses = json!([
-        {"type": "InternalIP", "address": address(node)},
-        {"type": "Hostname", "address": &*node.meta.name},
-    ]);
-    with(node, &["status", "addresses"], addresses)
+/// A Node whose kubelet reports that all is well, as JSON.
+#[must_use]
+pub fn ready_node(name: &str, now: Timestamp) -> Value {
+    let time = Value::from(now.truncate_to_secs().to_string());
+    let conditions: Vec<Value> = REPORTED.iter().map(|row| reported(*row, &time, &time)).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"conditions": conditions, "addresses": [{"type": "Hostname", "address": name}]},
+    })
+}
+
+fn reported((kind, status, reason, message): Reported, beat: &Value, since: &Value) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastHeartbeatTime": beat, "lastTransitionTime": since,
+    })
 }
 
 /// A node whose kubelet reports that all is well, or that stopped reporting.
@@ -153,25 +164,27 @@ pub(super) fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> Sto
         .iter()
         .filter(|known| REPORTED.iter().all(|row| known["type"] != row.0));
     let mut conditions: Vec<Value> = others.cloned().collect();
-    for (kind, status, reason, message) in REPORTED {
-        let (status, reason, message) = match runs {
-            true => (status, reason, message),
+    let now = view.time();
+    for row in REPORTED {
+        let row = match runs {
+            true => row,
             false => (
+                row.0,
                 "Unknown",
                 "NodeStatusUnknown",
                 "Kubelet stopped posting node status.",
             ),
         };
-        let before = condition(known, kind);
-        let same = before.filter(|before| before["status"] == status);
-        let beat = match before {
-            Some(before) if !runs => before["lastHeartbeatTime"].clone(),
-            _ => view.time(),
-        };
-        conditions.push(json!({
-            "type": kind, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": beat,
-            "lastTransitionTime": same.map_or_else(|| view.time(), |same| same["lastTransitionTime"].clone()),
-        }));
+        let before = condition(known, row.0);
+        let same = before.filter(|before| before["status"] == row.1);
+        let beat = before
+            .filter(|_| !runs)
+            .map_or(&now, |before| &before["lastHeartbeatTime"]);
+        conditions.push(reported(
+            row,
+            beat,
+            same.map_or(&now, |same| &same["lastTransitionTime"]),
+        ));
     }
     with(node, &["status", "conditions"], conditions.into())
 }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "kube")]
 use kube::CustomResourceExt;
-use kubegc_control_plane::{Assumptions, workloads::Workloads};
+use kubegc_control_plane::{
+    Assumptions,
+    workloads::{Workloads, ready_node},
+};
 use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
 use kubegc_sim::{ApiServer, Manifest, Response, Settings};
 use serde::Serialize;
@@ -300,12 +303,20 @@ impl Builder {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
             )?;
         }
-        let workloads = self.workloads.clone().map(Arc::new);
-        let plane = Plane::new(&server, self.collects, &self.assumptions, workloads);
         let mut objects = Vec::new();
         for object in &self.objects {
             unfold(object.clone()?, &mut objects);
         }
+        for name in self.nodes(&objects) {
+            let node = ready_node(&name, self.start);
+            add(&mut server, node.clone())?;
+            // Its taint has been removed by now.
+            if let Some(kind) = server.catalog().mapping("v1", "Node") {
+                accepted(server.update_json(kind, "", &name, node), &name)?;
+            }
+        }
+        let workloads = self.workloads.clone().map(Arc::new);
+        let plane = Plane::new(&server, self.collects, &self.assumptions, workloads);
         objects.sort_by_key(|object| match object["kind"].as_str() {
             Some("Namespace") => 0,
             Some("CustomResourceDefinition") => 1,
@@ -323,13 +334,6 @@ impl Builder {
             }
             add(&mut server, object)?;
         }
-        for name in self.nodes(&server) {
-            let labels = json!({"kubernetes.io/hostname": name});
-            add(
-                &mut server,
-                json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}),
-            )?;
-        }
         let follow = self.follow.unwrap_or_else(tokio_is_paused);
         let clock = ClusterClock::new(self.start, follow);
         Ok(Cluster::start(server, plane, clock, self.start, &self))
@@ -338,16 +342,12 @@ impl Builder {
 
 impl Builder {
     /// The nodes that the workloads need beside those among the objects.
-    fn nodes(&self, server: &ApiServer) -> Vec<String> {
+    fn nodes(&self, objects: &[Value]) -> Vec<String> {
         let Some(workloads) = &self.workloads else {
             return Vec::new();
         };
-        let known = server
-            .catalog()
-            .mapping("v1", "Node")
-            .map_or(0, |nodes| server.len(nodes));
         match workloads.node_names() {
-            [] if known == 0 => vec!["node".to_owned()],
+            [] if objects.iter().all(|object| object["kind"] != "Node") => vec!["node".to_owned()],
             names => names.to_vec(),
         }
     }
