@@ -63,20 +63,26 @@ pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
             |held: &Value| held["name"] != *claim.meta.name || held["namespace"] != *claim.meta.namespace;
         if held.is_empty() && !volume.at(&reference).is_some_and(for_other) {
             let verb = Verb::Update(with(&volume, &reference, claim_reference(claim)));
-            plan.push(Kind::Volume, &volume.meta, verb, why);
+            plan.push(Kind::Claim.actor(), Kind::Volume, &volume.meta, verb, why);
         }
     } else if named.is_empty() || annotation(claim, BIND_COMPLETED).is_empty() {
         let mut changed = with(claim, &["spec", "volumeName"], (&*name).into());
         for key in [BIND_COMPLETED, BOUND_BY_CONTROLLER] {
             changed = with(&changed, &["metadata", "annotations", key], "yes".into());
         }
-        plan.push(Kind::Claim, &claim.meta, Verb::Update(changed), why);
+        plan.push(
+            Kind::Claim.actor(),
+            Kind::Claim,
+            &claim.meta,
+            Verb::Update(changed),
+            why,
+        );
     } else {
         let spec = |field: &str| volume.at(&["spec", field]).cloned().unwrap_or_default();
         let status =
             json!({"phase": "Bound", "accessModes": spec("accessModes"), "capacity": spec("capacity")});
         let verb = Verb::Status(with(claim, &["status"], status));
-        plan.push(Kind::Claim, &claim.meta, verb, why);
+        plan.push(Kind::Claim.actor(), Kind::Claim, &claim.meta, verb, why);
     }
     plan
 }

@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     plan::{
-        Kind, Plan, Verb, View, annotation, condition, counts, int, items, reference_json, time_of, with,
+        Kind, Plan, Verb, View, annotation, condition, counts, int, items, reference_json, set_condition,
+        time_of, with,
     },
     pods,
     replicaset::replicas,
@@ -235,7 +236,7 @@ impl<'a> Rollout<'a> {
                 ("ScalingReplicaSet", message)
             }
         };
-        plan.push_by(
+        plan.push(
             Kind::Deployment.actor(),
             Kind::ReplicaSet,
             &set.meta,
@@ -254,7 +255,13 @@ impl<'a> Rollout<'a> {
             // Another owner has a ReplicaSet of this name: the next sync tries the next one.
             let changed = with(deployment, &["status", "collisionCount"], (collisions + 1).into());
             let why = ("Collision", format!("a ReplicaSet named {name} exists"));
-            plan.push(Kind::Deployment, meta, Verb::Status(changed), why);
+            plan.push(
+                Kind::Deployment.actor(),
+                Kind::Deployment,
+                meta,
+                Verb::Status(changed),
+                why,
+            );
             return;
         }
         let labelled = |value: &mut Value| {
@@ -364,7 +371,13 @@ impl<'a> Rollout<'a> {
         }
         if changed != *deployment {
             let why = ("StatusChanged", "its status has changed".to_owned());
-            plan.push(Kind::Deployment, &deployment.meta, Verb::Status(changed), why);
+            plan.push(
+                Kind::Deployment.actor(),
+                Kind::Deployment,
+                &deployment.meta,
+                Verb::Status(changed),
+                why,
+            );
         }
     }
 
@@ -420,13 +433,13 @@ impl<'a> Rollout<'a> {
                 message,
             );
         } else if is_progress {
-            let since = known.filter(|known| known["status"] == "True");
-            conditions.retain(|condition| condition["type"] != "Progressing");
-            let message = format!("{subject} is progressing.");
-            self.set(conditions, "Progressing", "True", "ReplicaSetUpdated", message);
-            if let (Some(since), Some(last)) = (since, conditions.last_mut()) {
-                last["lastTransitionTime"] = since["lastTransitionTime"].clone();
-            }
+            // Upstream notes the time of any progress.
+            let now = self.view.time();
+            let (why, update) = (
+                ("ReplicaSetUpdated", format!("{subject} is progressing.")),
+                ("lastUpdateTime", now.clone()),
+            );
+            set_condition(conditions, &now, ("Progressing", "True"), why, Some(update));
         } else if let (None, Some(new)) = (&known, &self.new) {
             let (reason, verb) = match new.meta.creation_timestamp < self.deployment.meta.creation_timestamp {
                 true => ("FoundNewReplicaSet", "Found"),
@@ -464,18 +477,11 @@ impl<'a> Rollout<'a> {
 
     /// Upstream's `SetDeploymentCondition`: one with the same status and reason stays as it is.
     fn set(&self, conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: String) {
-        let before = condition(conditions, kind)
-            .filter(|before| before["status"] == status)
-            .cloned();
-        if before.as_ref().is_some_and(|before| before["reason"] == reason) {
-            return;
+        let known = condition(conditions, kind);
+        if known.is_none_or(|known| known["status"] != status || known["reason"] != reason) {
+            let now = self.view.time();
+            let update = Some(("lastUpdateTime", now.clone()));
+            set_condition(conditions, &now, (kind, status), (reason, message), update);
         }
-        let now = self.view.time();
-        let since = before.map_or_else(|| now.clone(), |before| before["lastTransitionTime"].clone());
-        conditions.retain(|condition| condition["type"] != kind);
-        conditions.push(json!({
-            "type": kind, "status": status, "reason": reason, "message": message,
-            "lastUpdateTime": now, "lastTransitionTime": since,
-        }));
     }
 }

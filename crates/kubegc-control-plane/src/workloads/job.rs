@@ -14,7 +14,10 @@ use kubegc_sim::StoredObject;
 use serde_json::{Map, Value, json};
 
 use super::{
-    plan::{Kind, Plan, View, annotation, condition, int, items, pod_of, reference_json, set, time_of},
+    plan::{
+        Kind, Plan, View, annotation, condition, int, items, pod_of, reference_json, set, set_condition,
+        time_of,
+    },
     pods,
 };
 
@@ -267,15 +270,10 @@ fn report(
             true => ("True", "JobSuspended", "Job suspended"),
             false => ("False", "JobResumed", "Job resumed"),
         };
-        let known = items(job, &["status", "conditions"]).iter();
-        let mut conditions: Vec<Value> = known
-            .filter(|known| known["type"] != "Suspended")
-            .cloned()
-            .collect();
-        conditions.push(json!({
-            "type": "Suspended", "status": value, "reason": reason, "message": message,
-            "lastProbeTime": view.time(), "lastTransitionTime": view.time(),
-        }));
+        let mut conditions = items(job, &["status", "conditions"]).to_vec();
+        let probe = Some(("lastProbeTime", view.time()));
+        let why = (reason, message.to_owned());
+        set_condition(&mut conditions, &view.time(), ("Suspended", value), why, probe);
         status.insert("conditions".to_owned(), conditions.into());
     }
     plan.status(Kind::Job, job, status.into());

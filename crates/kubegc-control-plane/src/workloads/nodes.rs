@@ -5,7 +5,7 @@ use kubegc_sim::StoredObject;
 use serde_json::{Value, json};
 
 use super::{
-    plan::{Kind, Plan, Verb, View, condition, items, with},
+    plan::{Kind, Plan, Verb, View, condition, items, set_condition, with},
     pods,
 };
 use crate::Actor;
@@ -28,10 +28,8 @@ const TAINTS: [(&str, &str, &str); 6] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Type, status, reason and message of a condition.
-type Reported = (&'static str, &'static str, &'static str, &'static str);
-/// The conditions that a kubelet reports while all is well.
-const REPORTED: [Reported; 4] = [
+/// The conditions that a kubelet reports while all is well: type, status, reason and message.
+const REPORTED: [(&str, &str, &str, &str); 4] = [
     (
         "MemoryPressure",
         "False",
@@ -82,9 +80,13 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
         return plan;
     }
     if status_of(node, "Ready").is_none() {
-        let verb = Verb::Status(reporting(view, node, true));
         let why = ("NodeReady", "its kubelet reports that it is ready".to_owned());
-        plan.push_by(Actor::Kubelet, Kind::Node, &node.meta, verb, why);
+        plan.conditions(
+            (Actor::Kubelet, Kind::Node),
+            node,
+            reporting(view, node, true),
+            why,
+        );
         return plan;
     }
     let known = items(node, &["spec", "taints"]);
@@ -111,80 +113,67 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
             "TaintsChanged",
             "its NoSchedule taints are those of its conditions".to_owned(),
         );
-        plan.push(Kind::Node, &node.meta, verb, why);
+        plan.push(Kind::Node.actor(), Kind::Node, &node.meta, verb, why);
     }
     if !kubelet_runs(node) {
         for pod in view.list(Kind::Pod, None) {
-            if pod.text_at(&["spec", "nodeName"]) == &*node.meta.name && pods::ready_since(&pod).is_some() {
-                let verb = Verb::Status(not_ready(view, &pod));
+            if *pod.text_at(&["spec", "nodeName"]) == *node.meta.name && pods::ready_since(&pod).is_some() {
+                let mut conditions = items(&pod, &["status", "conditions"]).to_vec();
+                let probe = Some(("lastProbeTime", Value::Null));
+                let none = ("", String::new());
+                set_condition(&mut conditions, &view.time(), ("Ready", "False"), none, probe);
                 let why = ("NodeNotReady", "its node is not ready".to_owned());
-                plan.push_by(Kind::Node.actor(), Kind::Pod, &pod.meta, verb, why);
+                plan.conditions((Kind::Node.actor(), Kind::Pod), &pod, conditions, why);
             }
         }
     }
     plan
 }
 
-fn not_ready(view: &View<'_>, pod: &StoredObject) -> StoredObject {
-    let mut conditions = items(pod, &["status", "conditions"]).to_vec();
-    for condition in conditions
-        .iter_mut()
-        .filter(|condition| condition["type"] == "Ready")
-    {
-        condition["status"] = "False".into();
-        condition["lastTransitionTime"] = view.time();
-    }
-    with(pod, &["status", "conditions"], conditions.into())
-}
-
 /// A Node whose kubelet reports that all is well, as JSON.
 #[must_use]
 pub fn ready_node(name: &str, now: Timestamp) -> Value {
-    let time = Value::from(now.truncate_to_secs().to_string());
-    let conditions: Vec<Value> = REPORTED.iter().map(|row| reported(*row, &time, &time)).collect();
+    let now = Value::from(now.truncate_to_secs().to_string());
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"conditions": conditions, "addresses": [{"type": "Hostname", "address": name}]},
+        "status": {
+            "conditions": report(Vec::new(), &now, true),
+            "addresses": [{"type": "Hostname", "address": name}],
+        },
     })
 }
 
-fn reported((kind, status, reason, message): Reported, beat: &Value, since: &Value) -> Value {
-    json!({
-        "type": kind, "status": status, "reason": reason, "message": message,
-        "lastHeartbeatTime": beat, "lastTransitionTime": since,
-    })
+/// The conditions of a node whose kubelet reports that all is well, or that stopped reporting.
+pub(super) fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> Vec<Value> {
+    report(
+        items(node, &["status", "conditions"]).to_vec(),
+        &view.time(),
+        runs,
+    )
 }
 
-/// A node whose kubelet reports that all is well, or that stopped reporting.
-pub(super) fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> StoredObject {
-    let known = items(node, &["status", "conditions"]);
-    let others = known
-        .iter()
-        .filter(|known| REPORTED.iter().all(|row| known["type"] != row.0));
-    let mut conditions: Vec<Value> = others.cloned().collect();
-    let now = view.time();
-    for row in REPORTED {
-        let row = match runs {
-            true => row,
+fn report(mut conditions: Vec<Value>, now: &Value, runs: bool) -> Vec<Value> {
+    for (kind, status, reason, message) in REPORTED {
+        let beat = condition(&conditions, kind).filter(|_| !runs);
+        let beat = beat.map_or_else(|| now.clone(), |before| before["lastHeartbeatTime"].clone());
+        let (status, reason, message) = match runs {
+            true => (status, reason, message),
             false => (
-                row.0,
                 "Unknown",
                 "NodeStatusUnknown",
                 "Kubelet stopped posting node status.",
             ),
         };
-        let before = condition(known, row.0);
-        let same = before.filter(|before| before["status"] == row.1);
-        let beat = before
-            .filter(|_| !runs)
-            .map_or(&now, |before| &before["lastHeartbeatTime"]);
-        conditions.push(reported(
-            row,
+        let beat = Some(("lastHeartbeatTime", beat));
+        set_condition(
+            &mut conditions,
+            now,
+            (kind, status),
+            (reason, message.to_owned()),
             beat,
-            same.map_or(&now, |same| &same["lastTransitionTime"]),
-        ));
+        );
     }
-    with(node, &["status", "conditions"], conditions.into())
+    conditions
 }

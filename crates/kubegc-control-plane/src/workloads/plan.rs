@@ -196,11 +196,7 @@ impl Plan {
         self.due = self.due.into_iter().chain(at).min();
     }
 
-    pub(super) fn push(&mut self, kind: Kind, meta: &ObjectMeta, verb: Verb, why: (&'static str, String)) {
-        self.push_by(kind.actor(), kind, meta, verb, why);
-    }
-
-    pub(super) fn push_by(
+    pub(super) fn push(
         &mut self,
         actor: Actor,
         kind: Kind,
@@ -230,25 +226,33 @@ impl Plan {
     ) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let meta = ObjectMeta::new(namespace, name, "");
-        self.push_by(actor, kind, &meta, Verb::Create(object), why);
+        self.push(actor, kind, &meta, Verb::Create(object), why);
     }
 
     pub(super) fn delete(&mut self, owner: Kind, pod: &StoredObject, message: String) {
         let why = ("SuccessfulDelete", message);
-        self.push_by(owner.actor(), Kind::Pod, &pod.meta, Verb::Delete, why);
+        self.push(owner.actor(), Kind::Pod, &pod.meta, Verb::Delete, why);
     }
 
     /// Writes the status of an object where it differs.
     pub(super) fn status(&mut self, kind: Kind, object: &StoredObject, status: Value) {
         if object.at(&["status"]) != Some(&status) {
+            let verb = Verb::Status(with(object, &["status"], status));
             let why = ("StatusChanged", "its status has changed".to_owned());
-            self.push(
-                kind,
-                &object.meta,
-                Verb::Status(with(object, &["status"], status)),
-                why,
-            );
+            self.push(kind.actor(), kind, &object.meta, verb, why);
         }
+    }
+
+    /// Writes the conditions of an object.
+    pub(super) fn conditions(
+        &mut self,
+        (actor, kind): (Actor, Kind),
+        object: &StoredObject,
+        conditions: Vec<Value>,
+        why: (&'static str, String),
+    ) {
+        let verb = Verb::Status(with(object, &["status", "conditions"], conditions.into()));
+        self.push(actor, kind, &object.meta, verb, why);
     }
 
     /// Adopts the objects without a controller that the selector of an owner matches, and releases those of the owner that it does
@@ -281,7 +285,7 @@ impl Plan {
                 continue;
             };
             let why = (why.0, why.1.to_owned());
-            self.push_by(kind.actor(), claimed, &object.meta, Verb::Patch(changed), why);
+            self.push(kind.actor(), claimed, &object.meta, Verb::Patch(changed), why);
         }
         self.writes.len() > before
     }
@@ -328,6 +332,30 @@ pub(super) fn items<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] 
 
 pub(super) fn annotation<'a>(object: &'a StoredObject, key: &str) -> &'a str {
     object.text_at(&["metadata", "annotations", key])
+}
+
+/// Sets a condition, at the end of the list. The time of its last transition is kept where its status is; reason and message
+/// are left out where they are empty.
+pub(super) fn set_condition(
+    conditions: &mut Vec<Value>,
+    now: &Value,
+    (kind, status): (&str, &str),
+    (reason, message): (&str, String),
+    other: Option<(&str, Value)>,
+) {
+    let before = condition(conditions, kind).filter(|before| before["status"] == status);
+    let since = before.map_or_else(|| now.clone(), |before| before["lastTransitionTime"].clone());
+    conditions.retain(|condition| condition["type"] != kind);
+    let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": since});
+    for (key, text) in [("reason", reason), ("message", &message)] {
+        if !text.is_empty() {
+            condition[key] = text.into();
+        }
+    }
+    if let Some((key, value)) = other {
+        condition[key] = value;
+    }
+    conditions.push(condition);
 }
 
 /// The entry of this type.

@@ -267,7 +267,7 @@ impl ControlPlane {
     /// there is no such node, or the code of the response.
     pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
         let node = find(server, Kind::Node, "", name)?;
-        let changed = nodes::reporting(&self.view(server)?, &node, runs);
+        let conditions = nodes::reporting(&self.view(server)?, &node, runs);
         let (actor, reason, message) = match runs {
             true => (Actor::Kubelet, "NodeReady", "its kubelet reports again"),
             false => (
@@ -277,8 +277,12 @@ impl ControlPlane {
             ),
         };
         let mut plan = Plan::default();
-        let why = (reason, message.to_owned());
-        plan.push_by(actor, Kind::Node, &node.meta, Verb::Status(changed), why);
+        plan.conditions(
+            (actor, Kind::Node),
+            &node,
+            conditions,
+            (reason, message.to_owned()),
+        );
         plan.writes.pop().map(|write| self.write(server, write, None))
     }
 
@@ -286,13 +290,7 @@ impl ControlPlane {
     /// no such pod or it does not run, or the code of the response.
     pub fn restart_pod(&mut self, server: &mut ApiServer, namespace: &str, name: &str) -> Option<u16> {
         let pod = find(server, Kind::Pod, namespace, name)?;
-        let changed = pods::restarted(&self.view(server)?, &pod)?;
-        let mut plan = Plan::default();
-        let why = (
-            "Started",
-            "its containers have exited and were restarted".to_owned(),
-        );
-        plan.push_by(Actor::Kubelet, Kind::Pod, &pod.meta, Verb::Status(changed), why);
+        let mut plan = pods::restart(&self.view(server)?, &pod);
         plan.writes.pop().map(|write| self.write(server, write, None))
     }
 

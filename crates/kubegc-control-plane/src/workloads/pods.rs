@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
+use kubegc_core::{Behavior, Timestamp};
 use kubegc_sim::StoredObject;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     PodFate, nodes,
-    plan::{Kind, Plan, Verb, View, condition, items, time_of, with},
+    plan::{Kind, Plan, Verb, View, condition, items, set_condition, time_of, with},
     scheduler,
 };
 use crate::Actor;
@@ -188,13 +188,8 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
     if has_ended(pod) || !nodes::kubelet_runs(&node) {
         return plan;
     }
-    let mut status = pod
-        .at(&["status"])
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
     let mut life = Life::read(pod);
-    let is_ready;
+    let mut is_ready = false;
     if pod.meta.is_deleting() {
         // Only finalizers keep a pod whose grace period is over.
         if pod.meta.deletion_grace_period_seconds.unwrap_or(0) > 0 {
@@ -202,124 +197,132 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
         }
         life.state = State::Ended;
         life.exit = Some((137, view.now));
-        is_ready = false;
     } else {
         let fate = view.rules.pod(&view.subject(pod));
-        let (ready, due) = life.advance(fate, pod.text_at(&["spec", "restartPolicy"]), view.now);
-        is_ready = ready;
+        let due;
+        (is_ready, due) = life.advance(fate, pod.text_at(&["spec", "restartPolicy"]), view.now);
         plan.due_at(due);
     }
-    let (phase, why) = match (life.state, life.exit) {
-        (State::Waiting, _) => ("Pending", ("Pending", "its containers are being created")),
-        (State::Ended, Some((0, _))) => ("Succeeded", ("Completed", "its containers have succeeded")),
-        (State::Ended, _) => ("Failed", ("Failed", "its containers have failed")),
-        (State::BackOff(_), _) => ("Running", ("BackOff", "its containers wait for their restart")),
-        (State::Running(_), _) if is_ready => ("Running", ("Started", "its containers run and are ready")),
-        (State::Running(_), _) => ("Running", ("Started", "its containers run")),
+    report(view, (pod, &node), &life, is_ready, &mut plan);
+    plan
+}
+
+/// One sync of a pod whose running containers exit with code 1 and are restarted at once. It is empty where none run.
+pub(super) fn restart(view: &View<'_>, pod: &StoredObject) -> Plan {
+    let mut plan = Plan::default();
+    let mut life = Life::read(pod);
+    let node = view.find(Kind::Node, "", pod.text_at(&["spec", "nodeName"]));
+    let node = node.filter(|_| is_active(pod) && matches!(life.state, State::Running(_)));
+    if let Some(node) = node {
+        life.exit = Some((1, view.now));
+        life.restarts = life.restarts.saturating_add(1);
+        life.state = State::Running(view.now);
+        report(view, (pod, &node), &life, false, &mut plan);
+    }
+    plan
+}
+
+/// Writes the status of a pod.
+fn report(
+    view: &View<'_>,
+    (pod, node): (&StoredObject, &StoredObject),
+    life: &Life,
+    is_ready: bool,
+    plan: &mut Plan,
+) {
+    let (phase, reason, message) = match (life.state, life.exit) {
+        (State::Waiting, _) => ("Pending", "Pending", "its containers are being created"),
+        (State::Ended, Some((0, _))) => ("Succeeded", "Completed", "its containers have succeeded"),
+        (State::Ended, _) => ("Failed", "Failed", "its containers have failed"),
+        (State::BackOff(_), _) => ("Running", "BackOff", "its containers wait for their restart"),
+        (State::Running(_), _) if is_ready => ("Running", "Started", "its containers run and are ready"),
+        (State::Running(_), _) => ("Running", "Started", "its containers run"),
     };
-    status.insert("phase".to_owned(), phase.into());
-    let conditions = conditions(view, pod, &life, phase, is_ready);
-    status.insert("conditions".to_owned(), conditions.into());
-    status.entry("startTime").or_insert_with(|| view.time());
-    status.insert("hostIP".to_owned(), nodes::address(&node).into());
+    let mut status = pod
+        .at(&["status"])
+        .cloned()
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}));
+    status["phase"] = phase.into();
+    status["conditions"] = conditions(view, pod, life, phase, is_ready).into();
+    status["hostIP"] = nodes::address(node).into();
+    let mut fill = |field: &str, value: Value| {
+        if status[field].is_null() {
+            status[field] = value;
+        }
+    };
+    fill("startTime", view.time());
     if !matches!(life.state, State::Waiting) {
         let address = pod_address(pod);
-        status
-            .entry("podIPs")
-            .or_insert_with(|| json!([{"ip": &*address}]));
-        status.entry("podIP").or_insert_with(|| address.into());
+        fill("podIPs", json!([{"ip": &*address}]));
+        fill("podIP", address.into());
     }
     for (statuses, containers, is_init) in [
         ("initContainerStatuses", "initContainers", true),
         ("containerStatuses", "containers", false),
     ] {
         let containers = items(pod, &["spec", containers]).iter();
-        let shown: Vec<Value> = containers
-            .map(|container| container_status(view, pod, container, &life, is_ready, is_init))
-            .collect();
+        let shown =
+            containers.map(|container| container_status(view, pod, container, life, is_ready, is_init));
+        let shown: Vec<Value> = shown.collect();
         if !shown.is_empty() {
-            status.insert(statuses.to_owned(), shown.into());
+            status[statuses] = shown.into();
         }
     }
-    if pod.at(&["status"]).and_then(Value::as_object) != Some(&status) {
-        let verb = Verb::Status(with(pod, &["status"], status.into()));
-        plan.push_by(
+    if pod.at(&["status"]) != Some(&status) {
+        let verb = Verb::Status(with(pod, &["status"], status));
+        plan.push(
             Actor::Kubelet,
             Kind::Pod,
             &pod.meta,
             verb,
-            (why.0, why.1.to_owned()),
+            (reason, message.to_owned()),
         );
     }
-    plan
 }
 
 /// The conditions of a pod on its node. Those that others set are kept.
 fn conditions(view: &View<'_>, pod: &StoredObject, life: &Life, phase: &str, is_ready: bool) -> Vec<Value> {
-    let known = items(pod, &["status", "conditions"]);
-    let has_started = !matches!(life.state, State::Waiting);
-    let unready = || {
-        let names = items(pod, &["spec", "containers"]).iter();
-        let names: Vec<&str> = names.filter_map(|container| container["name"].as_str()).collect();
-        Some(match phase {
-            "Succeeded" => ("PodCompleted", String::new()),
-            "Failed" => ("PodFailed", String::new()),
-            _ => (
-                "ContainersNotReady",
-                format!("containers with unready status: [{}]", names.join(" ")),
-            ),
-        })
+    let mut conditions = items(pod, &["status", "conditions"]).to_vec();
+    let none = || ("", String::new());
+    let why = match phase {
+        _ if is_ready => none(),
+        "Succeeded" => ("PodCompleted", String::new()),
+        "Failed" => ("PodFailed", String::new()),
+        _ => {
+            let names = items(pod, &["spec", "containers"]).iter();
+            let names: Vec<&str> = names.filter_map(|container| container["name"].as_str()).collect();
+            let message = format!("containers with unready status: [{}]", names.join(" "));
+            ("ContainersNotReady", message)
+        }
     };
     let gates = items(pod, &["spec", "readinessGates"]).iter();
     let mut gates = gates.filter_map(|gate| gate["conditionType"].as_str());
-    let open = |gate: &str| condition(known, gate).is_some_and(|condition| condition["status"] == "True");
-    let shut = gates.find(|gate| !open(gate));
-    let is_complete = phase == "Succeeded";
-    let containers = (is_ready, if is_ready { None } else { unready() });
-    let ready = match (is_ready, shut) {
-        (true, Some(gate)) => {
+    let is_open = |gate: &str| condition(&conditions, gate).is_some_and(|gate| gate["status"] == "True");
+    let ready = match gates.find(|gate| !is_open(gate)).filter(|_| is_ready) {
+        Some(gate) => {
             let message = format!("the status of pod readiness gate \"{gate}\" is not \"True\", but False");
-            (false, Some(("ReadinessGatesNotReady", message)))
+            (false, ("ReadinessGatesNotReady", message))
         }
-        _ => containers.clone(),
+        None => (is_ready, why.clone()),
     };
+    let has_started = !matches!(life.state, State::Waiting);
     let has_sandbox = has_started && !matches!(life.state, State::Ended);
-    let completed = is_complete.then(|| ("PodCompleted", String::new()));
-    let mut reported = vec![
-        ("Initialized", (has_started, completed)),
-        ("Ready", ready),
-        ("ContainersReady", containers),
-        ("PodScheduled", (true, None)),
+    let completed = if phase == "Succeeded" { why.clone() } else { none() };
+    let reported = [
+        ("PodReadyToStartContainers", has_sandbox, none()),
+        ("Initialized", has_started, completed),
+        ("Ready", ready.0, ready.1),
+        ("ContainersReady", is_ready, why),
+        ("PodScheduled", true, none()),
     ];
-    if reports_sandbox(view.version()) {
-        reported.insert(0, ("PodReadyToStartContainers", (has_sandbox, None)));
-    }
-    let kept = known
-        .iter()
-        .filter(|known| reported.iter().all(|(kind, _)| known["type"] != **kind));
-    let mut conditions: Vec<Value> = kept.cloned().collect();
-    for (kind, (holds, why)) in reported {
+    let skipped = usize::from(!view.version().has(SANDBOX_CONDITION));
+    for (kind, holds, why) in reported.into_iter().skip(skipped) {
         let status = if holds { "True" } else { "False" };
-        let before = condition(known, kind).filter(|before| before["status"] == status);
-        let since = before.map_or_else(|| view.time(), |before| before["lastTransitionTime"].clone());
-        let mut condition = Map::new();
-        condition.insert("type".to_owned(), kind.into());
-        condition.insert("status".to_owned(), status.into());
-        condition.insert("lastProbeTime".to_owned(), Value::Null);
-        condition.insert("lastTransitionTime".to_owned(), since);
-        if let Some((reason, message)) = why {
-            condition.insert("reason".to_owned(), reason.into());
-            if !message.is_empty() {
-                condition.insert("message".to_owned(), message.into());
-            }
-        }
-        conditions.push(condition.into());
+        let probe = Some(("lastProbeTime", Value::Null));
+        set_condition(&mut conditions, &view.time(), (kind, status), why, probe);
     }
     conditions
-}
-
-const fn reports_sandbox(version: KubernetesVersion) -> bool {
-    version.has(SANDBOX_CONDITION)
 }
 
 fn container_status(
@@ -396,22 +399,4 @@ fn container_status(
 fn pod_address(pod: &StoredObject) -> String {
     let [a, b, c, _] = super::revisions::fnv(pod.meta.uid.to_string().as_bytes()).to_be_bytes();
     format!("10.{a}.{b}.{c}")
-}
-
-/// A pod whose containers have exited once with code 1 and were restarted at once.
-pub(super) fn restarted(view: &View<'_>, pod: &StoredObject) -> Option<StoredObject> {
-    let mut life = Life::read(pod);
-    if has_ended(pod) || pod.meta.is_deleting() || !matches!(life.state, State::Running(_)) {
-        return None;
-    }
-    life.exit = Some((1, view.now));
-    life.restarts = life.restarts.saturating_add(1);
-    life.state = State::Running(view.now);
-    let containers = items(pod, &["spec", "containers"]).iter();
-    let statuses: Vec<Value> = containers
-        .map(|container| container_status(view, pod, container, &life, false, false))
-        .collect();
-    let changed = with(pod, &["status", "containerStatuses"], statuses.into());
-    let conditions = conditions(view, pod, &life, "Running", false);
-    Some(with(&changed, &["status", "conditions"], conditions.into()))
 }

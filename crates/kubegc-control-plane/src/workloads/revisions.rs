@@ -85,7 +85,7 @@ pub(super) fn present(
         }
         let why = ("RolledBack", "it has the present template again".to_owned());
         let verb = Verb::Update(with(equal, &["revision"], (newest + 1).into()));
-        plan.push_by(kind.actor(), Kind::Revision, &equal.meta, verb, why);
+        plan.push(kind.actor(), Kind::Revision, &equal.meta, verb, why);
         return None;
     }
     let name = |collisions: i64| {

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_sim::StoredObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     PodFate,
-    plan::{Kind, Plan, Verb, View, condition, items, with},
+    plan::{Kind, Plan, Verb, View, condition, items, set_condition},
     pods,
 };
 use crate::Actor;
@@ -43,30 +43,26 @@ pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
             if let Some((node, _)) = feasible.into_iter().min_by_key(|(_, count)| *count) {
                 let why = ("Scheduled", format!("it fits on node/{node}"));
                 let node = Arc::from(node);
-                plan.push_by(ACTOR, Kind::Pod, &pod.meta, Verb::Bind { node }, why);
+                plan.push(ACTOR, Kind::Pod, &pod.meta, Verb::Bind { node }, why);
                 return;
             }
             "no node fits".to_owned()
         }
     };
     let message = format!("0/{} nodes are available: {problem}.", nodes.len());
-    let known = items(pod, &["status", "conditions"]);
-    let before = condition(known, "PodScheduled").filter(|before| before["status"] == "False");
-    if before.is_some_and(|before| before["message"] == message) {
-        return;
+    let mut conditions = items(pod, &["status", "conditions"]).to_vec();
+    if condition(&conditions, "PodScheduled").is_none_or(|before| before["message"] != message) {
+        let why = ("Unschedulable", message.clone());
+        let probe = Some(("lastProbeTime", Value::Null));
+        set_condition(
+            &mut conditions,
+            &view.time(),
+            ("PodScheduled", "False"),
+            why,
+            probe,
+        );
+        plan.conditions((ACTOR, Kind::Pod), pod, conditions, ("FailedScheduling", message));
     }
-    let since = before.map_or_else(|| view.time(), |before| before["lastTransitionTime"].clone());
-    let mut conditions: Vec<Value> = known
-        .iter()
-        .filter(|known| known["type"] != "PodScheduled")
-        .cloned()
-        .collect();
-    conditions.push(json!({
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": &*message,
-        "lastProbeTime": null, "lastTransitionTime": since,
-    }));
-    let verb = Verb::Status(with(pod, &["status", "conditions"], conditions.into()));
-    plan.push_by(ACTOR, Kind::Pod, &pod.meta, verb, ("FailedScheduling", message));
 }
 
 /// Why a pod waits for a claim; `None` where it waits for none.
