@@ -23,7 +23,7 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// One sync of a claim. Each of its three writes is a sync of its own: the volume, its name in the claim, the status.
 pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::Claim, claim);
     let phase = claim.text_at(&["status", "phase"]);
     if claim.meta.is_deleting() || matches!(phase, "Bound" | "Lost") {
         return plan;
@@ -44,12 +44,15 @@ pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
     };
     let Some(volume) = view.find(Kind::Volume, "", &name) else {
         if named.is_empty() {
-            let why = (
-                "ProvisioningSucceeded",
-                format!("Successfully provisioned volume {name}"),
-            );
+            plan.actor = PROVISIONER;
+            let message = format!("Successfully provisioned volume {name}");
             let volume = volume_for(claim, &name);
-            plan.create(PROVISIONER, Kind::Volume, &Arc::from(""), volume, why);
+            plan.push(
+                Kind::Volume,
+                Verb::Create(volume),
+                "ProvisioningSucceeded",
+                message,
+            );
         }
         return plan;
     };
@@ -57,32 +60,26 @@ pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
     let held = volume
         .at(&reference)
         .map_or("", |held| held["uid"].as_str().unwrap_or_default());
-    let why = ("Bound", format!("it is bound to persistentvolume/{name}"));
+    let bound = format!("it is bound to persistentvolume/{name}");
     if *held != *claim.meta.uid.to_string() {
         let for_other =
             |held: &Value| held["name"] != *claim.meta.name || held["namespace"] != *claim.meta.namespace;
         if held.is_empty() && !volume.at(&reference).is_some_and(for_other) {
             let verb = Verb::Update(with(&volume, &reference, claim_reference(claim)));
-            plan.push(Kind::Claim.actor(), Kind::Volume, &volume.meta, verb, why);
+            plan.push(Kind::Volume, verb, "Bound", bound);
         }
     } else if named.is_empty() || annotation(claim, BIND_COMPLETED).is_empty() {
         let mut changed = with(claim, &["spec", "volumeName"], (&*name).into());
         for key in [BIND_COMPLETED, BOUND_BY_CONTROLLER] {
             changed = with(&changed, &["metadata", "annotations", key], "yes".into());
         }
-        plan.push(
-            Kind::Claim.actor(),
-            Kind::Claim,
-            &claim.meta,
-            Verb::Update(changed),
-            why,
-        );
+        plan.push(Kind::Claim, Verb::Update(changed), "Bound", bound);
     } else {
         let spec = |field: &str| volume.at(&["spec", field]).cloned().unwrap_or_default();
         let status =
             json!({"phase": "Bound", "accessModes": spec("accessModes"), "capacity": spec("capacity")});
         let verb = Verb::Status(with(claim, &["status"], status));
-        plan.push(Kind::Claim.actor(), Kind::Claim, &claim.meta, verb, why);
+        plan.push(Kind::Claim, verb, "Bound", bound);
     }
     plan
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     deployment::share,
-    plan::{Kind, Plan, View, annotation, counts, pod_of, seconds, set},
+    plan::{Kind, Plan, Verb, View, annotation, counts, pod_of, seconds, set},
     pods, revisions, scheduler,
 };
 
@@ -38,12 +38,11 @@ struct Place {
 }
 
 pub(super) fn sync(view: &View<'_>, daemons: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
-    let owner = (Kind::DaemonSet, daemons);
-    if daemons.meta.is_deleting() || plan.claim(view, owner, Kind::Pod, |_| true) {
+    let mut plan = Plan::of(Kind::DaemonSet, daemons);
+    if daemons.meta.is_deleting() || plan.claim(view, daemons, Kind::Pod, |_| true) {
         return plan;
     }
-    let Some((revision, _)) = revisions::present(view, &mut plan, owner, HASH_LABEL) else {
+    let Some((revision, _)) = revisions::present(view, &mut plan, daemons, HASH_LABEL) else {
         return plan;
     };
     let hash = revision.meta.labels.get(HASH_LABEL).map_or("", |hash| hash);
@@ -129,25 +128,22 @@ fn manage(daemons: &StoredObject, place: &Place, hash: &str, spec: &Value, plan:
         }
         pod["spec"] = spec.clone();
         on_node(&mut pod["spec"], node);
-        let why = (
-            "SuccessfulCreate",
-            format!("node/{node} has no pod of daemonset/{}", meta.name),
-        );
-        plan.create(Kind::DaemonSet.actor(), Kind::Pod, &meta.namespace, pod, why);
+        let message = format!("node/{node} has no pod of daemonset/{}", meta.name);
+        plan.push(Kind::Pod, Verb::Create(pod), "SuccessfulCreate", message);
     } else if !place.stays {
         for pod in live {
             let message = format!("daemonset/{} does not run on node/{node}", meta.name);
-            plan.delete(Kind::DaemonSet, pod, message);
+            plan.delete(pod, message);
         }
     } else {
         let mut others = 0;
         for pod in live {
             if pods::phase(pod) == "Failed" {
-                plan.delete(Kind::DaemonSet, pod, "it has failed".to_owned());
+                plan.delete(pod, "it has failed");
             } else {
                 others += 1;
                 if others > 1 {
-                    plan.delete(Kind::DaemonSet, pod, format!("node/{node} has an older one"));
+                    plan.delete(pod, format!("node/{node} has an older one"));
                 }
             }
         }
@@ -210,11 +206,7 @@ fn roll(view: &View<'_>, daemons: &StoredObject, places: &[Place], hash: &str, p
         }
     }
     for pod in first.into_iter().chain(then.into_iter().take(left)) {
-        plan.delete(
-            Kind::DaemonSet,
-            pod,
-            "it is not of the present revision".to_owned(),
-        );
+        plan.delete(pod, "it is not of the present revision");
     }
 }
 
@@ -270,5 +262,5 @@ fn report(view: &View<'_>, daemons: &StoredObject, places: &[Place], hash: &str,
             status.insert(field.to_owned(), value.clone());
         }
     }
-    plan.status(Kind::DaemonSet, daemons, status.into());
+    plan.status(daemons, status.into());
 }

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     plan::{
-        Kind, Plan, Verb, View, annotation, condition, counts, int, items, reference_json, set_condition,
-        time_of, with,
+        Kind, Plan, Verb, View, annotation, condition, count, counts, int, items, reference_json,
+        set_condition, time_of, with,
     },
     pods,
     replicaset::replicas,
@@ -54,7 +54,7 @@ struct Rollout<'a> {
 }
 
 pub(super) fn sync(view: &View<'_>, deployment: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::Deployment, deployment);
     let rollout = Rollout::new(view, deployment);
     if !deployment.meta.is_deleting() {
         rollout.scale(&mut plan);
@@ -223,26 +223,18 @@ impl<'a> Rollout<'a> {
             annotations,
         );
         let direction = if wanted < present { "down" } else { "up" };
-        let why = match present == wanted {
+        let (reason, message) = match present == wanted {
             true => (
                 "AnnotationsChanged",
                 "its annotations follow those of its Deployment".to_owned(),
             ),
             false => {
-                let message = format!(
-                    "Scaled {direction} replica set {} from {present} to {wanted}",
-                    set.meta.name
-                );
+                let name = &set.meta.name;
+                let message = format!("Scaled {direction} replica set {name} from {present} to {wanted}");
                 ("ScalingReplicaSet", message)
             }
         };
-        plan.push(
-            Kind::Deployment.actor(),
-            Kind::ReplicaSet,
-            &set.meta,
-            Verb::Update(changed),
-            why,
-        );
+        plan.push(Kind::ReplicaSet, Verb::Update(changed), reason, message);
     }
 
     fn create(&self, plan: &mut Plan, wanted: usize) {
@@ -254,14 +246,8 @@ impl<'a> Rollout<'a> {
         if self.view.find(Kind::ReplicaSet, &meta.namespace, &name).is_some() {
             // Another owner has a ReplicaSet of this name: the next sync tries the next one.
             let changed = with(deployment, &["status", "collisionCount"], (collisions + 1).into());
-            let why = ("Collision", format!("a ReplicaSet named {name} exists"));
-            plan.push(
-                Kind::Deployment.actor(),
-                Kind::Deployment,
-                meta,
-                Verb::Status(changed),
-                why,
-            );
+            let message = format!("a ReplicaSet named {name} exists");
+            plan.push(Kind::Deployment, Verb::Status(changed), "Collision", message);
             return;
         }
         let labelled = |value: &mut Value| {
@@ -294,27 +280,14 @@ impl<'a> Rollout<'a> {
                 "template": template,
             },
         });
-        let why = (
-            "ScalingReplicaSet",
-            format!("Scaled up replica set {name} from 0 to {wanted}"),
-        );
-        plan.create(
-            Kind::Deployment.actor(),
-            Kind::ReplicaSet,
-            &meta.namespace,
-            set,
-            why,
-        );
+        let message = format!("Scaled up replica set {name} from 0 to {wanted}");
+        plan.push(Kind::ReplicaSet, Verb::Create(set), "ScalingReplicaSet", message);
     }
 
     /// Writes the status, and the revision of the new ReplicaSet in an annotation.
     fn report(&self, plan: &mut Plan) {
         let deployment = self.deployment;
-        let count = |set: &StoredObject, field: &str| {
-            int(set, &["status", field])
-                .and_then(|count| usize::try_from(count).ok())
-                .unwrap_or(0)
-        };
+        let count = |set: &StoredObject, field: &str| count(set, &["status", field]);
         let sum = |field: &str| self.sets.iter().map(|set| count(set, field)).sum::<usize>();
         let updated = self.new.as_ref().map_or(0, |new| count(new, "replicas"));
         let (all, available) = (sum("replicas"), sum("availableReplicas"));
@@ -370,14 +343,8 @@ impl<'a> Rollout<'a> {
             );
         }
         if changed != *deployment {
-            let why = ("StatusChanged", "its status has changed".to_owned());
-            plan.push(
-                Kind::Deployment.actor(),
-                Kind::Deployment,
-                &deployment.meta,
-                Verb::Status(changed),
-                why,
-            );
+            let message = "its status has changed";
+            plan.push(Kind::Deployment, Verb::Status(changed), "StatusChanged", message);
         }
     }
 
@@ -411,18 +378,17 @@ impl<'a> Rollout<'a> {
             Some(new) => format!("ReplicaSet \"{}\"", new.meta.name),
             None => format!("Deployment \"{}\"", self.deployment.meta.name),
         };
-        let count = |field: &str| status.get(field).and_then(Value::as_u64).unwrap_or(0);
-        let before = |field: &str| {
-            int(self.deployment, &["status", field])
-                .and_then(|count| u64::try_from(count).ok())
-                .unwrap_or(0)
+        let now = |field: &str| {
+            let count = status.get(field).and_then(Value::as_u64).unwrap_or(0);
+            usize::try_from(count).unwrap_or(0)
         };
-        let grows = |field: &str| count(field) > before(field);
-        let old = |of: &dyn Fn(&str) -> u64| of("replicas").saturating_sub(of("updatedReplicas"));
+        let before = |field: &str| count(self.deployment, &["status", field]);
+        let grows = |field: &str| now(field) > before(field);
+        let old = |of: &dyn Fn(&str) -> usize| of("replicas").saturating_sub(of("updatedReplicas"));
         let is_progress = grows("updatedReplicas")
             || grows("readyReplicas")
             || grows("availableReplicas")
-            || old(&count) < old(&before);
+            || old(&now) < old(&before);
         if [all, updated, available] == [self.replicas; 3] && self.new.is_some() {
             let message = format!("{subject} has successfully progressed.");
             self.set(

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     plan::{
-        Kind, Plan, View, annotation, condition, int, items, pod_of, reference_json, set, set_condition,
-        time_of,
+        Kind, Plan, Verb, View, annotation, condition, int, items, pod_of, reference_json, set,
+        set_condition, time_of,
     },
     pods,
 };
@@ -37,7 +37,7 @@ fn holds(job: &StoredObject, kind: &str) -> bool {
 }
 
 pub(super) fn sync(view: &View<'_>, job: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::Job, job);
     let manager = job.text_at(&["spec", "managedBy"]);
     if !matches!(manager, "" | "kubernetes.io/job-controller") {
         return plan;
@@ -127,11 +127,8 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
     }
     for index in free {
         let pod = pod(view, job, is_indexed.then_some(index));
-        let why = (
-            "SuccessfulCreate",
-            format!("job/{} has too few active pods", job.meta.name),
-        );
-        plan.create(Kind::Job.actor(), Kind::Pod, &job.meta.namespace, pod, why);
+        let message = format!("job/{} has too few active pods", job.meta.name);
+        plan.push(Kind::Pod, Verb::Create(pod), "SuccessfulCreate", message);
     }
 }
 
@@ -276,7 +273,7 @@ fn report(
         set_condition(&mut conditions, &view.time(), ("Suspended", value), why, probe);
         status.insert("conditions".to_owned(), conditions.into());
     }
-    plan.status(Kind::Job, job, status.into());
+    plan.status(job, status.into());
 }
 
 /// A Job of the template of a CronJob, as `kubectl create job --from=cronjob/...` creates it.

@@ -75,19 +75,12 @@ pub(super) fn address(node: &StoredObject) -> String {
 
 /// One sync of a node. A node that never reported is ready from now on.
 pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::Node, node);
     if node.meta.is_deleting() {
         return plan;
     }
     if status_of(node, "Ready").is_none() {
-        let why = ("NodeReady", "its kubelet reports that it is ready".to_owned());
-        plan.conditions(
-            (Actor::Kubelet, Kind::Node),
-            node,
-            reporting(view, node, true),
-            why,
-        );
-        return plan;
+        return set_runs(view, node, true);
     }
     let known = items(node, &["spec", "taints"]);
     let is_unschedulable = node.at(&["spec", "unschedulable"]) == Some(&true.into());
@@ -109,11 +102,8 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
     }
     if taints != known {
         let verb = Verb::Patch(with(node, &["spec", "taints"], taints.into()));
-        let why = (
-            "TaintsChanged",
-            "its NoSchedule taints are those of its conditions".to_owned(),
-        );
-        plan.push(Kind::Node.actor(), Kind::Node, &node.meta, verb, why);
+        let message = "its NoSchedule taints are those of its conditions";
+        plan.push(Kind::Node, verb, "TaintsChanged", message);
     }
     if !kubelet_runs(node) {
         for pod in view.list(Kind::Pod, None) {
@@ -122,8 +112,13 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
                 let probe = Some(("lastProbeTime", Value::Null));
                 let none = ("", String::new());
                 set_condition(&mut conditions, &view.time(), ("Ready", "False"), none, probe);
-                let why = ("NodeNotReady", "its node is not ready".to_owned());
-                plan.conditions((Kind::Node.actor(), Kind::Pod), &pod, conditions, why);
+                plan.conditions(
+                    Kind::Pod,
+                    &pod,
+                    conditions,
+                    "NodeNotReady",
+                    "its node is not ready",
+                );
             }
         }
     }
@@ -145,8 +140,23 @@ pub fn ready_node(name: &str, now: Timestamp) -> Value {
     })
 }
 
+/// Lets the kubelet of a node stop reporting, or report again.
+pub(super) fn set_runs(view: &View<'_>, node: &StoredObject, runs: bool) -> Plan {
+    let mut plan = Plan::of(Kind::Node, node);
+    let conditions = reporting(view, node, runs);
+    let (reason, message) = match runs {
+        true => {
+            plan.actor = Actor::Kubelet;
+            ("NodeReady", "its kubelet reports that it is ready")
+        }
+        false => ("NodeNotReady", "its kubelet stopped reporting"),
+    };
+    plan.conditions(Kind::Node, node, conditions, reason, message);
+    plan
+}
+
 /// The conditions of a node whose kubelet reports that all is well, or that stopped reporting.
-pub(super) fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> Vec<Value> {
+fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> Vec<Value> {
     report(
         items(node, &["status", "conditions"]).to_vec(),
         &view.time(),

@@ -85,8 +85,11 @@ impl Kind {
             .or_else(|| catalog.mapping("batch/v1beta1", kind))
     }
 
-    pub(crate) const fn actor(self) -> Actor {
-        Actor::Controller(self.row().3)
+    const fn actor(self) -> Actor {
+        match self {
+            Self::Pod => Actor::Kubelet,
+            other => Actor::Controller(other.row().3),
+        }
     }
 
     /// A controller reference to an object of this kind.
@@ -157,10 +160,14 @@ pub(super) fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
         .is_some_and(|controller| controller.uid == owner.uid)
 }
 
-/// What a sync gives: writes in order, the first failure of which ends it, and when it is due again though nothing changes. No
-/// object is written twice by one plan.
-#[derive(Default)]
+/// What a sync gives: writes in order, the first failure of which ends it, and when it is due again though
+/// nothing changes. No object is written twice by one plan.
 pub(super) struct Plan {
+    /// Who writes.
+    pub(super) actor: Actor,
+    kind: Kind,
+    /// Where objects are created.
+    pub(super) namespace: Arc<str>,
     pub(super) writes: Vec<Write>,
     pub(super) due: Option<Timestamp>,
 }
@@ -169,9 +176,6 @@ pub(super) struct Plan {
 pub(super) struct Write {
     pub(super) actor: Actor,
     pub(super) kind: Kind,
-    pub(super) namespace: Arc<str>,
-    /// Empty where the server generates it.
-    pub(super) name: Arc<str>,
     pub(super) verb: Verb,
     /// The reason of upstream's Event, where it has one.
     pub(super) reason: &'static str,
@@ -184,75 +188,71 @@ pub(super) enum Verb {
     /// An update that upstream sends as a patch.
     Patch(StoredObject),
     Status(StoredObject),
-    Bind {
-        node: Arc<str>,
-    },
-    Delete,
+    /// Binds a pod to a node.
+    Bind(ObjectMeta, Arc<str>),
+    Delete(ObjectMeta),
 }
 
 impl Plan {
+    /// A plan of the controller of an object.
+    pub(super) fn of(kind: Kind, object: &StoredObject) -> Self {
+        Self {
+            actor: kind.actor(),
+            kind,
+            namespace: Arc::clone(&object.meta.namespace),
+            writes: Vec::new(),
+            due: None,
+        }
+    }
+
+    /// A controller reference to the object of the plan.
+    pub(super) fn reference(&self, owner: &StoredObject) -> OwnerReference {
+        self.kind.reference(&owner.meta)
+    }
+
     /// Makes the sync due again at this time.
     pub(super) fn due_at(&mut self, at: Option<Timestamp>) {
         self.due = self.due.into_iter().chain(at).min();
     }
 
-    pub(super) fn push(
-        &mut self,
-        actor: Actor,
-        kind: Kind,
-        meta: &ObjectMeta,
-        verb: Verb,
-        (reason, message): (&'static str, String),
-    ) {
+    pub(super) fn push(&mut self, kind: Kind, verb: Verb, reason: &'static str, message: impl Into<String>) {
         self.writes.push(Write {
-            actor,
+            actor: self.actor,
             kind,
-            namespace: Arc::clone(&meta.namespace),
-            name: Arc::clone(&meta.name),
             verb,
             reason,
-            message,
+            message: message.into(),
         });
     }
 
-    /// Creates an object whose metadata names it.
-    pub(super) fn create(
-        &mut self,
-        actor: Actor,
-        kind: Kind,
-        namespace: &Arc<str>,
-        object: Value,
-        why: (&'static str, String),
-    ) {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let meta = ObjectMeta::new(namespace, name, "");
-        self.push(actor, kind, &meta, Verb::Create(object), why);
+    pub(super) fn delete(&mut self, pod: &StoredObject, message: impl Into<String>) {
+        self.push(
+            Kind::Pod,
+            Verb::Delete(pod.meta.clone()),
+            "SuccessfulDelete",
+            message,
+        );
     }
 
-    pub(super) fn delete(&mut self, owner: Kind, pod: &StoredObject, message: String) {
-        let why = ("SuccessfulDelete", message);
-        self.push(owner.actor(), Kind::Pod, &pod.meta, Verb::Delete, why);
-    }
-
-    /// Writes the status of an object where it differs.
-    pub(super) fn status(&mut self, kind: Kind, object: &StoredObject, status: Value) {
+    /// Writes the status of the object of the plan, where it differs.
+    pub(super) fn status(&mut self, object: &StoredObject, status: Value) {
         if object.at(&["status"]) != Some(&status) {
             let verb = Verb::Status(with(object, &["status"], status));
-            let why = ("StatusChanged", "its status has changed".to_owned());
-            self.push(kind.actor(), kind, &object.meta, verb, why);
+            self.push(self.kind, verb, "StatusChanged", "its status has changed");
         }
     }
 
     /// Writes the conditions of an object.
     pub(super) fn conditions(
         &mut self,
-        (actor, kind): (Actor, Kind),
+        kind: Kind,
         object: &StoredObject,
         conditions: Vec<Value>,
-        why: (&'static str, String),
+        reason: &'static str,
+        message: impl Into<String>,
     ) {
         let verb = Verb::Status(with(object, &["status", "conditions"], conditions.into()));
-        self.push(actor, kind, &object.meta, verb, why);
+        self.push(kind, verb, reason, message);
     }
 
     /// Adopts the objects without a controller that the selector of an owner matches, and releases those of the owner that it does
@@ -260,7 +260,7 @@ impl Plan {
     pub(super) fn claim(
         &mut self,
         view: &View<'_>,
-        (kind, owner): (Kind, &StoredObject),
+        owner: &StoredObject,
         claimed: Kind,
         is_member: impl Fn(&StoredObject) -> bool,
     ) -> bool {
@@ -268,26 +268,21 @@ impl Plan {
         let matches = |object: &StoredObject| {
             !selector.is_empty() && selector.matches(&object.meta) && is_member(object)
         };
-        let before = self.writes.len();
         for object in view.list(claimed, Some(&owner.meta.namespace)) {
             let mut changed = StoredObject::clone(&object);
             let references = &mut changed.meta.owner_references;
-            let why = if is_controlled_by(&object.meta, &owner.meta) && !matches(&object) {
+            let (reason, message) = if is_controlled_by(&object.meta, &owner.meta) && !matches(&object) {
                 references.retain(|reference| reference.uid != owner.meta.uid);
                 ("Released", "its owner's selector does not match it")
             } else if object.meta.controller().is_none() && !object.meta.is_deleting() && matches(&object) {
-                references.push(kind.reference(&owner.meta));
-                (
-                    "Adopted",
-                    "it has no controller, and the selector of its new owner matches it",
-                )
+                references.push(self.kind.reference(&owner.meta));
+                ("Adopted", "it has no controller, and a selector matches it")
             } else {
                 continue;
             };
-            let why = (why.0, why.1.to_owned());
-            self.push(kind.actor(), claimed, &object.meta, Verb::Patch(changed), why);
+            self.push(claimed, Verb::Patch(changed), reason, message);
         }
-        self.writes.len() > before
+        !self.writes.is_empty()
     }
 }
 
@@ -356,6 +351,14 @@ pub(super) fn set_condition(
         condition[key] = value;
     }
     conditions.push(condition);
+}
+
+/// A whole number of the body that is not negative; 0 where it is absent.
+pub(super) fn count(object: &StoredObject, path: &[&str]) -> usize {
+    let number = object.at(path).and_then(Value::as_u64);
+    number
+        .and_then(|number| usize::try_from(number).ok())
+        .unwrap_or(0)
 }
 
 /// The entry of this type.

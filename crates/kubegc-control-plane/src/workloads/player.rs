@@ -179,26 +179,26 @@ impl Player {
         self.failed.values().map(|(at, _)| *at).min()
     }
 
-    fn plan(&self, server: &ApiServer, (kind, namespace, name): &Key) -> Plan {
-        let Some(object) = find(server, *kind, namespace, name) else {
-            return Plan::default();
-        };
+    /// The plan of a key; `None` where there is no such object, or nobody writes it.
+    fn plan(&self, server: &ApiServer, (kind, namespace, name): &Key) -> Option<Plan> {
+        let object = find(server, *kind, namespace, name)?;
         let view = View {
             server,
             rules: &self.rules,
             now: server.now(),
         };
-        match kind {
-            Kind::Node => nodes::sync(&view, &object),
-            Kind::Claim => claims::sync(&view, &object),
-            Kind::Pod => pods::sync(&view, &object),
-            Kind::ReplicaSet => replicaset::sync(&view, &object),
-            Kind::StatefulSet => statefulset::sync(&view, &object),
-            Kind::DaemonSet => daemonset::sync(&view, &object),
-            Kind::Job => job::sync(&view, &object),
-            Kind::Deployment => deployment::sync(&view, &object),
-            Kind::Volume | Kind::Revision | Kind::CronJob => Plan::default(),
-        }
+        let sync = match kind {
+            Kind::Node => nodes::sync,
+            Kind::Claim => claims::sync,
+            Kind::Pod => pods::sync,
+            Kind::ReplicaSet => replicaset::sync,
+            Kind::StatefulSet => statefulset::sync,
+            Kind::DaemonSet => daemonset::sync,
+            Kind::Job => job::sync,
+            Kind::Deployment => deployment::sync,
+            Kind::Volume | Kind::Revision | Kind::CronJob => return None,
+        };
+        Some(sync(&view, &object))
     }
 }
 
@@ -223,18 +223,20 @@ impl ControlPlane {
             && let Some((key, cause)) = player.next(server.now())
         {
             let plan = player.plan(server, &key);
-            match plan.due {
+            let namespace = Arc::clone(&key.1);
+            match plan.as_ref().and_then(|plan| plan.due) {
                 Some(at) => player.later.insert(key.clone(), at),
                 None => player.later.remove(&key),
             };
-            if plan.writes.is_empty() {
+            let writes = plan.map(|plan| plan.writes).unwrap_or_default();
+            if writes.is_empty() {
                 player.failed.remove(&key);
                 continue;
             }
             let before = server.revision();
-            let writes = plan.writes.into_iter();
+            let writes = writes.into_iter();
             let failed = writes
-                .map(|write| self.write(server, write, cause))
+                .map(|write| self.write(server, &namespace, write, cause))
                 .any(|code| code >= 400);
             if let Some(player) = &mut self.player {
                 if failed {
@@ -263,35 +265,28 @@ impl ControlPlane {
         }
     }
 
-    /// Lets the kubelet of a node stop reporting, or report again: the node becomes `Unknown` or ready at once. Gives `None` where
-    /// there is no such node, or the code of the response.
+    /// Lets the kubelet of a node stop reporting, or report again: the node becomes `Unknown` or ready at once. Gives
+    /// `None` where there is no such node, or the code of the response.
     pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
         let node = find(server, Kind::Node, "", name)?;
-        let conditions = nodes::reporting(&self.view(server)?, &node, runs);
-        let (actor, reason, message) = match runs {
-            true => (Actor::Kubelet, "NodeReady", "its kubelet reports again"),
-            false => (
-                Kind::Node.actor(),
-                "NodeNotReady",
-                "its kubelet stopped reporting",
-            ),
-        };
-        let mut plan = Plan::default();
-        plan.conditions(
-            (actor, Kind::Node),
-            &node,
-            conditions,
-            (reason, message.to_owned()),
-        );
-        plan.writes.pop().map(|write| self.write(server, write, None))
+        let plan = nodes::set_runs(&self.view(server)?, &node, runs);
+        self.perform_plan(server, plan)
     }
 
-    /// Lets the running containers of a pod exit once with code 1; the kubelet restarts them at once. Gives `None` where there is
-    /// no such pod or it does not run, or the code of the response.
+    /// Lets the running containers of a pod exit once with code 1; the kubelet restarts them at once. Gives `None`
+    /// where there is no such pod or it does not run, or the code of the response.
     pub fn restart_pod(&mut self, server: &mut ApiServer, namespace: &str, name: &str) -> Option<u16> {
         let pod = find(server, Kind::Pod, namespace, name)?;
-        let mut plan = pods::restart(&self.view(server)?, &pod);
-        plan.writes.pop().map(|write| self.write(server, write, None))
+        let plan = pods::restart(&self.view(server)?, &pod);
+        self.perform_plan(server, plan)
+    }
+
+    fn perform_plan(&mut self, server: &mut ApiServer, plan: Plan) -> Option<u16> {
+        let namespace = plan.namespace;
+        let writes = plan.writes.into_iter();
+        writes
+            .map(|write| self.write(server, &namespace, write, None))
+            .last()
     }
 
     fn view<'v>(&'v self, server: &'v ApiServer) -> Option<View<'v>> {
@@ -304,43 +299,47 @@ impl ControlPlane {
     }
 
     /// Performs a write and records it, unless it changes nothing. Gives the status code.
-    fn write(&mut self, server: &mut ApiServer, write: Write, cause: Option<usize>) -> u16 {
+    fn write(
+        &mut self,
+        server: &mut ApiServer,
+        namespace: &Arc<str>,
+        write: Write,
+        cause: Option<usize>,
+    ) -> u16 {
         let Some(kind) = write.kind.id(server) else {
             return 404;
         };
-        let (namespace, name) = (&write.namespace, &write.name);
+        let meta = match &write.verb {
+            Verb::Create(object) => {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                ObjectMeta::new(namespace, name, "")
+            }
+            Verb::Update(object) | Verb::Patch(object) | Verb::Status(object) => object.meta.clone(),
+            Verb::Bind(meta, _) | Verb::Delete(meta) => meta.clone(),
+        };
+        let (namespace, name) = (&meta.namespace, &meta.name);
         let before = server.revision();
-        let uid = server
-            .object(kind, namespace, name)
-            .map(|object| object.meta.uid.clone());
         let manager = server.field_manager().to_owned();
         server.set_field_manager(match write.actor {
             Actor::Kubelet => "kubelet",
             Actor::Controller(name @ ("default-scheduler" | "external-provisioner")) => name,
             _ => "kube-controller-manager",
         });
-        let (act, response): (Act, Response) = match write.verb {
-            Verb::Create(object) => (Act::Create, server.create_json(kind, namespace, object)),
-            Verb::Update(object) => (Act::Update, server.update(kind, namespace, name, object)),
-            Verb::Patch(object) => (
-                Act::Patch { merge: false },
-                server.update(kind, namespace, name, object),
-            ),
-            Verb::Status(object) => (Act::Update, server.update_status(kind, namespace, name, object)),
-            Verb::Bind { node } => {
+        let act = match &write.verb {
+            Verb::Create(_) => Act::Create,
+            Verb::Patch(_) => Act::Patch { merge: false },
+            Verb::Update(_) | Verb::Status(_) | Verb::Bind(..) => Act::Update,
+            Verb::Delete(_) => Act::Delete { propagation: None },
+        };
+        let response: Response = match write.verb {
+            Verb::Create(object) => server.create_json(kind, namespace, object),
+            Verb::Update(object) | Verb::Patch(object) => server.update(kind, namespace, name, object),
+            Verb::Status(object) => server.update_status(kind, namespace, name, object),
+            Verb::Bind(_, node) => {
                 let binding = json!({"target": {"apiVersion": "v1", "kind": "Node", "name": &*node}});
-                (
-                    Act::Update,
-                    server.create_subresource(kind, namespace, name, "binding", binding),
-                )
+                server.create_subresource(kind, namespace, name, "binding", binding)
             }
-            Verb::Delete => {
-                let options = DeleteOptionsSpec::default();
-                (
-                    Act::Delete { propagation: None },
-                    server.delete(kind, namespace, name, &options),
-                )
-            }
+            Verb::Delete(_) => server.delete(kind, namespace, name, &DeleteOptionsSpec::default()),
         };
         server.set_field_manager(&manager);
         let code = response.code;
@@ -349,7 +348,7 @@ impl ControlPlane {
         }
         let object: ObjectRef = match response.object().filter(|_| code == 201 && act == Act::Create) {
             Some(created) => crate::object_ref(server, kind, &created.meta),
-            None => identity(server, kind, namespace, name, &uid.unwrap_or_default()),
+            None => identity(server, kind, namespace, name, &meta.uid),
         };
         let recorded = Recorded {
             actor: write.actor,

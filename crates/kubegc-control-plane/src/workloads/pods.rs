@@ -11,7 +11,6 @@ use super::{
     plan::{Kind, Plan, Verb, View, condition, items, set_condition, time_of, with},
     scheduler,
 };
-use crate::Actor;
 
 /// The condition `PodReadyToStartContainers` is reported.
 const SANDBOX_CONDITION: Behavior =
@@ -176,7 +175,7 @@ fn backoff(restarts: i64) -> Duration {
 
 /// One sync of a pod: by the scheduler where it has no node, else by the kubelet of its node.
 pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::Pod, pod);
     let node = pod.text_at(&["spec", "nodeName"]);
     if node.is_empty() {
         scheduler::schedule(view, pod, &mut plan);
@@ -209,7 +208,7 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
 
 /// One sync of a pod whose running containers exit with code 1 and are restarted at once. It is empty where none run.
 pub(super) fn restart(view: &View<'_>, pod: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::Pod, pod);
     let mut life = Life::read(pod);
     let node = view.find(Kind::Node, "", pod.text_at(&["spec", "nodeName"]));
     let node = node.filter(|_| is_active(pod) && matches!(life.state, State::Running(_)));
@@ -271,13 +270,7 @@ fn report(
     }
     if pod.at(&["status"]) != Some(&status) {
         let verb = Verb::Status(with(pod, &["status"], status));
-        plan.push(
-            Actor::Kubelet,
-            Kind::Pod,
-            &pod.meta,
-            verb,
-            (reason, message.to_owned()),
-        );
+        plan.push(Kind::Pod, verb, reason, message);
     }
 }
 

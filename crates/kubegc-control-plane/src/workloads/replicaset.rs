@@ -10,7 +10,7 @@ use kubegc_sim::StoredObject;
 use serde_json::{Value, json};
 
 use super::{
-    plan::{Kind, Plan, View, counts, int, pod_of, seconds},
+    plan::{Kind, Plan, Verb, View, counts, int, pod_of, seconds},
     pods::{self, Tally},
 };
 
@@ -24,7 +24,7 @@ pub(super) fn replicas(object: &StoredObject) -> usize {
 }
 
 pub(super) fn sync(view: &View<'_>, set: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan::of(Kind::ReplicaSet, set);
     let mut active = view.controlled(Kind::Pod, &set.meta);
     active.retain(|pod| pods::is_active(pod));
     let template = set.at(&["spec", "template"]).unwrap_or(&Value::Null);
@@ -32,11 +32,8 @@ pub(super) fn sync(view: &View<'_>, set: &StoredObject) -> Plan {
     if missing > 0 && !set.meta.is_deleting() {
         for _ in 0..missing.min(BURST) {
             let pod = pod_of(template, Kind::ReplicaSet, &set.meta, None);
-            let why = (
-                "SuccessfulCreate",
-                format!("replicaset/{} has too few pods", set.meta.name),
-            );
-            plan.create(Kind::ReplicaSet.actor(), Kind::Pod, &set.meta.namespace, pod, why);
+            let message = format!("replicaset/{} has too few pods", set.meta.name);
+            plan.push(Kind::Pod, Verb::Create(pod), "SuccessfulCreate", message);
         }
         return plan;
     }
@@ -69,6 +66,6 @@ pub(super) fn sync(view: &View<'_>, set: &StoredObject) -> Plan {
     if let Some(conditions) = set.at(&["status", "conditions"]) {
         status.insert("conditions".to_owned(), json!(conditions));
     }
-    plan.status(Kind::ReplicaSet, set, status.into());
+    plan.status(set, status.into());
     plan
 }

@@ -67,7 +67,7 @@ pub(super) fn of(view: &View<'_>, owner: &StoredObject) -> Vec<Arc<StoredObject>
 pub(super) fn present(
     view: &View<'_>,
     plan: &mut Plan,
-    (kind, owner): (Kind, &StoredObject),
+    owner: &StoredObject,
     hash_label: &str,
 ) -> Option<(Arc<StoredObject>, i64)> {
     let template = owner.at(&["spec", "template"]).cloned().unwrap_or_default();
@@ -83,9 +83,13 @@ pub(super) fn present(
         if int(equal, &["revision"]) == Some(newest) {
             return Some((Arc::clone(equal), collisions));
         }
-        let why = ("RolledBack", "it has the present template again".to_owned());
         let verb = Verb::Update(with(equal, &["revision"], (newest + 1).into()));
-        plan.push(kind.actor(), Kind::Revision, &equal.meta, verb, why);
+        plan.push(
+            Kind::Revision,
+            verb,
+            "RolledBack",
+            "it has the present template again",
+        );
         return None;
     }
     let name = |collisions: i64| {
@@ -112,15 +116,12 @@ pub(super) fn present(
             "name": name,
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": [reference_json(&kind.reference(&owner.meta))],
+            "ownerReferences": [reference_json(&plan.reference(owner))],
         },
         "data": data,
         "revision": newest + 1,
     });
-    let why = (
-        "RevisionCreated",
-        format!("{} has a new template", owner.meta.name),
-    );
-    plan.create(kind.actor(), Kind::Revision, &owner.meta.namespace, revision, why);
+    let message = format!("{} has a new template", owner.meta.name);
+    plan.push(Kind::Revision, Verb::Create(revision), "RevisionCreated", message);
     None
 }

@@ -1,6 +1,6 @@
 //! The scheduler: which nodes a pod fits on, and the one that it is bound to.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use kubegc_sim::StoredObject;
 use serde_json::Value;
@@ -12,10 +12,9 @@ use super::{
 };
 use crate::Actor;
 
-const ACTOR: Actor = Actor::Controller("default-scheduler");
-
 /// Binds a pod to the feasible node with the fewest pods, or says in its status why there is none.
 pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
+    plan.actor = Actor::Controller("default-scheduler");
     let scheduler = pod.text_at(&["spec", "schedulerName"]);
     let is_gated = !items(pod, &["spec", "schedulingGates"]).is_empty();
     if !pods::is_active(pod) || is_gated || !matches!(scheduler, "" | "default-scheduler") {
@@ -41,9 +40,9 @@ pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
                 }
             }
             if let Some((node, _)) = feasible.into_iter().min_by_key(|(_, count)| *count) {
-                let why = ("Scheduled", format!("it fits on node/{node}"));
-                let node = Arc::from(node);
-                plan.push(ACTOR, Kind::Pod, &pod.meta, Verb::Bind { node }, why);
+                let message = format!("it fits on node/{node}");
+                let verb = Verb::Bind(pod.meta.clone(), node.into());
+                plan.push(Kind::Pod, verb, "Scheduled", message);
                 return;
             }
             "no node fits".to_owned()
@@ -61,7 +60,7 @@ pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
             why,
             probe,
         );
-        plan.conditions((ACTOR, Kind::Pod), pod, conditions, ("FailedScheduling", message));
+        plan.conditions(Kind::Pod, pod, conditions, "FailedScheduling", message);
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     deployment::share,
-    plan::{Kind, Plan, View, counts, int, items, pod_of, seconds, selector_of, set},
+    plan::{Kind, Plan, Verb, View, counts, int, items, pod_of, seconds, selector_of, set},
     pods::{self, Tally},
     replicaset::replicas,
     revisions,
@@ -43,16 +43,15 @@ struct Sync<'a> {
 }
 
 pub(super) fn sync(view: &View<'_>, set: &StoredObject) -> Plan {
-    let mut plan = Plan::default();
-    let owner = (Kind::StatefulSet, set);
+    let mut plan = Plan::of(Kind::StatefulSet, set);
     let is_member = |pod: &StoredObject| ordinal(&set.meta, &pod.meta).is_some();
     if set.meta.is_deleting()
-        || plan.claim(view, owner, Kind::Revision, |_| true)
-        || plan.claim(view, owner, Kind::Pod, is_member)
+        || plan.claim(view, set, Kind::Revision, |_| true)
+        || plan.claim(view, set, Kind::Pod, is_member)
     {
         return plan;
     }
-    let Some((update, collisions)) = revisions::present(view, &mut plan, owner, REVISION_HASH) else {
+    let Some((update, collisions)) = revisions::present(view, &mut plan, set, REVISION_HASH) else {
         return plan;
     };
     let current = set.text_at(&["status", "currentRevision"]);
@@ -95,15 +94,10 @@ fn revision_name(pod: &StoredObject) -> &str {
 }
 
 impl Sync<'_> {
-    fn is_ready(&self, pod: &StoredObject) -> bool {
-        pods::phase(pod) == "Running" && pods::ready_since(pod).is_some()
-    }
-
-    /// Whether a pod is running and has been ready for long enough. Where that only takes time, the sync is due then.
-    fn is_available(&self, pod: &StoredObject, plan: &mut Plan) -> bool {
-        let at = pods::available_at(pod, seconds(self.set, "minReadySeconds")).filter(|_| self.is_ready(pod));
-        plan.due_at(at.filter(|at| *at > self.view.now));
-        at.is_some_and(|at| at <= self.view.now)
+    /// Whether a pod is running and has been ready for long enough.
+    fn is_available(&self, pod: &StoredObject) -> bool {
+        let at = pods::available_at(pod, seconds(self.set, "minReadySeconds"));
+        pods::phase(pod) == "Running" && at.is_some_and(|at| at <= self.view.now)
     }
 
     /// Whether pods are created and deleted one after the other.
@@ -132,11 +126,11 @@ impl Sync<'_> {
                     if phase == "Failed" || phase == "Succeeded" && replaces_succeeded {
                         if !pod.meta.is_deleting() {
                             let message = format!("pod/{} has ended and is created again", pod.meta.name);
-                            plan.delete(Kind::StatefulSet, pod, message);
+                            plan.delete(pod, message);
                         }
                         must_wait = true;
                     }
-                    let is_available = !pod.meta.is_deleting() && self.is_available(pod, plan);
+                    let is_available = !pod.meta.is_deleting() && self.is_available(pod);
                     if is_ordered && (must_wait || !is_available) {
                         return;
                     }
@@ -154,12 +148,9 @@ impl Sync<'_> {
             .filter(|(ordinal, _)| is_condemned(*ordinal));
         if is_ordered {
             if let Some((_, pod)) = condemned.next() {
-                let first_bad = self
-                    .pods
-                    .iter()
-                    .find(|(_, pod)| !self.is_available(pod, &mut Plan::default()));
+                let first_bad = self.pods.iter().find(|(_, pod)| !self.is_available(pod));
                 let is_first_bad = first_bad.is_none_or(|(_, first)| first.meta.uid == pod.meta.uid);
-                if !pod.meta.is_deleting() && (is_first_bad || self.is_available(pod, plan)) {
+                if !pod.meta.is_deleting() && (is_first_bad || self.is_available(pod)) {
                     self.scale_down(plan, pod);
                 }
                 return;
@@ -176,7 +167,7 @@ impl Sync<'_> {
 
     fn scale_down(&self, plan: &mut Plan, pod: &StoredObject) {
         let message = format!("statefulset/{} is scaled down", self.set.meta.name);
-        plan.delete(Kind::StatefulSet, pod, message);
+        plan.delete(pod, message);
     }
 
     /// Deletes pods of other revisions, from the highest ordinal on, as far as pods may be unavailable.
@@ -194,8 +185,8 @@ impl Sync<'_> {
             let is_old = revision_name(pod) != &*self.update.meta.name;
             if is_old && !pod.meta.is_deleting() {
                 let message = format!("it is not of revision {}", self.update.meta.name);
-                plan.delete(Kind::StatefulSet, pod, message);
-            } else if !pod.meta.is_deleting() && self.is_available(pod, plan) {
+                plan.delete(pod, message);
+            } else if !pod.meta.is_deleting() && self.is_available(pod) {
                 continue;
             }
             left -= 1;
@@ -215,7 +206,7 @@ impl Sync<'_> {
 
     /// Creates the missing claims of a pod, then the pod. Gives whether the pod is created.
     fn create(&self, plan: &mut Plan, ordinal: i64) -> bool {
-        let (set_meta, actor) = (&self.set.meta, Kind::StatefulSet.actor());
+        let set_meta = &self.set.meta;
         let name = format!("{}-{ordinal}", set_meta.name);
         let keeps_claims = {
             let policy = ["spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"];
@@ -258,8 +249,8 @@ impl Sync<'_> {
             if let Some(annotations) = template["metadata"].get("annotations") {
                 claim["metadata"]["annotations"] = annotations.clone();
             }
-            let why = ("SuccessfulCreate", format!("pod/{name} needs it"));
-            plan.create(actor, Kind::Claim, &set_meta.namespace, claim, why);
+            let message = format!("pod/{name} needs it");
+            plan.push(Kind::Claim, Verb::Create(claim), "SuccessfulCreate", message);
         }
         let is_rolled = self.set.text_at(&["spec", "updateStrategy", "type"]) != "OnDelete";
         let is_current = is_rolled && ordinal < self.start.saturating_add(self.partition());
@@ -290,11 +281,8 @@ impl Sync<'_> {
         if !volumes.is_empty() {
             pod["spec"]["volumes"] = volumes.into();
         }
-        let why = (
-            "SuccessfulCreate",
-            format!("statefulset/{} has no pod of ordinal {ordinal}", set_meta.name),
-        );
-        plan.create(actor, Kind::Pod, &set_meta.namespace, pod, why);
+        let message = format!("statefulset/{} has no pod of ordinal {ordinal}", set_meta.name);
+        plan.push(Kind::Pod, Verb::Create(pod), "SuccessfulCreate", message);
         true
     }
 
@@ -333,6 +321,6 @@ impl Sync<'_> {
         ] {
             status.insert(field.to_owned(), value);
         }
-        plan.status(Kind::StatefulSet, self.set, status.into());
+        plan.status(self.set, status.into());
     }
 }
