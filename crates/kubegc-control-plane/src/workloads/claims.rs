@@ -1,7 +1,7 @@
 //! Claims: a volume is provisioned for each, and bound to it.
 //!
-//! Volumes are those of a CSI driver, [`DRIVER`]. Claims that name a volume are bound to that one. The binding mode of storage
-//! classes does not count: claims do not wait for a pod.
+//! Volumes are those of a CSI driver, [`DRIVER`]. Claims that name a volume are bound to that one. The
+//! binding mode of storage classes does not count: claims do not wait for a pod.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ const PROVISIONER: Actor = Actor::Controller("external-provisioner");
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// One sync of a claim. Each of its three writes is a sync of its own: the volume, its name in the claim, the status.
+/// One sync of a claim. Each of its three writes is a sync of its own: the volume, its name in the claim, the
+/// status.
 pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Claim, claim);
     let phase = claim.text_at(&["status", "phase"]);

@@ -1,10 +1,11 @@
-//! DaemonSets: a pod for each node that they fit on, their revisions and status. Revisions are adopted and deleted by
-//! `kubegc_controllers::controllerrevisions`.
+//! DaemonSets: a pod for each node that they fit on, their revisions and status. Revisions are adopted and
+//! deleted by `kubegc_controllers::controllerrevisions`.
 //!
 //! # Upstream
 //! [`podsShouldBeOnNode`, `NodeShouldRunDaemonPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/daemon_controller.go)
-//! in `daemon_controller.go`, [`rollingUpdate`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go) in
-//! `update.go`, `AddOrUpdateDaemonPodTolerations` in `util/daemonset_util.go`.
+//! in `daemon_controller.go`,
+//! [`rollingUpdate`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go)
+//! in `update.go`, `AddOrUpdateDaemonPodTolerations` in `util/daemonset_util.go`.
 
 use std::sync::Arc;
 

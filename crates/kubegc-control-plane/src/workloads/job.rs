@@ -1,9 +1,11 @@
-//! Jobs: their pods, times and condition `Suspended`. Finished pods are counted, finalizers removed, active pods deleted and Jobs
-//! ended by `kubegc_controllers::job`; before the release in which it counts, the counts are written here.
+//! Jobs: their pods, times and condition `Suspended`. Finished pods are counted, finalizers removed, active
+//! pods deleted and Jobs ended by `kubegc_controllers::job`; before the release in which it counts, the
+//! counts are written here.
 //!
 //! # Upstream
-//! [`syncJob`, `manageJob`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go) in
-//! `job_controller.go`, [`newBackoffRecord`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/backoff_utils.go)
+//! [`syncJob`, `manageJob`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go)
+//! in `job_controller.go`,
+//! [`newBackoffRecord`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/backoff_utils.go)
 //! in `backoff_utils.go`.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -141,7 +143,8 @@ fn indexes(text: &str, bound: i64) -> Vec<i64> {
     ranges.flatten().collect()
 }
 
-/// When failed pods may be replaced: 10 s after the first failure since the last success, and twice as long after each further one.
+/// When failed pods may be replaced: 10 s after the first failure since the last success, and twice as long
+/// after each further one.
 fn backoff_until(pods: &[Arc<StoredObject>]) -> Option<Timestamp> {
     let ended = |phase: &'static str| {
         let ended = pods.iter().filter(move |pod| pods::phase(pod) == phase);
@@ -297,7 +300,12 @@ pub(super) fn of_cron_job(cron_job: &StoredObject, api_version: &str, name: &str
         fields.remove("blockOwnerDeletion");
     }
     json!({
-        "metadata": {"name": name, "labels": map("labels"), "annotations": annotations, "ownerReferences": [owner]},
+        "metadata": {
+            "name": name,
+            "labels": map("labels"),
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
         "spec": template["spec"],
     })
 }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use super::{Subject, Workloads};
 use crate::Actor;
 
-/// The kinds that are played, in the order in which their keys are synced: pods before their owners, so that a status is written
-/// once for many pods.
+/// The kinds that are played, in the order in which their keys are synced: pods before their owners, so that
+/// a status is written once for many pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Node,
@@ -255,8 +255,8 @@ impl Plan {
         self.push(kind, verb, reason, message);
     }
 
-    /// Adopts the objects without a controller that the selector of an owner matches, and releases those of the owner that it does
-    /// not match. Gives whether there were any.
+    /// Adopts the objects without a controller that the selector of an owner matches, and releases those of
+    /// the owner that it does not match. Gives whether there were any.
     pub(super) fn claim(
         &mut self,
         view: &View<'_>,
@@ -329,8 +329,8 @@ pub(super) fn annotation<'a>(object: &'a StoredObject, key: &str) -> &'a str {
     object.text_at(&["metadata", "annotations", key])
 }
 
-/// Sets a condition, at the end of the list. The time of its last transition is kept where its status is; reason and message
-/// are left out where they are empty.
+/// Sets a condition, at the end of the list. The time of its last transition is kept where its status is;
+/// reason and message are left out where they are empty.
 pub(super) fn set_condition(
     conditions: &mut Vec<Value>,
     now: &Value,

@@ -86,7 +86,8 @@ impl Player {
         }
     }
 
-    /// Adds the keys that a change affects. A change without a version before it is the same as one that changed all of it.
+    /// Adds the keys that a change affects. A change without a version before it is the same as one that
+    /// changed all of it.
     pub(crate) fn notice(
         &mut self,
         server: &ApiServer,
@@ -202,8 +203,8 @@ impl Player {
     }
 }
 
-/// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does. Gives `None` where there is no
-/// such CronJob, or the response.
+/// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does. Gives
+/// `None` where there is no such CronJob, or the response.
 pub fn create_job_from(
     server: &mut ApiServer,
     namespace: &str,
@@ -265,16 +266,16 @@ impl ControlPlane {
         }
     }
 
-    /// Lets the kubelet of a node stop reporting, or report again: the node becomes `Unknown` or ready at once. Gives
-    /// `None` where there is no such node, or the code of the response.
+    /// Lets the kubelet of a node stop reporting, or report again: the node becomes `Unknown` or ready at
+    /// once. Gives `None` where there is no such node, or the code of the response.
     pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
         let node = find(server, Kind::Node, "", name)?;
         let plan = nodes::set_runs(&self.view(server)?, &node, runs);
         self.perform_plan(server, plan)
     }
 
-    /// Lets the running containers of a pod exit once with code 1; the kubelet restarts them at once. Gives `None`
-    /// where there is no such pod or it does not run, or the code of the response.
+    /// Lets the running containers of a pod exit once with code 1; the kubelet restarts them at once. Gives
+    /// `None` where there is no such pod or it does not run, or the code of the response.
     pub fn restart_pod(&mut self, server: &mut ApiServer, namespace: &str, name: &str) -> Option<u16> {
         let pod = find(server, Kind::Pod, namespace, name)?;
         let plan = pods::restart(&self.view(server)?, &pod);

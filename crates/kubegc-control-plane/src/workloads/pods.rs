@@ -206,7 +206,8 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
     plan
 }
 
-/// One sync of a pod whose running containers exit with code 1 and are restarted at once. It is empty where none run.
+/// One sync of a pod whose running containers exit with code 1 and are restarted at once. It is empty where
+/// none run.
 pub(super) fn restart(view: &View<'_>, pod: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Pod, pod);
     let mut life = Life::read(pod);
@@ -340,7 +341,8 @@ fn container_status(
             .cloned()
             .unwrap_or_else(|| view.time());
         json!({"terminated": {
-            "exitCode": code, "reason": reason, "startedAt": started, "finishedAt": time(at), "containerID": id,
+            "exitCode": code, "reason": reason, "containerID": id,
+            "startedAt": started, "finishedAt": time(at),
         }})
     };
     let is_sidecar = is_init && container["restartPolicy"] == "Always";

@@ -1,4 +1,5 @@
-//! ReplicaSets: their pods and their status. Adoption, release and surplus pods are `kubegc_controllers::replicaset`'s.
+//! ReplicaSets: their pods and their status. Adoption, release and surplus pods are
+//! `kubegc_controllers::replicaset`'s.
 //!
 //! # Upstream
 //! [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go) in

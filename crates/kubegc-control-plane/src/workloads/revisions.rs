@@ -18,8 +18,8 @@ pub(super) fn fnv(bytes: &[u8]) -> u32 {
     bytes.iter().fold(2_166_136_261, step)
 }
 
-/// A hash of a value as it appears in names: of its JSON form with sorted keys, and of the collision count. Upstream hashes a dump
-/// of its Go structs.
+/// A hash of a value as it appears in names: of its JSON form with sorted keys, and of the collision count.
+/// Upstream hashes a dump of its Go structs.
 pub(super) fn hash(value: &Value, collisions: i64) -> String {
     let mut text = value.to_string();
     if collisions > 0 {
@@ -62,8 +62,8 @@ pub(super) fn of(view: &View<'_>, owner: &StoredObject) -> Vec<Arc<StoredObject>
     all
 }
 
-/// The revision of the present template and the collision count. Where it has to be created or to become the newest, that write is
-/// added to the plan, and there is none.
+/// The revision of the present template and the collision count. Where it has to be created or to become the
+/// newest, that write is added to the plan, and there is none.
 pub(super) fn present(
     view: &View<'_>,
     plan: &mut Plan,

@@ -26,13 +26,14 @@ pub enum PodFate {
         /// How long it is not ready.
         after: Duration,
     },
-    /// Its containers run and are ready for this time, then exit with code 0. With restart policy `Always` they are restarted.
+    /// Its containers run and are ready for this time, then exit with code 0. With restart policy `Always`
+    /// they are restarted.
     Succeeds {
         /// How long they run.
         after: Duration,
     },
-    /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is `Never`, they are
-    /// restarted: at once, then after 10 s, 20 s and so on up to 300 s, as by the kubelet.
+    /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is
+    /// `Never`, they are restarted: at once, then after 10 s, 20 s and so on up to 300 s, as by the kubelet.
     Fails {
         /// How long they run.
         after: Duration,
@@ -88,8 +89,8 @@ impl<'a> Subject<'a> {
             .is_some_and(|known| **known == *value)
     }
 
-    /// Whether a controller of this kind and name controls it, directly or through others: a Deployment controls pods through a
-    /// ReplicaSet, a CronJob through a Job.
+    /// Whether a controller of this kind and name controls it, directly or through others: a Deployment
+    /// controls pods through a ReplicaSet, a CronJob through a Job.
     #[must_use]
     pub fn is_of(&self, kind: &str, name: &str) -> bool {
         let mut owner = self.object.meta.controller().cloned();
@@ -116,7 +117,8 @@ type Rule<F> = Arc<dyn Fn(&Subject<'_>) -> Option<F> + Send + Sync>;
 
 /// Plays the controllers that create workloads, the scheduler and the kubelets, by rules.
 ///
-/// Without rules everything becomes ready at once: claims are bound, pods run and are ready, the pods of Jobs succeed.
+/// Without rules everything becomes ready at once: claims are bound, pods run and are ready, the pods of Jobs
+/// succeed.
 ///
 /// # Examples
 /// ```
@@ -143,8 +145,8 @@ impl Workloads {
         Self::default()
     }
 
-    /// One more rule for pods. The first rule that gives a fate counts; the same pod must always get the same one, unless its
-    /// labels or owners change.
+    /// One more rule for pods. The first rule that gives a fate counts; the same pod must always get the same
+    /// one, unless its labels or owners change.
     pub fn pods(mut self, rule: impl Fn(&Subject<'_>) -> Option<PodFate> + Send + Sync + 'static) -> Self {
         self.pods.push(Arc::new(rule));
         self
@@ -159,8 +161,8 @@ impl Workloads {
         self
     }
 
-    /// The names of nodes that a cluster of a test begins with, beside those among its objects. Default: one named `node` where
-    /// there is no other.
+    /// The names of nodes that a cluster of a test begins with, beside those among its objects. Default: one
+    /// named `node` where there is no other.
     pub fn nodes<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.nodes.extend(names.into_iter().map(str::to_owned));
         self

@@ -245,7 +245,8 @@ impl Sync<'_> {
                     .iter()
                     .map(|(key, value)| (key.to_string(), Value::from(&**value))),
             );
-            let mut claim = json!({"metadata": {"name": claim_name(template), "labels": labels}, "spec": template["spec"]});
+            let metadata = json!({"name": claim_name(template), "labels": labels});
+            let mut claim = json!({"metadata": metadata, "spec": template["spec"]});
             if let Some(annotations) = template["metadata"].get("annotations") {
                 claim["metadata"]["annotations"] = annotations.clone();
             }

@@ -9,8 +9,8 @@ use kubegc_sim::ApiServer;
 use super::{Cluster, Name};
 
 impl Cluster {
-    /// Replaces the rules of the [workloads](crate::Builder::workloads). What has become of pods stays: a pod that runs does not
-    /// become `Pending`.
+    /// Replaces the rules of the [workloads](crate::Builder::workloads). What has become of pods stays: a pod
+    /// that runs does not become `Pending`.
     pub fn set_workloads(&self, workloads: Workloads) {
         self.inner.shared.with(|server| {
             let plane = &mut self.inner.state.lock().plane;
@@ -20,9 +20,9 @@ impl Cluster {
         self.inner.pulse.beat();
     }
 
-    /// Lets the kubelet of a node stop reporting: the node becomes `Unknown`, its pods are not ready and do not end. The node is
-    /// tainted, and its pods are evicted after the time that they tolerate it, while another node is ready. Gives whether there is
-    /// such a node, and [workloads](crate::Builder::workloads).
+    /// Lets the kubelet of a node stop reporting: the node becomes `Unknown`, its pods are not ready and do
+    /// not end. The node is tainted, and its pods are evicted after the time that they tolerate it, while
+    /// another node is ready. Gives whether there is such a node, and [workloads](crate::Builder::workloads).
     pub fn lose_node(&self, name: &str) -> bool {
         self.act(|plane, server| plane.set_node_runs(server, name, false))
     }
@@ -32,13 +32,14 @@ impl Cluster {
         self.act(|plane, server| plane.set_node_runs(server, name, true))
     }
 
-    /// Lets the containers of a pod exit once with code 1; the kubelet restarts them at once. Gives whether the pod runs.
+    /// Lets the containers of a pod exit once with code 1; the kubelet restarts them at once. Gives whether
+    /// the pod runs.
     pub fn restart_pod(&self, namespace: &str, name: &str) -> bool {
         self.act(|plane, server| plane.restart_pod(server, namespace, name))
     }
 
-    /// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does. `None` where there is no such
-    /// CronJob, or the API server refuses the Job.
+    /// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
+    /// `None` where there is no such CronJob, or the API server refuses the Job.
     #[must_use]
     pub fn create_job_from(&self, namespace: &str, cron_job: &str, name: &str) -> Option<Name> {
         let shared = &self.inner.shared;
