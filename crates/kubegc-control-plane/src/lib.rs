@@ -8,6 +8,8 @@
 //! | the API server's own controllers | delete the custom resources of a terminating CustomResourceDefinition |
 //! | the cloud controller manager, CSI sidecars | [`Assumptions`]; remove the [finalizers] that are theirs |
 //!
+//! | controllers that create workloads, the scheduler, running pods | [`workloads`], where a test wants them |
+//!
 //! All of them act on one simulated API server ([`kubegc_sim::ApiServer`]) with one clock. Every write is a [`Step`] with its actor,
 //! response, effects and reason. [`ControlPlane`] works step by step beside other clients; [`Simulation`] runs over time.
 
@@ -20,6 +22,7 @@ mod plane;
 mod reconcile;
 mod simulation;
 mod trace;
+pub mod workloads;
 
 pub use aggregation::AggregatedApi;
 pub use assumptions::{Assumptions, Instance};

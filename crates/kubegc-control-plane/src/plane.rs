@@ -6,7 +6,7 @@ use std::{
 };
 
 use kubegc_controllers::{
-    Cache, Controller, Documents, Manager, Wire, default_controllers, driver::Resources,
+    Cache, Controller, Documents, ExternalProvisioner, Manager, Wire, default_controllers, driver::Resources,
 };
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, Timestamp, Uid,
@@ -26,6 +26,7 @@ use crate::{
     calls::object_ref,
     outside::{Kubelets, Outside},
     trace::{Recorded, Trace},
+    workloads::{self, Player, Workloads},
 };
 
 /// What a control plane consists of.
@@ -49,6 +50,9 @@ pub struct Settings {
     pub assumptions: Arc<Assumptions>,
     /// Conversion between JSON and records.
     pub documents: Arc<dyn Documents>,
+    /// The controllers that create workloads, the scheduler and the kubelets, by the rules of a test; with them,
+    /// [nodes matter](Self::nodes_matter). Default: they do not act.
+    pub workloads: Option<Arc<Workloads>>,
 }
 
 impl Settings {
@@ -64,6 +68,7 @@ impl Settings {
             aggregated_apis: BTreeMap::new(),
             assumptions: Arc::default(),
             documents,
+            workloads: None,
         }
     }
 }
@@ -116,6 +121,7 @@ pub struct ControlPlane {
     is_alone: bool,
     kinds_changed: bool,
     aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+    pub(crate) player: Option<Player>,
 }
 
 /// What one step of a [`ControlPlane`] did.
@@ -162,7 +168,11 @@ impl ControlPlane {
     /// A control plane that has listed what is on the server, and watches from there.
     #[must_use]
     pub fn new(server: &ApiServer, settings: Settings) -> Self {
-        let manager = Manager::new(settings.controllers.clone(), Wire::AsUpstream, server.now());
+        let mut controllers = settings.controllers.clone();
+        if settings.workloads.is_some() {
+            controllers.push(Arc::new(ExternalProvisioner::new(workloads::DRIVER)));
+        }
+        let manager = Manager::new(controllers, Wire::AsUpstream, server.now());
         let mut plane = Self::with_manager(server, settings.clone(), manager.into_simulation());
         plane.list_records(server, &settings.incomplete);
         plane
@@ -186,7 +196,8 @@ impl ControlPlane {
             let ids = catalog.iter().filter(|(_, kind)| of_resource(kind));
             kinds.extend(ids.map(|(id, _)| (id, resource)));
         }
-        let kubelets = settings.nodes_matter.then(|| {
+        let nodes_matter = settings.nodes_matter || settings.workloads.is_some();
+        let kubelets = nodes_matter.then(|| {
             let has_all_nodes = !settings.incomplete.contains(&Resource::Nodes);
             Kubelets::new(Arc::clone(&settings.documents), has_all_nodes)
         });
@@ -214,6 +225,7 @@ impl ControlPlane {
             is_alone: settings.is_alone,
             kinds_changed: false,
             aggregated_apis: settings.aggregated_apis,
+            player: settings.workloads.map(|rules| Player::new(rules, server)),
         };
         // A collector that knows no kinds watches nothing and sends no requests.
         let catalog = if settings.collector_runs {
@@ -274,9 +286,13 @@ impl ControlPlane {
             let due = self.manager.due_at("namespace-controller", &key)?;
             (due > at).then_some(due)
         });
+        let due = self.player.as_ref().and_then(Player::next_due);
+        let played_again = self.player.as_ref().and_then(Player::next_retry);
+        let certain = self.outside.next_end().into_iter().chain(due);
+        let retries = retry_at.into_iter().chain(self.outside.next_retry());
         Idle {
-            certain_at: self.outside.next_end().into_iter().chain(shrunk).min(),
-            retry_at: retry_at.into_iter().chain(self.outside.next_retry()).min(),
+            certain_at: certain.chain(shrunk).min(),
+            retry_at: retries.chain(played_again).min(),
             scheduled_at: self.manager.next_at(),
         }
     }
@@ -350,7 +366,7 @@ impl ControlPlane {
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
         let acted = self.outside.act(server, self.now, &mut self.trace, self.began);
         if !acted {
-            return self.reconcile(server);
+            return self.reconcile(server) || self.play(server);
         }
         self.add_changes(server);
         self.observe(server);
@@ -485,6 +501,13 @@ impl ControlPlane {
         let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
         self.observed_steps = steps;
         self.manager.set_cause(cause);
+        if let Some(player) = &mut self.player {
+            for change in server.changes_since(self.observed) {
+                let event = change.event;
+                let versions = (event.event_type, &*event.object, event.previous.as_deref());
+                player.notice(server, change.kind, versions, cause);
+            }
+        }
         let first = self.backlog.len();
         let changes = server.changes_since(self.observed);
         let mut events = Vec::new();

@@ -22,8 +22,8 @@
 //! available. Revisions that are equal, or no number, are ordered by creation and name.
 //!
 //! Not modelled: ReplicaSets are not created or scaled up, and neither is scaled in proportion, as upstream
-//! does when `spec.replicas` changes during a rollout or while a Deployment is paused. A rollout whose new
-//! ReplicaSet does not have all its replicas proceeds no further.
+//! does when `spec.replicas` changes during a rollout or while a Deployment is paused. A rollout
+//! proceeds no further once the new ReplicaSet would be created or scaled up.
 //!
 //! Before 1.21 the order is that of creation alone.
 //!
@@ -307,14 +307,15 @@ fn scale_down(
         }
     }
     let wanted = *read(&deployment.replicas, id, "spec.replicas")?;
-    // One ReplicaSet with no more replicas than that is the new one, or has to wait for it.
-    if sets.is_empty() || sets.len() == 1 && sets[0].replicas <= wanted {
-        return Ok(Vec::new());
-    }
-    if *read(&deployment.is_paused, id, "spec.paused")? {
+    if sets.is_empty() || *read(&deployment.is_paused, id, "spec.paused")? {
         return Ok(Vec::new());
     }
     let strategy = *read(&deployment.strategy, id, "spec.strategy")?;
+    // The only ReplicaSet is the new one, or has to wait for it.
+    let is_only = all.len() == 1 && !matches!(strategy, DeploymentStrategy::Recreate);
+    if is_only && sets[0].replicas <= wanted {
+        return Ok(Vec::new());
+    }
     cx.cache.require(Resource::ReplicaSets)?;
     let new = new_replica_set(cx, deployment, id, all)?;
     let is_new = |set: &mut Scaled<'_>| new.is_some_and(|new| new.meta.uid == set.record.meta.uid);
@@ -336,7 +337,7 @@ fn scale_down(
             },
             Some(_),
             new,
-        ) if new.as_ref().map_or(0, |new| new.replicas) == wanted => {
+        ) if !has_room(&sets, new.as_ref(), wanted, max_surge.of(wanted, true)) => {
             let mut unavailable = max_unavailable.of(wanted, false);
             if unavailable == 0 && max_surge.of(wanted, true) == 0 {
                 unavailable = 1;
@@ -358,6 +359,13 @@ fn scale_down(
         )
     };
     Ok(changed.map(scale).collect())
+}
+
+/// Whether the new ReplicaSet is to be scaled up before old ones are scaled down.
+fn has_room(old: &[Scaled<'_>], new: Option<&Scaled<'_>>, wanted: i32, surge: i32) -> bool {
+    let replicas = new.map_or(0, |new| new.replicas);
+    let sum = |sum: i32, set: &Scaled<'_>| sum.saturating_add(set.replicas);
+    replicas < wanted && old.iter().fold(replicas, sum) < wanted.saturating_add(surge)
 }
 
 /// Scales old ReplicaSets down, the oldest first: pods that are not available, then as many as more than

@@ -335,7 +335,7 @@ fn old_replica_sets_are_scaled_down_as_far_as_enough_pods_are_available() {
         [[i32; 2]; 3],
         &'static [&'static str],
     );
-    let cases: [Case; 9] = [
+    let cases: [Case; 10] = [
         // Everything is available: the old ones go at once.
         (
             4,
@@ -361,9 +361,15 @@ fn old_replica_sets_are_scaled_down_as_far_as_enough_pods_are_available() {
             [[0, 0], [1, 1], [2, 2]],
             &["a=Replicas(0)", "b=Replicas(0)"],
         ),
-        // More replicas than wanted; too few, which have to be created first.
+        // More replicas than wanted; too few, with room for one more and without.
         (2, limits(1, 1), [[3, 3], [0, 0], [0, 0]], &["new=Replicas(2)"]),
-        (4, limits(1, 1), [[3, 3], [1, 1], [2, 2]], &[]),
+        (5, limits(1, 1), [[3, 3], [1, 1], [1, 1]], &[]),
+        (
+            4,
+            limits(1, 1),
+            [[3, 3], [1, 1], [2, 2]],
+            &["a=Replicas(0)", "b=Replicas(0)"],
+        ),
     ];
     for (at, (replicas, strategy, [new, a, b], expected)) in cases.into_iter().enumerate() {
         let mut objects = vec![

@@ -55,6 +55,8 @@
 //! | To do | Use |
 //! |---|---|
 //! | begin with kinds, objects, a version, a time, a seed | [`Cluster::builder`] |
+//! | bring Deployments, StatefulSets, DaemonSets and Jobs to life | [`Builder::workloads`], with rules for pods and claims: [`Workloads`] |
+//! | lose a node, restart a pod, run a CronJob now | [`Cluster::lose_node`], [`restart_pod`](Cluster::restart_pod), [`create_job_from`](Cluster::create_job_from) |
 //! | talk to the cluster | [`Cluster::client`], [`client_as`](Cluster::client_as), [`client_in`](Cluster::client_in) |
 //! | let operators and collector work until nobody has anything to do | [`Cluster::settle`]; with time passing: [`settle_within`](Cluster::settle_within) |
 //! | act between two requests of the collector | [`Cluster::step`] |
@@ -87,8 +89,8 @@
 //! | Subject | A real cluster | Here |
 //! |---|---|---|
 //! | When the control plane acts | always | in [`settle`](Cluster::settle), [`step`](Cluster::step) and [`run`](Cluster::run) only |
-//! | Controllers | all of kube-controller-manager | those that delete objects or remove finalizers (`kubegc_controllers::default_controllers`); none creates objects |
-//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]) |
+//! | Controllers | all of kube-controller-manager | those that delete objects or remove finalizers (`kubegc_controllers::default_controllers`); those that create workloads with [`Builder::workloads`], see `kubegc_control_plane::workloads` |
+//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]); with [`Builder::workloads`], pods start, become ready, fail and restart by rules |
 //! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
@@ -129,7 +131,10 @@ pub use fate::{Fate, Owner, OwnerState, Standing};
 pub use fault::{Fault, Rule};
 #[doc(no_inline)]
 #[cfg(feature = "client")]
-pub use kubegc_control_plane::Assumptions;
+pub use kubegc_control_plane::{
+    Assumptions,
+    workloads::{ClaimFate, PodFate, Subject, Workloads},
+};
 #[doc(no_inline)]
 pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 #[doc(no_inline)]

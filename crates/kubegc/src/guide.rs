@@ -368,6 +368,60 @@ pub mod clusters {
     //!   on as if it had been stored, so that a whole cascade is reported. Its snapshot is what [`predict::Cluster`](crate::predict::Cluster) takes: a kind that
     //!   may not be listed is incomplete, and what hangs on it undecided.
     //!
+    //! A cluster in a test runs no containers. Where an operator waits for its Deployments, StatefulSets or Jobs, `Builder::workloads` plays the controllers
+    //! that create pods, the scheduler and the kubelets. Without rules everything becomes ready at once; rules say which pods do not:
+    //!
+    //! ```
+    //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    //! use std::time::Duration;
+    //!
+    //! use kubegc_testkit::{Cluster, PodFate, Workloads};
+    //!
+    //! let rules = Workloads::new()
+    //!     .nodes(["a", "b"])
+    //!     // A Deployment, StatefulSet, DaemonSet, Job or CronJob, whoever is in between.
+    //!     .pods(|pod| pod.is_of("Job", "migrate").then_some(PodFate::Fails { after: Duration::from_secs(1) }))
+    //!     .pods(|pod| pod.has_label("app", "web").then_some(PodFate::Ready { after: Duration::from_secs(20) }));
+    //! let cluster = Cluster::builder()
+    //!     .workloads(rules)
+    //!     .yaml("
+    //! apiVersion: apps/v1
+    //! kind: StatefulSet
+    //! metadata: {name: web}
+    //! spec:
+    //!   replicas: 2
+    //!   serviceName: web
+    //!   selector: {matchLabels: {app: web}}
+    //!   template:
+    //!     metadata: {labels: {app: web}}
+    //!     spec: {containers: [{name: web, image: nginx}]}
+    //! ")
+    //!     .build()?;
+    //!
+    //! // Pods of a StatefulSet wait for each other.
+    //! cluster.settle_within(Duration::from_secs(30)).await?;
+    //! let status = |cluster: &Cluster| cluster.get("apps/v1", "StatefulSet", "default", "web").unwrap()["status"].clone();
+    //! assert_eq!(status(&cluster)["readyReplicas"], 1);
+    //! cluster.settle_within(Duration::from_secs(30)).await?;
+    //! assert_eq!(status(&cluster)["readyReplicas"], 2);
+    //!
+    //! // The kubelet of a node stops reporting.
+    //! assert!(cluster.lose_node("a"));
+    //! cluster.settle().await?;
+    //! assert_eq!(status(&cluster)["readyReplicas"], 1);
+    //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    //! ```
+    //!
+    //! | to do | use |
+    //! |---|---|
+    //! | decide what becomes of pods and claims | `Workloads::pods`, `Workloads::claims`; later: `Cluster::set_workloads` |
+    //! | lose a node, or let it come back | `Cluster::lose_node`, `Cluster::recover_node` |
+    //! | restart the containers of a pod once | `Cluster::restart_pod` |
+    //! | run a CronJob now | `Cluster::create_job_from` |
+    //!
+    //! **Invariant.** Workloads act only when the collector and the controllers that delete have nothing to do: a pod is adopted, counted or deleted before
+    //! another one is created in its place.
+    //!
     //! Which one answers which question:
     //!
     //! | question | ask |

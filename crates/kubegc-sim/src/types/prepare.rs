@@ -91,7 +91,10 @@ pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesV
                 .insert("status".to_owned(), json!({"phase": "Pending"}));
         }
         "Node" => known_networks(object),
-        "Job" => select_job_pods(object),
+        "Job" => {
+            select_job_pods(object);
+            mark_tracked(object, version);
+        }
         "DaemonSet" => {
             let generation = template_generation(object).max(1);
             set_template_generation(object, generation);
@@ -165,6 +168,25 @@ fn drop_system_metadata(object: &mut StoredObject, version: KubernetesVersion) {
 
 fn spec_mut(object: &mut StoredObject) -> Option<&mut Map<String, Value>> {
     object.body_mut().get_mut("spec")?.as_object_mut()
+}
+
+/// Marks a Job as tracked with finalizers, in the releases that track only Jobs with the annotation.
+///
+/// # Upstream
+/// `addJobTrackingAnnotation` in `pkg/registry/batch/job/strategy.go`, 1.25: where the feature gate
+/// `JobTrackingWithFinalizers` is on.
+fn mark_tracked(job: &mut StoredObject, version: KubernetesVersion) {
+    if !matches!((version.minor(), version.patch()), (23, 0..=6) | (25 | 26, _)) {
+        return;
+    }
+    let annotations = job.rest_of_metadata_mut().entry("annotations");
+    let annotations = annotations.or_insert_with(|| json!({}));
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert("batch.kubernetes.io/job-tracking".to_owned(), "".into());
+    }
 }
 
 /// Labels the pods of a job with its uid and name, and selects them by the uid.

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "kube")]
 use kube::CustomResourceExt;
-use kubegc_control_plane::Assumptions;
+use kubegc_control_plane::{
+    Assumptions,
+    workloads::{Workloads, ready_node},
+};
 use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
 use kubegc_sim::{ApiServer, Manifest, Response, Settings};
 use serde::Serialize;
@@ -47,6 +50,7 @@ pub struct Builder {
     settings: Settings,
     pub(super) collects: bool,
     pub(super) assumptions: Assumptions,
+    workloads: Option<Workloads>,
     pub(super) calls_max: u64,
     pub(super) patience: Duration,
     follow: Option<bool>,
@@ -127,6 +131,7 @@ impl Default for Builder {
             },
             collects: true,
             assumptions: Assumptions::default(),
+            workloads: None,
             calls_max: 10_000,
             patience: Duration::from_millis(20),
             follow: None,
@@ -221,6 +226,48 @@ impl Builder {
         self
     }
 
+    /// Plays the controllers that create workloads, the scheduler and the kubelets: Deployments get ReplicaSets and pods, pods are
+    /// scheduled and become ready, claims are bound. Default: none of them acts, and objects stay as clients write them.
+    ///
+    /// A cluster without a Node gets one named `node`, unless [`Workloads::nodes`] names others.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use kubegc_testkit::{Cluster, PodFate, Workloads};
+    ///
+    /// let slow = PodFate::Ready { after: Duration::from_secs(20) };
+    /// let cluster = Cluster::builder()
+    ///     .workloads(Workloads::new().pods(move |pod| pod.has_label("app", "web").then_some(slow)))
+    ///     .yaml("
+    /// apiVersion: apps/v1
+    /// kind: Deployment
+    /// metadata: {name: web}
+    /// spec:
+    ///   replicas: 2
+    ///   selector: {matchLabels: {app: web}}
+    ///   template:
+    ///     metadata: {labels: {app: web}}
+    ///     spec: {containers: [{name: web, image: nginx}]}
+    /// ")
+    ///     .build()?;
+    /// let available = || {
+    ///     let web: Deployment = cluster.find("default", "web").unwrap();
+    ///     web.status.unwrap().available_replicas
+    /// };
+    /// cluster.settle().await?;
+    /// assert_eq!(available(), None);
+    /// cluster.settle_within(Duration::from_secs(20)).await?;
+    /// assert_eq!(available(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn workloads(mut self, workloads: Workloads) -> Self {
+        self.workloads = Some(workloads);
+        self
+    }
+
     /// After how many requests [`Cluster::settle`] gives up. Default: 10 000.
     pub const fn calls_max(mut self, calls: u64) -> Self {
         self.calls_max = calls;
@@ -256,11 +303,20 @@ impl Builder {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
             )?;
         }
-        let plane = Plane::new(&server, self.collects, &self.assumptions);
         let mut objects = Vec::new();
         for object in &self.objects {
             unfold(object.clone()?, &mut objects);
         }
+        for name in self.nodes(&objects) {
+            let node = ready_node(&name, self.start);
+            add(&mut server, node.clone())?;
+            // Its taint has been removed by now.
+            if let Some(kind) = server.catalog().mapping("v1", "Node") {
+                accepted(server.update_json(kind, "", &name, node), &name)?;
+            }
+        }
+        let workloads = self.workloads.clone().map(Arc::new);
+        let plane = Plane::new(&server, self.collects, &self.assumptions, workloads);
         objects.sort_by_key(|object| match object["kind"].as_str() {
             Some("Namespace") => 0,
             Some("CustomResourceDefinition") => 1,
@@ -281,6 +337,19 @@ impl Builder {
         let follow = self.follow.unwrap_or_else(tokio_is_paused);
         let clock = ClusterClock::new(self.start, follow);
         Ok(Cluster::start(server, plane, clock, self.start, &self))
+    }
+}
+
+impl Builder {
+    /// The nodes that the workloads need beside those among the objects.
+    fn nodes(&self, objects: &[Value]) -> Vec<String> {
+        let Some(workloads) = &self.workloads else {
+            return Vec::new();
+        };
+        match workloads.node_names() {
+            [] if objects.iter().all(|object| object["kind"] != "Node") => vec!["node".to_owned()],
+            names => names.to_vec(),
+        }
     }
 }
 

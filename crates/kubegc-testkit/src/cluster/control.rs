@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use kubegc_control_plane::{Act, Actor, Assumptions, ControlPlane, Settings, Step, Turn};
+use kubegc_control_plane::{
+    Act, Actor, Assumptions, ControlPlane, Settings, Step, Turn, workloads::Workloads,
+};
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::call::{Answer, Ask, Request};
 use kubegc_predict::Fact;
 use kubegc_sim::ApiServer;
 use kubegc_snapshot::JsonDocuments;
 
-use super::{Cluster, Inner};
+use super::{Cluster, Inner, State};
 use crate::{
     audit::{self, Entry},
     http::Verb,
@@ -20,6 +22,7 @@ use crate::{
 pub(crate) struct Plane {
     pub(crate) control: ControlPlane,
     pub(crate) collects: bool,
+    pub(super) workloads: Option<Arc<Workloads>>,
     /// How many of its steps are in the audit.
     told: usize,
     /// Where it last had nothing to do: the server's revision and time.
@@ -54,16 +57,23 @@ impl Idle {
 }
 
 impl Plane {
-    pub(crate) fn new(server: &ApiServer, collects: bool, assumptions: &Assumptions) -> Self {
+    pub(crate) fn new(
+        server: &ApiServer,
+        collects: bool,
+        assumptions: &Assumptions,
+        workloads: Option<Arc<Workloads>>,
+    ) -> Self {
         let documents = Arc::new(JsonDocuments::default());
         let settings = Settings {
             collector_runs: collects,
             assumptions: Arc::new(assumptions.clone()),
+            workloads: workloads.clone(),
             ..Settings::new(server.version(), documents)
         };
         Self {
             control: ControlPlane::new(server, settings),
             collects,
+            workloads,
             told: 0,
             idle_at: None,
         }
@@ -107,13 +117,18 @@ impl Plane {
                     }),
                 );
             }
-            _ => {
-                let steps = self.control.steps().get(self.told..).unwrap_or_default();
-                entries.extend(steps.iter().filter_map(|step| told(server, step)));
-            }
+            _ => return (self.entries(server), None),
         }
         self.told = self.control.steps().len();
         (entries, None)
+    }
+
+    /// The entries of the steps that are in no audit yet.
+    pub(super) fn entries(&mut self, server: &ApiServer) -> Vec<Entry> {
+        let steps = self.control.steps().get(self.told..).unwrap_or_default();
+        let entries = steps.iter().filter_map(|step| told(server, step)).collect();
+        self.told = self.control.steps().len();
+        entries
     }
 }
 
@@ -190,13 +205,7 @@ impl Inner {
         self.shared.with(|server| {
             let mut state = self.state.lock();
             let (entries, idle) = state.plane.turn(server);
-            let now = server.now();
-            let mut last = None;
-            for mut entry in entries {
-                entry.at = now;
-                entry.since_start = now.since(self.began);
-                last = Some(self.note(&mut state, entry));
-            }
+            let last = self.note_all(server, &mut state, entries);
             match (last, idle) {
                 (Some(entry), _) => Turned::Called(entry),
                 (None, Some(idle)) => Turned::Idle(idle),
@@ -205,10 +214,27 @@ impl Inner {
         })
     }
 
+    /// Notes requests of the control plane, and gives the last one.
+    pub(super) fn note_all(
+        &self,
+        server: &ApiServer,
+        state: &mut State,
+        entries: Vec<Entry>,
+    ) -> Option<Arc<Entry>> {
+        let now = server.now();
+        let noted = entries.into_iter().map(|mut entry| {
+            entry.at = now;
+            entry.since_start = now.since(self.began);
+            self.note(state, entry)
+        });
+        noted.last()
+    }
+
     /// Starts another control plane in the place of the one that is there.
     fn replace(&self, collects: bool) {
         self.shared.with(|server| {
-            self.state.lock().plane = Plane::new(server, collects, &self.assumptions);
+            let plane = &mut self.state.lock().plane;
+            *plane = Plane::new(server, collects, &self.assumptions, plane.workloads.take());
         });
         self.pulse.beat();
     }

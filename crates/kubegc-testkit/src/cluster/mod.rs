@@ -9,6 +9,7 @@ mod quiet;
 mod rest;
 mod run;
 mod settle;
+mod workloads;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -11,3 +11,4 @@ mod soak;
 mod support;
 mod time;
 mod watches;
+mod workloads;

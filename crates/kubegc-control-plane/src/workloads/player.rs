@@ -1,0 +1,365 @@
+//! The queue of keys, and how the control plane performs plans.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kubegc_controllers::Reason;
+use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
+use serde_json::json;
+
+use super::{
+    Workloads, claims, daemonset, deployment, job, nodes,
+    plan::{Kind, Plan, Verb, View, Write, find},
+    pods, replicaset, statefulset,
+};
+use crate::{
+    Act, Actor, ControlPlane, Why,
+    calls::identity,
+    trace::{Recorded, code_of},
+};
+
+/// The first and the longest delay of a retry.
+///
+/// # Upstream
+/// `DefaultTypedControllerRateLimiter` in `client-go/util/workqueue/default_rate_limiters.go`.
+const RETRY: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1_000)];
+
+type Key = (Kind, Arc<str>, Arc<str>);
+
+/// The keys that are due to be synced.
+#[derive(Clone, Debug)]
+pub(crate) struct Player {
+    rules: Arc<Workloads>,
+    /// Keys that are due now, each with the step that changed something about it.
+    queue: BTreeMap<Key, Option<usize>>,
+    /// Keys that are due later.
+    later: BTreeMap<Key, Timestamp>,
+    /// Keys whose last plan failed, with the time of the retry and the failures in a row.
+    failed: BTreeMap<Key, (Timestamp, u32)>,
+}
+
+impl Player {
+    pub(crate) fn new(rules: Arc<Workloads>, server: &ApiServer) -> Self {
+        let mut player = Self {
+            rules,
+            queue: BTreeMap::new(),
+            later: BTreeMap::new(),
+            failed: BTreeMap::new(),
+        };
+        player.push_all(server);
+        player
+    }
+
+    pub(crate) fn set_rules(&mut self, rules: Arc<Workloads>, server: &ApiServer) {
+        self.rules = rules;
+        self.push_all(server);
+    }
+
+    fn push_all(&mut self, server: &ApiServer) {
+        let kinds = server.catalog().iter();
+        let kinds = kinds.filter_map(|(_, resource)| Kind::of(resource));
+        for kind in kinds.collect::<std::collections::BTreeSet<_>>() {
+            self.push_of(server, kind, None, None, |_| true);
+        }
+    }
+
+    fn push(&mut self, kind: Kind, meta: &ObjectMeta, cause: Option<usize>) {
+        let key = (kind, Arc::clone(&meta.namespace), Arc::clone(&meta.name));
+        self.queue.insert(key, cause);
+    }
+
+    fn push_of(
+        &mut self,
+        server: &ApiServer,
+        kind: Kind,
+        namespace: Option<&str>,
+        cause: Option<usize>,
+        is_affected: impl Fn(&StoredObject) -> bool,
+    ) {
+        let Some(id) = kind.id(server) else { return };
+        for object in server
+            .objects(id, namespace)
+            .iter()
+            .filter(|object| is_affected(object))
+        {
+            self.push(kind, &object.meta, cause);
+        }
+    }
+
+    /// Adds the keys that a change affects. A change without a version before it is the same as one that
+    /// changed all of it.
+    pub(crate) fn notice(
+        &mut self,
+        server: &ApiServer,
+        kind: KindId,
+        (event_type, object, previous): (EventType, &StoredObject, Option<&StoredObject>),
+        cause: Option<usize>,
+    ) {
+        let Some(kind) = Kind::of(&server.catalog()[kind]) else {
+            return;
+        };
+        let meta = &object.meta;
+        let namespace = Some(&*meta.namespace);
+        self.push(kind, meta, cause);
+        let controllers = previous.and_then(|previous| previous.meta.controller());
+        for owner in controllers.into_iter().chain(meta.controller()) {
+            let Some(owner_kind) = Kind::named(&owner.kind) else {
+                continue;
+            };
+            let owner = ObjectMeta::new(&meta.namespace, &owner.name, "");
+            self.push(owner_kind, &owner, cause);
+            // A Deployment that recreates its pods waits for their removal.
+            let above = find(server, owner_kind, &owner.namespace, &owner.name);
+            if let Some(above) = above.filter(|_| kind == Kind::Pod && event_type == EventType::Deleted)
+                && let Some(controller) = above.meta.controller()
+                && let Some(controller_kind) = Kind::named(&controller.kind)
+            {
+                self.push(
+                    controller_kind,
+                    &ObjectMeta::new(&meta.namespace, &controller.name, ""),
+                    cause,
+                );
+            }
+        }
+        let waits = |pod: &StoredObject| pod.text_at(&["spec", "nodeName"]).is_empty();
+        match kind {
+            Kind::Node => {
+                self.push_of(server, Kind::DaemonSet, None, cause, |_| true);
+                let is_here = |pod: &StoredObject| pod.text_at(&["spec", "nodeName"]) == &*meta.name;
+                self.push_of(server, Kind::Pod, None, cause, |pod| waits(pod) || is_here(pod));
+            }
+            Kind::Claim => {
+                self.push_of(server, Kind::Pod, namespace, cause, waits);
+                if event_type == EventType::Deleted {
+                    self.push_of(server, Kind::StatefulSet, namespace, cause, |_| true);
+                }
+            }
+            Kind::Volume => {
+                let text = |field: &str| object.text_at(&["spec", "claimRef", field]);
+                if !text("name").is_empty() {
+                    self.push(
+                        Kind::Claim,
+                        &ObjectMeta::new(text("namespace"), text("name"), ""),
+                        cause,
+                    );
+                }
+            }
+            Kind::Pod | Kind::Revision if meta.controller().is_none() => {
+                for kind in [Kind::StatefulSet, Kind::DaemonSet] {
+                    self.push_of(server, kind, namespace, cause, |_| true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The next key that is due.
+    fn next(&mut self, now: Timestamp) -> Option<(Key, Option<usize>)> {
+        if self.queue.is_empty() {
+            let queue = &mut self.queue;
+            self.later.retain(|key, at| {
+                let is_due = *at <= now;
+                if is_due {
+                    queue.insert(key.clone(), None);
+                }
+                !is_due
+            });
+            let failed = self.failed.iter().filter(|(_, (at, _))| *at <= now);
+            self.queue.extend(failed.map(|(key, _)| (key.clone(), None)));
+        }
+        self.queue.pop_first()
+    }
+
+    /// When a key is due again.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.later.values().min().copied()
+    }
+
+    /// When a failed plan is tried again.
+    pub(crate) fn next_retry(&self) -> Option<Timestamp> {
+        self.failed.values().map(|(at, _)| *at).min()
+    }
+
+    /// The plan of a key; `None` where there is no such object, or nobody writes it.
+    fn plan(&self, server: &ApiServer, (kind, namespace, name): &Key) -> Option<Plan> {
+        let object = find(server, *kind, namespace, name)?;
+        let view = View {
+            server,
+            rules: &self.rules,
+            now: server.now(),
+        };
+        let sync = match kind {
+            Kind::Node => nodes::sync,
+            Kind::Claim => claims::sync,
+            Kind::Pod => pods::sync,
+            Kind::ReplicaSet => replicaset::sync,
+            Kind::StatefulSet => statefulset::sync,
+            Kind::DaemonSet => daemonset::sync,
+            Kind::Job => job::sync,
+            Kind::Deployment => deployment::sync,
+            Kind::Volume | Kind::Revision | Kind::CronJob => return None,
+        };
+        Some(sync(&view, &object))
+    }
+}
+
+/// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does. Gives
+/// `None` where there is no such CronJob, or the response.
+pub fn create_job_from(
+    server: &mut ApiServer,
+    namespace: &str,
+    cron_job: &str,
+    name: &str,
+) -> Option<Response> {
+    let id = Kind::CronJob.id(server)?;
+    let cron_job = find(server, Kind::CronJob, namespace, cron_job)?;
+    let object = job::of_cron_job(&cron_job, &server.catalog()[id].api_version(), name);
+    Some(server.create_json(Kind::Job.id(server)?, namespace, object))
+}
+
+impl ControlPlane {
+    /// Lets the workloads sync keys until one of them writes. Gives whether one did.
+    pub(crate) fn play(&mut self, server: &mut ApiServer) -> bool {
+        while let Some(player) = &mut self.player
+            && let Some((key, cause)) = player.next(server.now())
+        {
+            let plan = player.plan(server, &key);
+            let namespace = Arc::clone(&key.1);
+            match plan.as_ref().and_then(|plan| plan.due) {
+                Some(at) => player.later.insert(key.clone(), at),
+                None => player.later.remove(&key),
+            };
+            let writes = plan.map(|plan| plan.writes).unwrap_or_default();
+            if writes.is_empty() {
+                player.failed.remove(&key);
+                continue;
+            }
+            let before = server.revision();
+            let writes = writes.into_iter();
+            let failed = writes
+                .map(|write| self.write(server, &namespace, write, cause))
+                .any(|code| code >= 400);
+            if let Some(player) = &mut self.player {
+                if failed {
+                    let failures = player.failed.get(&key).map_or(0, |(_, failures)| *failures);
+                    let delay = RETRY[0]
+                        .saturating_mul(2_u32.saturating_pow(failures))
+                        .min(RETRY[1]);
+                    let retry = (server.now().saturating_add(delay), failures.saturating_add(1));
+                    player.failed.insert(key, retry);
+                } else {
+                    player.failed.remove(&key);
+                }
+            }
+            if failed || server.revision() != before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Replaces the rules of the workloads. Everything is synced again.
+    pub fn set_workloads(&mut self, server: &ApiServer, rules: Workloads) {
+        match &mut self.player {
+            Some(player) => player.set_rules(Arc::new(rules), server),
+            None => self.player = Some(Player::new(Arc::new(rules), server)),
+        }
+    }
+
+    /// Lets the kubelet of a node stop reporting, or report again: the node becomes `Unknown` or ready at
+    /// once. Gives `None` where there is no such node, or the code of the response.
+    pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
+        let node = find(server, Kind::Node, "", name)?;
+        let plan = nodes::set_runs(&self.view(server)?, &node, runs);
+        self.perform_plan(server, plan)
+    }
+
+    /// Lets the running containers of a pod exit once with code 1; the kubelet restarts them at once. Gives
+    /// `None` where there is no such pod or it does not run, or the code of the response.
+    pub fn restart_pod(&mut self, server: &mut ApiServer, namespace: &str, name: &str) -> Option<u16> {
+        let pod = find(server, Kind::Pod, namespace, name)?;
+        let plan = pods::restart(&self.view(server)?, &pod);
+        self.perform_plan(server, plan)
+    }
+
+    fn perform_plan(&mut self, server: &mut ApiServer, plan: Plan) -> Option<u16> {
+        let namespace = plan.namespace;
+        let writes = plan.writes.into_iter();
+        writes
+            .map(|write| self.write(server, &namespace, write, None))
+            .last()
+    }
+
+    fn view<'v>(&'v self, server: &'v ApiServer) -> Option<View<'v>> {
+        let player = self.player.as_ref()?;
+        Some(View {
+            server,
+            rules: &player.rules,
+            now: server.now(),
+        })
+    }
+
+    /// Performs a write and records it, unless it changes nothing. Gives the status code.
+    fn write(
+        &mut self,
+        server: &mut ApiServer,
+        namespace: &Arc<str>,
+        write: Write,
+        cause: Option<usize>,
+    ) -> u16 {
+        let Some(kind) = write.kind.id(server) else {
+            return 404;
+        };
+        let meta = match &write.verb {
+            Verb::Create(object) => {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                ObjectMeta::new(namespace, name, "")
+            }
+            Verb::Update(object) | Verb::Patch(object) | Verb::Status(object) => object.meta.clone(),
+            Verb::Bind(meta, _) | Verb::Delete(meta) => meta.clone(),
+        };
+        let (namespace, name) = (&meta.namespace, &meta.name);
+        let before = server.revision();
+        let manager = server.field_manager().to_owned();
+        server.set_field_manager(match write.actor {
+            Actor::Kubelet => "kubelet",
+            Actor::Controller(name @ ("default-scheduler" | "external-provisioner")) => name,
+            _ => "kube-controller-manager",
+        });
+        let act = match &write.verb {
+            Verb::Create(_) => Act::Create,
+            Verb::Patch(_) => Act::Patch { merge: false },
+            Verb::Update(_) | Verb::Status(_) | Verb::Bind(..) => Act::Update,
+            Verb::Delete(_) => Act::Delete { propagation: None },
+        };
+        let response: Response = match write.verb {
+            Verb::Create(object) => server.create_json(kind, namespace, object),
+            Verb::Update(object) | Verb::Patch(object) => server.update(kind, namespace, name, object),
+            Verb::Status(object) => server.update_status(kind, namespace, name, object),
+            Verb::Bind(_, node) => {
+                let binding = json!({"target": {"apiVersion": "v1", "kind": "Node", "name": &*node}});
+                server.create_subresource(kind, namespace, name, "binding", binding)
+            }
+            Verb::Delete(_) => server.delete(kind, namespace, name, &DeleteOptionsSpec::default()),
+        };
+        server.set_field_manager(&manager);
+        let code = response.code;
+        if server.revision() == before && code < 400 {
+            return code;
+        }
+        let object: ObjectRef = match response.object().filter(|_| code == 201 && act == Act::Create) {
+            Some(created) => crate::object_ref(server, kind, &created.meta),
+            None => identity(server, kind, namespace, name, &meta.uid),
+        };
+        let recorded = Recorded {
+            actor: write.actor,
+            act,
+            object,
+            code: code_of(&response),
+            why: Why::Controller(Box::new(Reason::new(write.reason, write.message))),
+        };
+        self.record_step(server, recorded, cause);
+        self.observe(server);
+        code
+    }
+}

@@ -1,0 +1,207 @@
+//! The rules of a test: what becomes of pods and claims.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kubegc_core::ObjectMeta;
+use kubegc_sim::{ApiServer, StoredObject};
+use serde_json::Value;
+
+use super::plan::{Kind, find};
+
+/// How many controllers are followed upwards from a pod: no built-in kind needs more than three.
+const CONTROLLERS_MAX: usize = 8;
+
+/// What becomes of a pod. Durations count from the start of its containers.
+#[expect(clippy::exhaustive_enums, reason = "rules of tests build it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PodFate {
+    /// It stays `Pending` and no node is found for it.
+    Unschedulable,
+    /// It stays `Pending` on its node: its containers are not created.
+    Pending,
+    /// It is `Running` and never ready.
+    NotReady,
+    /// It is `Running`, and ready after this time.
+    Ready {
+        /// How long it is not ready.
+        after: Duration,
+    },
+    /// Its containers run and are ready for this time, then exit with code 0. With restart policy `Always`
+    /// they are restarted.
+    Succeeds {
+        /// How long they run.
+        after: Duration,
+    },
+    /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is
+    /// `Never`, they are restarted: at once, then after 10 s, 20 s and so on up to 300 s, as by the kubelet.
+    Fails {
+        /// How long they run.
+        after: Duration,
+    },
+}
+
+/// What becomes of a claim that is not bound.
+#[expect(clippy::exhaustive_enums, reason = "rules of tests build it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClaimFate {
+    /// It stays `Pending`.
+    Pending,
+    /// A volume is provisioned for it and bound to it this long after its creation.
+    Bound {
+        /// How long it is pending.
+        after: Duration,
+    },
+}
+
+/// A pod or claim that a rule decides about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub(super) server: &'a ApiServer,
+    pub(super) object: &'a StoredObject,
+}
+
+impl<'a> Subject<'a> {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.object.meta.name
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &'a str {
+        &self.object.meta.namespace
+    }
+
+    /// Metadata, with labels and owners.
+    #[must_use]
+    pub const fn meta(&self) -> &'a ObjectMeta {
+        &self.object.meta
+    }
+
+    /// Whether it has this label.
+    #[must_use]
+    pub fn has_label(&self, key: &str, value: &str) -> bool {
+        self.object
+            .meta
+            .labels
+            .get(key)
+            .is_some_and(|known| **known == *value)
+    }
+
+    /// Whether a controller of this kind and name controls it, directly or through others: a Deployment
+    /// controls pods through a ReplicaSet, a CronJob through a Job.
+    #[must_use]
+    pub fn is_of(&self, kind: &str, name: &str) -> bool {
+        let mut owner = self.object.meta.controller().cloned();
+        for _ in 0..CONTROLLERS_MAX {
+            let Some(controller) = owner else { return false };
+            if *controller.kind == *kind && *controller.name == *name {
+                return true;
+            }
+            let object = Kind::named(&controller.kind)
+                .and_then(|kind| find(self.server, kind, self.namespace(), &controller.name));
+            owner = object.and_then(|object| object.meta.controller().cloned());
+        }
+        false
+    }
+
+    /// The value at a path below the object, such as `["spec", "nodeName"]`.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&'a Value> {
+        self.object.at(path)
+    }
+}
+
+type Rule<F> = Arc<dyn Fn(&Subject<'_>) -> Option<F> + Send + Sync>;
+
+/// Plays the controllers that create workloads, the scheduler and the kubelets, by rules.
+///
+/// Without rules everything becomes ready at once: claims are bound, pods run and are ready, the pods of Jobs
+/// succeed.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use kubegc_control_plane::workloads::{PodFate, Workloads};
+///
+/// let workloads = Workloads::new()
+///     .nodes(["a", "b"])
+///     .pods(|pod| pod.is_of("Job", "backup").then_some(PodFate::Fails { after: Duration::from_secs(5) }))
+///     .pods(|pod| pod.has_label("app", "db").then_some(PodFate::Ready { after: Duration::from_secs(30) }));
+/// ```
+#[must_use]
+#[derive(Clone, Default)]
+pub struct Workloads {
+    pods: Vec<Rule<PodFate>>,
+    claims: Vec<Rule<ClaimFate>>,
+    nodes: Vec<String>,
+}
+
+impl Workloads {
+    /// Workloads without rules.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more rule for pods. The first rule that gives a fate counts; the same pod must always get the same
+    /// one, unless its labels or owners change.
+    pub fn pods(mut self, rule: impl Fn(&Subject<'_>) -> Option<PodFate> + Send + Sync + 'static) -> Self {
+        self.pods.push(Arc::new(rule));
+        self
+    }
+
+    /// One more rule for claims, as for [pods](Self::pods).
+    pub fn claims(
+        mut self,
+        rule: impl Fn(&Subject<'_>) -> Option<ClaimFate> + Send + Sync + 'static,
+    ) -> Self {
+        self.claims.push(Arc::new(rule));
+        self
+    }
+
+    /// The names of nodes that a cluster of a test begins with, beside those among its objects. Default: one
+    /// named `node` where there is no other.
+    pub fn nodes<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        self.nodes.extend(names.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// The names given to [`nodes`](Self::nodes).
+    #[must_use]
+    pub fn node_names(&self) -> &[String] {
+        &self.nodes
+    }
+
+    pub(super) fn pod(&self, pod: &Subject<'_>) -> PodFate {
+        let rules = self.pods.iter();
+        rules
+            .map(|rule| rule(pod))
+            .find_map(|fate| fate)
+            .unwrap_or_else(|| {
+                let after = Duration::ZERO;
+                match pod.meta().controller() {
+                    Some(owner) if &*owner.kind == "Job" => PodFate::Succeeds { after },
+                    _ => PodFate::Ready { after },
+                }
+            })
+    }
+
+    pub(super) fn claim(&self, claim: &Subject<'_>) -> ClaimFate {
+        let mut fates = self.claims.iter().map(|rule| rule(claim));
+        fates.find_map(|fate| fate).unwrap_or(ClaimFate::Bound {
+            after: Duration::ZERO,
+        })
+    }
+}
+
+impl fmt::Debug for Workloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workloads")
+            .field("pod_rules", &self.pods.len())
+            .field("claim_rules", &self.claims.len())
+            .field("nodes", &self.nodes)
+            .finish()
+    }
+}
