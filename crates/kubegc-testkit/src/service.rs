@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
 use kubegc_sim::ApiServer;
@@ -21,8 +21,12 @@ use crate::{
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
-    http::{Answer, BYTES_MAX, Call, answer, read_call},
+    http::{Answer, BYTES_MAX, Call, NodeCall, NodeRequest, answer_as, read_call, refused_by_node},
+    nodes::{Handler, NodeError},
 };
+
+#[cfg(feature = "ws")]
+use crate::{http::subprotocols, nodes::Upgrade};
 
 /// What goes wrong on the way, as HTTP clients take it.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -67,10 +71,10 @@ impl ClusterService {
             let body = collect(body).await.map_err(Into::into)?;
             let mut request = Request::from_parts(parts, body);
             if let Some(client) = &client
-                && let Ok(value) = http::HeaderValue::from_str(client)
+                && let Ok(value) = HeaderValue::from_str(client)
             {
                 let headers = request.headers_mut();
-                headers.entry(http::header::USER_AGENT).or_insert(value);
+                headers.entry(header::USER_AGENT).or_insert(value);
             }
             under_way.perform(client.as_deref(), &request).await
         }
@@ -152,7 +156,7 @@ impl UnderWay {
             }
         });
         let until = match met {
-            Met::Answered(answered) => return answered.map_err(Into::into),
+            Met::Answered(answered) => return answered?.deliver().await,
             Met::Late(until) => until,
         };
         self.hold(Some(until));
@@ -169,7 +173,7 @@ impl UnderWay {
                 Some(Fault::Delay(std::time::Duration::ZERO)),
             )
         });
-        answered.map_err(Into::into)
+        answered?.deliver().await
     }
 }
 
@@ -181,8 +185,34 @@ impl Drop for UnderWay {
 }
 
 enum Met {
-    Answered(Result<Response<ResponseBody>, io::Error>),
+    Answered(Result<Performed, io::Error>),
     Late(Timestamp),
+}
+
+/// A request that was performed.
+enum Performed {
+    Response(Response<ResponseBody>),
+    /// It becomes a connection.
+    #[cfg(feature = "ws")]
+    Upgrade(Upgrade),
+}
+
+impl Performed {
+    async fn deliver(self) -> Result<Response<ResponseBody>, BoxError> {
+        match self {
+            Self::Response(response) => Ok(response),
+            #[cfg(feature = "ws")]
+            Self::Upgrade(upgrade) => upgrade.begin().await,
+        }
+    }
+
+    fn code(&self) -> u16 {
+        match self {
+            Self::Response(response) => response.status().as_u16(),
+            #[cfg(feature = "ws")]
+            Self::Upgrade(_) => StatusCode::SWITCHING_PROTOCOLS.as_u16(),
+        }
+    }
 }
 
 /// The name that the cluster knows a client by: the one that it was given, or the first word of its user agent.
@@ -208,7 +238,7 @@ impl Inner {
         call: &Call,
         request: &Request<Bytes>,
         fault: Option<Fault>,
-    ) -> Result<Response<ResponseBody>, io::Error> {
+    ) -> Result<Performed, io::Error> {
         let at = server.now();
         let asked = Asked {
             client,
@@ -231,7 +261,12 @@ impl Inner {
                 code,
                 retry_after_seconds,
             }) => Answer::Whole(fault::refusal(call, *code, *retry_after_seconds)),
-            _ => answer(server, call, request),
+            _ => {
+                let rules = Arc::clone(&self.state.lock().access);
+                // A user agent is a name with a version.
+                let user = client.split('/').next().unwrap_or(client);
+                answer_as(server, call, request, user, &rules)
+            }
         };
         match answered {
             Answer::Whole(response) => {
@@ -240,7 +275,16 @@ impl Inner {
                     return Err(broken());
                 }
                 note(Some(response.status().as_u16()), response.body());
-                Ok(response.map(ResponseBody::whole))
+                Ok(Performed::Response(response.map(ResponseBody::whole)))
+            }
+            Answer::Node(call) => {
+                if fault == Some(Fault::LoseAnswer) {
+                    note(None, &[]);
+                    return Err(broken());
+                }
+                let performed = self.on_node(server, *call, request);
+                note(Some(performed.code()), &[]);
+                Ok(performed)
             }
             Answer::Stream { head, watch } => {
                 if fault == Some(Fault::LoseAnswer) {
@@ -250,9 +294,36 @@ impl Inner {
                 note(Some(head.status().as_u16()), &[]);
                 let end = WatchEnd::of(fault.as_ref());
                 let what = format!("{client} watching {}", asked_for(call)).into();
-                Ok(head.map(|()| ResponseBody::watch(self, what, watch, end)))
+                let response = head.map(|()| ResponseBody::watch(self, what, watch, end));
+                Ok(Performed::Response(response))
             }
         }
+    }
+
+    /// Lets the closure that plays the node answer, or answers as a server that cannot reach the node.
+    fn on_node(self: &Arc<Self>, server: &ApiServer, call: NodeCall, request: &Request<Bytes>) -> Performed {
+        let handler = self.state.lock().nodes.find(call.request());
+        let answered = match (handler, call.request()) {
+            (Some(Handler::Log(log)), NodeRequest::Log(asked)) => log(asked).map(|log| {
+                let mut response = Response::new(ResponseBody::log(log.select(asked, self.clock.clone())));
+                let content_type = HeaderValue::from_static("text/plain");
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                Some(Performed::Response(response))
+            }),
+            #[cfg(feature = "ws")]
+            (Some(handler), asked) => {
+                let served = subprotocols(server);
+                let upgrade = Upgrade::of(self, asked.clone(), handler, request.headers(), served);
+                upgrade.map(|upgrade| upgrade.map(Performed::Upgrade))
+            }
+            _ => Ok(None),
+        };
+        let whole = match answered {
+            Ok(Some(performed)) => return performed,
+            Ok(None) => call.unreachable(),
+            Err(NodeError { code, message }) => refused_by_node(code, &message),
+        };
+        Performed::Response(whole.map(ResponseBody::whole))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Decides what a cluster in a test is: a server, a clock, a control plane, and clients that talk to it without sockets.
 
+mod access;
 mod builder;
 mod control;
 mod hot;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 #[cfg(feature = "kube")]
 use serde::de::DeserializeOwned;
 
+pub use access::Access;
 pub use builder::{BuildError, Builder};
 pub use hot::NotSettled;
 pub use name::Name;
@@ -32,6 +34,8 @@ use crate::{
     ClusterClock,
     audit::{Audit, Entry},
     fault::{Fault, Rule, Script},
+    http::AccessRules,
+    nodes::Handlers,
     service::ClusterService,
 };
 pub(crate) use control::{Plane, object_ref};
@@ -74,6 +78,8 @@ pub(crate) struct State {
     pub(crate) plane: Plane,
     pub(crate) audit: Vec<Arc<Entry>>,
     pub(crate) faults: Script,
+    pub(crate) access: Arc<AccessRules>,
+    pub(crate) nodes: Handlers,
     /// Requests that have begun, each with the time until which a fault holds it back.
     pub(crate) requests: BTreeMap<u64, Option<Timestamp>>,
     pub(crate) watches: BTreeMap<u64, OpenWatch>,
@@ -148,6 +154,8 @@ impl Cluster {
                     plane,
                     audit: Vec::new(),
                     faults: Script::default(),
+                    access: Arc::default(),
+                    nodes: Handlers::default(),
                     requests: BTreeMap::new(),
                     watches: BTreeMap::new(),
                     numbers: 0,

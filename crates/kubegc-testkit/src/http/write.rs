@@ -10,14 +10,16 @@ use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call, Verb, body, deletion,
+    Call, Verb,
+    access::Requester,
+    body, deletion,
     options::{self, ListOptions},
     problem::{self, Refusal},
     query::Query,
     read::collection_namespace,
     render::{ListMeta, View},
     reply::Reply,
-    review,
+    review, token,
 };
 
 const APPLY: &str = "application/apply-patch+yaml";
@@ -33,13 +35,14 @@ pub(super) fn answer(
     query: &Query,
     request: &http::Request<Bytes>,
     view: &View,
+    requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
     let former = server.field_manager().to_owned();
     server.set_field_manager(match &*call.field_manager {
         "" => "unknown",
         named => named,
     });
-    let answered = carry_out(server, call, kind, query, request, view);
+    let answered = carry_out(server, call, kind, query, request, view, requester);
     // Whoever writes to the server directly is somebody else.
     server.set_field_manager(&former);
     answered
@@ -53,13 +56,17 @@ fn carry_out(
     query: &Query,
     request: &http::Request<Bytes>,
     view: &View,
+    requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
     let answer = match call.verb {
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
             if review::is_review(&view.resource) {
-                return review::answer(&view.resource, body);
+                return review::answer(server, &view.resource, &call.namespace, body, requester);
+            }
+            if call.subresource == "token" {
+                return token::answer(server, call, body);
             }
             store(server, call, kind, |server| create(server, call, kind, body))
         }
@@ -152,6 +159,7 @@ fn expected_kind<'a>(call: &Call, view: &'a View) -> &'a str {
         "scale" => "Scale",
         "eviction" => "Eviction",
         "binding" => "Binding",
+        "token" => "TokenRequest",
         _ => &view.resource.kind,
     }
 }

@@ -5,6 +5,8 @@ mod audit;
 mod faults;
 #[cfg(feature = "loopback")]
 mod loopback;
+#[cfg(feature = "ws")]
+mod nodes;
 mod probe;
 mod rest;
 mod soak;
