@@ -10,7 +10,9 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Request, Response, StatusCode, header};
+#[cfg(feature = "ws")]
+use http::StatusCode;
+use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
 use kubegc_sim::ApiServer;
@@ -301,6 +303,13 @@ impl Inner {
     }
 
     /// Lets the closure that plays the node answer, or answers as a server that cannot reach the node.
+    #[cfg_attr(
+        not(feature = "ws"),
+        expect(
+            unused_variables,
+            reason = "only upgrades depend on the release and the headers"
+        )
+    )]
     fn on_node(self: &Arc<Self>, server: &ApiServer, call: NodeCall, request: &Request<Bytes>) -> Performed {
         let handler = self.state.lock().nodes.find(call.request());
         let answered = match (handler, call.request()) {
