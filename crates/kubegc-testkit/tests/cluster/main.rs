@@ -9,6 +9,8 @@ mod loopback;
 mod nodes;
 mod probe;
 mod rest;
+#[cfg(feature = "cel")]
+mod rules;
 mod soak;
 mod support;
 mod time;

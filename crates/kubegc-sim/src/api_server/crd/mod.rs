@@ -1,5 +1,7 @@
 //! CustomResourceDefinitions: the kinds that each defines, its deletion, and the controllers that follow it.
 
+#[cfg(feature = "cel")]
+pub(super) mod cel;
 mod cleaner;
 mod decode;
 mod instance;

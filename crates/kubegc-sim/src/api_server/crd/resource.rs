@@ -9,6 +9,8 @@ use std::sync::Arc;
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
+#[cfg(feature = "cel")]
+use super::cel;
 use super::{decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
@@ -137,7 +139,21 @@ impl ApiServer {
                 instance::duplicates(&whole, schema, "", &mut causes);
             }
         }
+        #[cfg(feature = "cel")]
+        if let Some(schema) = schema {
+            let old = old.map(|old| old.to_json(resource));
+            self.rules().instance(&whole, old.as_ref(), schema, &mut causes);
+        }
         causes
+    }
+
+    /// Runs CEL rules as this release does.
+    #[cfg(feature = "cel")]
+    fn rules(&self) -> cel::Engine<'_> {
+        cel::Engine {
+            programs: &self.programs,
+            version: self.version,
+        }
     }
 
     /// Brings a custom resource in the version that is stored.
@@ -212,7 +228,14 @@ impl ApiServer {
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
         if &*self.resource(kind).version == "v1" {
-            validation::problems(self.version, object, old, self.openapi_rules())
+            let causes = validation::problems(self.version, object, old, self.openapi_rules());
+            #[cfg(feature = "cel")]
+            let causes = if causes.is_empty() {
+                self.rules().definition(object)
+            } else {
+                causes
+            };
+            causes
         } else {
             Vec::new()
         }
