@@ -63,6 +63,7 @@
 //! | make requests fail, hang, lose their answers; end watches | [`Cluster::faults`] |
 //! | deny requests, and let access reviews say so | [`Cluster::access`] |
 //! | answer `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
+//! | play the conversion webhook of a definition | [`Cluster::on_conversion`] |
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
 //! | use another version of kube, or any client over `tower` | [`Cluster::service`], with the feature `client` alone |

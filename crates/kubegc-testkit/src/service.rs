@@ -19,12 +19,14 @@ use kubegc_sim::ApiServer;
 
 use crate::{
     Cluster,
-    audit::Asked,
+    audit::{Asked, Entry},
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
-    http::{Answer, BYTES_MAX, Call, NodeCall, NodeRequest, answer_as, read_call, refused_by_node},
-    nodes::{Handler, NodeError},
+    http::{
+        Answer, BYTES_MAX, Call, LogRequest, NodeCall, NodeRequest, answer_as, read_call, refused_by_node,
+    },
+    nodes::{Handler, LogHandler, NodeError},
 };
 
 #[cfg(feature = "ws")]
@@ -158,7 +160,7 @@ impl UnderWay {
             }
         });
         let until = match met {
-            Met::Answered(answered) => return answered?.deliver().await,
+            Met::Answered(answered) => return answered?.deliver(inner).await,
             Met::Late(until) => until,
         };
         self.hold(Some(until));
@@ -175,7 +177,7 @@ impl UnderWay {
                 Some(Fault::Delay(std::time::Duration::ZERO)),
             )
         });
-        answered?.deliver().await
+        answered?.deliver(inner).await
     }
 }
 
@@ -194,26 +196,58 @@ enum Met {
 /// A request that was performed.
 enum Performed {
     Response(Response<ResponseBody>),
+    /// A closure answers it.
+    Log(Box<LogCall>),
     /// It becomes a connection.
     #[cfg(feature = "ws")]
     Upgrade(Upgrade),
 }
 
 impl Performed {
-    async fn deliver(self) -> Result<Response<ResponseBody>, BoxError> {
+    async fn deliver(self, inner: &Inner) -> Result<Response<ResponseBody>, BoxError> {
         match self {
             Self::Response(response) => Ok(response),
+            Self::Log(call) => Ok(call.answer(inner)),
             #[cfg(feature = "ws")]
             Self::Upgrade(upgrade) => upgrade.begin().await,
         }
     }
 
-    fn code(&self) -> u16 {
+    /// The code of the response; `None` where it is not known yet.
+    fn code(&self) -> Option<u16> {
         match self {
-            Self::Response(response) => response.status().as_u16(),
+            Self::Response(response) => Some(response.status().as_u16()),
+            Self::Log(_) => None,
             #[cfg(feature = "ws")]
-            Self::Upgrade(_) => StatusCode::SWITCHING_PROTOCOLS.as_u16(),
+            Self::Upgrade(_) => Some(StatusCode::SWITCHING_PROTOCOLS.as_u16()),
         }
+    }
+}
+
+/// A request for a log that a closure answers: without the server's lock, so that the closure may use the cluster.
+struct LogCall {
+    handler: LogHandler,
+    request: LogRequest,
+    /// The request in the audit, without the code of its response.
+    entry: Entry,
+}
+
+impl LogCall {
+    fn answer(self, inner: &Inner) -> Response<ResponseBody> {
+        let response = match (self.handler)(&self.request) {
+            Ok(log) => {
+                let body = log.select(&self.request, inner.clock.clone());
+                let mut response = Response::new(ResponseBody::log(body));
+                let content_type = HeaderValue::from_static("text/plain");
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                response
+            }
+            Err(NodeError { code, message }) => refused_by_node(code, &message).map(ResponseBody::whole),
+        };
+        let mut entry = self.entry;
+        entry.code = Some(response.status().as_u16());
+        inner.note(&mut inner.state.lock(), entry);
+        response
     }
 }
 
@@ -284,8 +318,16 @@ impl Inner {
                     note(None, &[]);
                     return Err(broken());
                 }
-                let performed = self.on_node(server, *call, request);
-                note(Some(performed.code()), &[]);
+                let handler = self.state.lock().nodes.find(call.request());
+                if let (Some(Handler::Log(handler)), NodeRequest::Log(request)) = (&handler, call.request()) {
+                    return Ok(Performed::Log(Box::new(LogCall {
+                        handler: Arc::clone(handler),
+                        request: request.clone(),
+                        entry: asked.answered(None, &[]),
+                    })));
+                }
+                let performed = self.on_node(server, *call, handler, request);
+                note(performed.code(), &[]);
                 Ok(performed)
             }
             Answer::Stream { head, watch } => {
@@ -302,37 +344,35 @@ impl Inner {
         }
     }
 
-    /// Lets the closure that plays the node answer, or answers as a server that cannot reach the node.
+    /// Begins the session that a closure plays, or answers as a server that cannot reach the node.
     #[cfg_attr(
         not(feature = "ws"),
         expect(
             unused_variables,
-            reason = "only upgrades depend on the release and the headers"
+            reason = "only sessions depend on the release and the headers"
         )
     )]
-    fn on_node(self: &Arc<Self>, server: &ApiServer, call: NodeCall, request: &Request<Bytes>) -> Performed {
-        let handler = self.state.lock().nodes.find(call.request());
-        let answered = match (handler, call.request()) {
-            (Some(Handler::Log(log)), NodeRequest::Log(asked)) => log(asked).map(|log| {
-                let mut response = Response::new(ResponseBody::log(log.select(asked, self.clock.clone())));
-                let content_type = HeaderValue::from_static("text/plain");
-                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-                Some(Performed::Response(response))
-            }),
-            #[cfg(feature = "ws")]
-            (Some(handler), asked) => {
-                let served = subprotocols(server);
-                let upgrade = Upgrade::of(self, asked.clone(), handler, request.headers(), served);
-                upgrade.map(|upgrade| upgrade.map(Performed::Upgrade))
+    fn on_node(
+        self: &Arc<Self>,
+        server: &ApiServer,
+        call: NodeCall,
+        handler: Option<Handler>,
+        request: &Request<Bytes>,
+    ) -> Performed {
+        #[cfg(feature = "ws")]
+        if let Some(handler) = handler {
+            let served = subprotocols(server);
+            let asked = call.request().clone();
+            match Upgrade::of(self, asked, handler, request.headers(), served) {
+                Ok(Some(upgrade)) => return Performed::Upgrade(upgrade),
+                Ok(None) => {}
+                Err(NodeError { code, message }) => {
+                    let refused = refused_by_node(code, &message);
+                    return Performed::Response(refused.map(ResponseBody::whole));
+                }
             }
-            _ => Ok(None),
-        };
-        let whole = match answered {
-            Ok(Some(performed)) => return performed,
-            Ok(None) => call.unreachable(),
-            Err(NodeError { code, message }) => refused_by_node(code, &message),
-        };
-        Performed::Response(whole.map(ResponseBody::whole))
+        }
+        Performed::Response(call.unreachable().map(ResponseBody::whole))
     }
 }
 

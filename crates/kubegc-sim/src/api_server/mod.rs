@@ -33,7 +33,8 @@ use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, T
 pub use admission::AdmissionWebhook;
 pub use apply::ApplyOptions;
 pub use crd::{
-    CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep, version_priority,
+    Converter, CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep,
+    version_priority,
 };
 pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
@@ -130,6 +131,7 @@ pub struct ApiServer {
     field_manager: Arc<str>,
     /// The webhooks that refuse requests where they cannot be reached.
     webhooks: Arc<Vec<AdmissionWebhook>>,
+    converters: crd::convert::Converters,
     #[cfg(feature = "cel")]
     programs: crd::cel::Programs,
 }
@@ -155,6 +157,7 @@ impl ApiServer {
             uids_drawn: 0,
             field_manager: "unknown".into(),
             webhooks: Arc::default(),
+            converters: Arc::default(),
             #[cfg(feature = "cel")]
             programs: crd::cel::Programs::default(),
         }

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use kube::{Client, Resource};
 use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
-use kubegc_sim::{ApiServer, SharedApiServer};
+use kubegc_sim::{ApiServer, Converter, SharedApiServer};
 use parking_lot::Mutex;
 #[cfg(feature = "kube")]
 use serde::de::DeserializeOwned;
@@ -329,6 +329,21 @@ impl Cluster {
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.inner.state.lock().audit.clone())
+    }
+
+    /// Plays the conversion webhook of a definition, such as `widgets.example.com`, whose strategy is `Webhook`: the closure gets an object and the
+    /// `apiVersion` that is wanted, and returns the converted object, or the message of a failure. It must not use the cluster.
+    ///
+    /// Without it, such conversions fail as those of a webhook that cannot be reached.
+    pub fn on_conversion(
+        &self,
+        definition: &str,
+        convert: impl Fn(serde_json::Value, &str) -> Result<serde_json::Value, String> + Send + Sync + 'static,
+    ) {
+        let converter = Converter::new(convert);
+        self.inner
+            .shared
+            .with(|server| server.set_converter(definition, converter));
     }
 
     /// What goes wrong with clients' requests.

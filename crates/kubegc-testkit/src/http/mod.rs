@@ -26,7 +26,7 @@
 //! | DELETE of a collection with `limit` or `continue` | deletes the page that a list with them shows | deletes everything that the selectors mean; `resourceVersion` has no effect either |
 //! | Evictions of pods that are not ready | may pass a budget that is exhausted | count like those of pods that are |
 //! | Dry runs | run admission and store nothing | run everything on a copy of the server; a service shows the address and ports that it would get |
-//! | Definitions | convert by webhooks | strategy `None` only. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them. Definitions of `v1beta1` are stored as they are |
+//! | Definitions | convert by webhooks | convert by functions of the caller ([`ApiServer::set_converter`]), as if all objects were stored in the present storage version. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them. Definitions of `v1beta1` are stored as they are |
 //! | YAML of an apply | is YAML 1.1: `y` and `on` are booleans | is YAML 1.2, and says otherwise what it cannot read |
 //! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
 

@@ -3,7 +3,7 @@
 //! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media types, query parameters,
 //! bodies that cannot be read.
 
-use kubegc_sim::Response;
+use kubegc_sim::{Response, Status};
 use serde_json::{Map, Value, json};
 
 /// A refusal on its way to the client.
@@ -102,12 +102,17 @@ impl Cause {
     }
 }
 
-/// A refusal of the simulated server.
+/// The refusal in an answer of the simulated server.
 pub(super) fn of_answer(answer: &Response) -> Refusal {
     let Some(status) = answer.status() else {
         // Refusals are statuses.
         return Problem::new(answer.code, "", "");
     };
+    of_status(status)
+}
+
+/// A refusal of the simulated server.
+pub(super) fn of_status(status: &Status) -> Refusal {
     let mut problem = Problem::new(status.code, status.reason, &*status.message);
     problem.details = status.to_json().get("details").cloned();
     problem

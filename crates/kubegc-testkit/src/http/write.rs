@@ -105,7 +105,11 @@ pub(super) fn respond(
 ) -> Result<Reply, Refusal> {
     let now = server.now();
     let body = match &answer.body {
-        ResponseBody::Object(object) => view.object(&server.shown(kind, object), now)?,
+        ResponseBody::Object(object) => {
+            let shown = server.shown(kind, object);
+            let shown = shown.map_err(|status| problem::of_status(&status))?;
+            view.object(&shown, now)?
+        }
         ResponseBody::Status(status) => status.to_json(),
         ResponseBody::Virtual(object) => Value::clone(object),
         ResponseBody::List(list) => {
@@ -113,11 +117,26 @@ pub(super) fn respond(
                 resource_version: list.revision,
                 ..ListMeta::default()
             };
-            let items: Vec<_> = list.items.iter().map(|item| server.shown(kind, item)).collect();
+            let items = shown_all(server, kind, &list.items)?;
             view.list(&items, &meta, now)?
         }
     };
     Ok(Reply::json(answer.code, &body).with_warnings(answer.warnings))
+}
+
+/// What a version of the API shows of objects.
+///
+/// # Errors
+/// 500 where one of them is not converted.
+pub(super) fn shown_all(
+    server: &ApiServer,
+    kind: KindId,
+    objects: &[Arc<StoredObject>],
+) -> Result<Vec<Arc<StoredObject>>, Refusal> {
+    let shown = objects.iter().map(|object| server.shown(kind, object));
+    shown
+        .collect::<Result<_, _>>()
+        .map_err(|status| problem::of_status(&status))
 }
 
 /// Carries a write out, or, in a dry run, tells what it would answer.

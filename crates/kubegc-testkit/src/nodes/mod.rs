@@ -90,7 +90,7 @@ impl Selection {
     }
 }
 
-type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync>;
+pub(crate) type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync>;
 #[cfg(feature = "ws")]
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[cfg(feature = "ws")]

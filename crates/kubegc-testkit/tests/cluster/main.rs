@@ -2,6 +2,8 @@
 
 mod assertions;
 mod audit;
+#[cfg(feature = "cel")]
+mod definitions;
 mod faults;
 #[cfg(feature = "loopback")]
 mod loopback;
@@ -9,8 +11,6 @@ mod loopback;
 mod nodes;
 mod probe;
 mod rest;
-#[cfg(feature = "cel")]
-mod rules;
 mod soak;
 mod support;
 mod time;

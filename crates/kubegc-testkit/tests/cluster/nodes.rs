@@ -99,7 +99,10 @@ async fn a_log_is_cut_as_the_client_asks() {
 #[tokio::test]
 async fn a_followed_log_goes_on_until_its_stream_ends() {
     let cluster = cluster();
-    cluster.nodes().on_log(|_| {
+    let other = cluster.clone();
+    cluster.nodes().on_log(move |request| {
+        // A closure may look at the cluster.
+        assert!(other.get("v1", "Pod", "default", &request.target.pod).is_some());
         let more = stream::iter(["later".to_owned(), "last".to_owned()]);
         Ok(Log::text("now\n").then(more))
     });

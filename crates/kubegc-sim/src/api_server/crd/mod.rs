@@ -3,6 +3,7 @@
 #[cfg(feature = "cel")]
 pub(super) mod cel;
 mod cleaner;
+pub(super) mod convert;
 mod decode;
 mod instance;
 mod openapi;
@@ -18,6 +19,7 @@ use kubegc_core::{ApiResource, DeleteOptions, KindId, Scope, Timestamp, identity
 use serde_json::{Value, json};
 
 pub use cleaner::{CrdCleaner, CrdStep};
+pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
 use super::{

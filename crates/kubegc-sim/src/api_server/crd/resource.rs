@@ -16,7 +16,7 @@ use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, apply::set_managers, update::Part},
     go,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Refusal, Status},
 };
 
 /// An empty text in a custom resource is a text, not null.
@@ -157,30 +157,46 @@ impl ApiServer {
     }
 
     /// Brings a custom resource in the version that is stored.
-    pub(in crate::api_server) fn to_stored_version(&self, kind: KindId, object: &mut StoredObject) {
+    ///
+    /// # Errors
+    /// 500 where a webhook does not convert it.
+    pub(in crate::api_server) fn to_stored_version(
+        &self,
+        kind: KindId,
+        object: &mut StoredObject,
+    ) -> Result<(), Refusal> {
         let Some(definition) = self.definition(kind) else {
-            return;
+            return Ok(());
         };
-        let stored = storage_version(definition);
-        if stored == &*self.resource(kind).version {
-            return;
+        let (stored, sent) = (storage_version(definition), &*self.resource(kind).version);
+        if stored == sent {
+            return Ok(());
+        }
+        if self.is_shaped(kind) {
+            self.convert_custom(kind, definition, object, sent, stored)?;
         }
         if let Some(schema) = self.schema_of(kind, stored) {
             pruned(object, schema);
         }
+        Ok(())
     }
 
-    /// What a version of the API shows of a stored object: custom resources are pruned, and get the defaults of the
-    /// version that is stored.
+    /// What a version of the API shows of a stored object: custom resources are pruned, get the defaults of the version that is stored, and are
+    /// converted by the [converter](Self::set_converter) of their definition.
+    ///
+    /// # Errors
+    /// 500 where a webhook does not convert it.
     ///
     /// # Complexity
     /// Linear in the size of a custom resource and its schema; constant for other objects.
-    #[must_use]
-    pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
+    pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Box<Status>> {
         if !self.resource(kind).custom || !self.is_shaped(kind) || object.body.is_none() {
-            return Arc::clone(object);
+            return Ok(Arc::clone(object));
         }
-        let stored = self.definition(kind).map(storage_version).unwrap_or_default();
+        let Some(definition) = self.definition(kind) else {
+            return Ok(Arc::clone(object));
+        };
+        let stored = storage_version(definition);
         let mut shown = StoredObject::clone(object);
         if let Some(schema) = self.schema_of(kind, stored) {
             pruned(&mut shown, schema);
@@ -190,18 +206,19 @@ impl ApiServer {
                 shown.body_mut().insert("metadata".to_owned(), metadata);
             }
         }
-        let version = &self.resource(kind).version;
-        if stored != &**version
-            && let Some(schema) = self.schema_of(kind, version)
-        {
-            pruned(&mut shown, schema);
+        let version = &*self.resource(kind).version;
+        if stored != version {
+            self.convert_custom(kind, definition, &mut shown, stored, version)?;
+            if let Some(schema) = self.schema_of(kind, version) {
+                pruned(&mut shown, schema);
+            }
         }
         shown.tidy();
-        if shown == **object {
+        Ok(if shown == **object {
             Arc::clone(object)
         } else {
             Arc::new(shown)
-        }
+        })
     }
 
     /// Reads a definition, where definitions have types.
