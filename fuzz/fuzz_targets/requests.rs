@@ -202,6 +202,9 @@ fuzz_target!(|data: &[u8]| {
             Answer::Whole(response) => {
                 inspect(&response);
             }
+            Answer::Node(node) => {
+                inspect(&node.unreachable());
+            }
             Answer::Stream { head, watch } => {
                 assert_eq!(head.status(), 200);
                 watches.push(watch);

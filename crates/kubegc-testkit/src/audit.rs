@@ -298,6 +298,7 @@ struct AnsweredMeta {
 }
 
 /// What is known of a request before its answer.
+#[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) client: &'a str,
     pub(crate) call: &'a Call,

@@ -16,6 +16,7 @@ use crate::{
     cluster::{Inner, OpenWatch},
     fault::Fault,
     http::{Watch, WatchStep},
+    nodes::LogBody,
     service::broken,
 };
 
@@ -25,11 +26,16 @@ pub struct ResponseBody(Kind);
 enum Kind {
     Whole(Option<Bytes>),
     Watch(Box<WatchBody>),
+    Log(LogBody),
 }
 
 impl ResponseBody {
     pub(crate) const fn whole(body: Bytes) -> Self {
         Self(Kind::Whole(Some(body)))
+    }
+
+    pub(crate) const fn log(log: LogBody) -> Self {
+        Self(Kind::Log(log))
     }
 
     pub(crate) fn watch(inner: &Arc<Inner>, what: Arc<str>, watch: Watch, end: Option<WatchEnd>) -> Self {
@@ -70,6 +76,9 @@ impl Body for ResponseBody {
             Kind::Watch(watch) => watch
                 .poll(context)
                 .map(|lines| lines.map(|lines| lines.map(Frame::data))),
+            Kind::Log(log) => log
+                .poll(context)
+                .map(|part| part.map(|part| Ok(Frame::data(part)))),
         }
     }
 
@@ -80,7 +89,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
-            Kind::Watch(_) => SizeHint::default(),
+            Kind::Watch(_) | Kind::Log(_) => SizeHint::default(),
         }
     }
 }

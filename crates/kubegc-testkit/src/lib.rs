@@ -63,6 +63,9 @@
 //! | say what must be gone, must be there, must be held | [`assert_collected`](Cluster::assert_collected), [`assert_survives`](Cluster::assert_survives), [`assert_stuck`](Cluster::assert_stuck); without a panic: [`fate`](Cluster::fate) |
 //! | say who asked for what | [`Cluster::audit`], a line for each request: made for snapshot tests |
 //! | make requests fail, hang, lose their answers; end watches | [`Cluster::faults`] |
+//! | deny requests, and let access reviews say so | [`Cluster::access`] |
+//! | answer `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
+//! | play the conversion webhook of a definition | [`Cluster::on_conversion`] |
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
 //! | use another version of kube, or any client over `tower` | [`Cluster::service`], with the feature `client` alone |
@@ -90,12 +93,12 @@
 //! |---|---|---|
 //! | When the control plane acts | always | in [`settle`](Cluster::settle), [`step`](Cluster::step) and [`run`](Cluster::run) only |
 //! | Controllers | all of kube-controller-manager | those that delete objects or remove finalizers (`kubegc_controllers::default_controllers`); those that create workloads with [`Builder::workloads`], see `kubegc_control_plane::workloads` |
-//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]); with [`Builder::workloads`], pods start, become ready, fail and restart by rules |
+//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]); with [`Builder::workloads`], pods start, become ready, fail and restart by rules; logs and commands are closures ([`Cluster::nodes`]) |
 //! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
 //! | Admission webhooks, quotas | change or refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
-//! | Users and roles | decide who may do what | everybody may do everything |
+//! | Users and roles | decide who may do what | rules of the test do ([`Cluster::access`]); without them everybody may do everything |
 
 #[cfg(feature = "client")]
 mod assert;
@@ -115,6 +118,8 @@ pub mod http;
 #[cfg(feature = "loopback")]
 mod loopback;
 #[cfg(feature = "client")]
+mod nodes;
+#[cfg(feature = "client")]
 mod service;
 
 #[cfg(feature = "client")]
@@ -124,7 +129,7 @@ pub use body::ResponseBody;
 #[cfg(feature = "client")]
 pub use clock::ClusterClock;
 #[cfg(feature = "client")]
-pub use cluster::{BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled};
+pub use cluster::{Access, BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled};
 #[cfg(feature = "client")]
 pub use fate::{Fate, Owner, OwnerState, Standing};
 #[cfg(feature = "client")]
@@ -141,5 +146,9 @@ pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 pub use kubegc_sim::SharedApiServer;
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
+#[cfg(feature = "ws")]
+pub use nodes::{Exit, Process};
+#[cfg(feature = "client")]
+pub use nodes::{Log, NodeError, Nodes};
 #[cfg(feature = "client")]
 pub use service::ClusterService;

@@ -11,9 +11,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use hyper::{body::Incoming, server::conn::http1};
+use hyper::{body::Incoming, server::conn::http1, upgrade::OnUpgrade};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -170,7 +170,9 @@ async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Recei
     };
     // Small answers are sent at once. Where the socket is gone already, the connection says so.
     let _immediate = stream.set_nodelay(true);
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let connection = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // A client that breaks off is no failure of the server.
@@ -178,6 +180,21 @@ async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Recei
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     let _ended = connection.await;
+}
+
+/// Connects a client with a session of the cluster, until one of them ends or the server stops.
+async fn connect(client: OnUpgrade, cluster: OnUpgrade, mut stop: watch::Receiver<bool>) {
+    let copied = async {
+        let (client, cluster) = tokio::try_join!(client, cluster)?;
+        let (mut client, mut cluster) = (TokioIo::new(client), TokioIo::new(cluster));
+        // That one of them breaks off is its own concern.
+        let _ended = tokio::io::copy_bidirectional(&mut client, &mut cluster).await;
+        Ok::<_, hyper::Error>(())
+    };
+    tokio::select! {
+        _ended = copied => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
 }
 
 /// The cluster as hyper calls it.
@@ -192,11 +209,16 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let client = hyper::upgrade::on(&mut request);
         let answer = self.service.begin(request);
         let mut stop = self.stop.clone();
         Box::pin(async move {
-            let answer = answer.await?;
+            let mut answer = answer.await?;
+            if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+                let cluster = hyper::upgrade::on(&mut answer);
+                tokio::spawn(connect(client, cluster, stop.clone()));
+            }
             let stopped = Box::pin(async move {
                 // The sender is gone where the server is: that is a stop as well.
                 let _stopped = stop.wait_for(|stop| *stop).await;

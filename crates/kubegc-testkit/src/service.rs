@@ -10,19 +10,27 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
+#[cfg(feature = "ws")]
+use http::StatusCode;
+use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
 use kubegc_sim::ApiServer;
 
 use crate::{
     Cluster,
-    audit::Asked,
+    audit::{Asked, Entry},
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
-    http::{Answer, BYTES_MAX, Call, answer, read_call},
+    http::{
+        Answer, BYTES_MAX, Call, LogRequest, NodeCall, NodeRequest, answer_as, read_call, refused_by_node,
+    },
+    nodes::{Handler, LogHandler, NodeError},
 };
+
+#[cfg(feature = "ws")]
+use crate::{http::subprotocols, nodes::Upgrade};
 
 /// What goes wrong on the way, as HTTP clients take it.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -67,10 +75,10 @@ impl ClusterService {
             let body = collect(body).await.map_err(Into::into)?;
             let mut request = Request::from_parts(parts, body);
             if let Some(client) = &client
-                && let Ok(value) = http::HeaderValue::from_str(client)
+                && let Ok(value) = HeaderValue::from_str(client)
             {
                 let headers = request.headers_mut();
-                headers.entry(http::header::USER_AGENT).or_insert(value);
+                headers.entry(header::USER_AGENT).or_insert(value);
             }
             under_way.perform(client.as_deref(), &request).await
         }
@@ -152,7 +160,7 @@ impl UnderWay {
             }
         });
         let until = match met {
-            Met::Answered(answered) => return answered.map_err(Into::into),
+            Met::Answered(answered) => return answered?.deliver(inner).await,
             Met::Late(until) => until,
         };
         self.hold(Some(until));
@@ -169,7 +177,7 @@ impl UnderWay {
                 Some(Fault::Delay(std::time::Duration::ZERO)),
             )
         });
-        answered.map_err(Into::into)
+        answered?.deliver(inner).await
     }
 }
 
@@ -181,8 +189,66 @@ impl Drop for UnderWay {
 }
 
 enum Met {
-    Answered(Result<Response<ResponseBody>, io::Error>),
+    Answered(Result<Performed, io::Error>),
     Late(Timestamp),
+}
+
+/// A request that was performed.
+enum Performed {
+    Response(Response<ResponseBody>),
+    /// A closure answers it.
+    Log(Box<LogCall>),
+    /// It becomes a connection.
+    #[cfg(feature = "ws")]
+    Upgrade(Upgrade),
+}
+
+impl Performed {
+    async fn deliver(self, inner: &Inner) -> Result<Response<ResponseBody>, BoxError> {
+        match self {
+            Self::Response(response) => Ok(response),
+            Self::Log(call) => Ok(call.answer(inner)),
+            #[cfg(feature = "ws")]
+            Self::Upgrade(upgrade) => upgrade.begin().await,
+        }
+    }
+
+    /// The code of the response; `None` where it is not known yet.
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Response(response) => Some(response.status().as_u16()),
+            Self::Log(_) => None,
+            #[cfg(feature = "ws")]
+            Self::Upgrade(_) => Some(StatusCode::SWITCHING_PROTOCOLS.as_u16()),
+        }
+    }
+}
+
+/// A request for a log that a closure answers: without the server's lock, so that the closure may use the cluster.
+struct LogCall {
+    handler: LogHandler,
+    request: LogRequest,
+    /// The request in the audit, without the code of its response.
+    entry: Entry,
+}
+
+impl LogCall {
+    fn answer(self, inner: &Inner) -> Response<ResponseBody> {
+        let response = match (self.handler)(&self.request) {
+            Ok(log) => {
+                let body = log.select(&self.request, inner.clock.clone());
+                let mut response = Response::new(ResponseBody::log(body));
+                let content_type = HeaderValue::from_static("text/plain");
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                response
+            }
+            Err(NodeError { code, message }) => refused_by_node(code, &message).map(ResponseBody::whole),
+        };
+        let mut entry = self.entry;
+        entry.code = Some(response.status().as_u16());
+        inner.note(&mut inner.state.lock(), entry);
+        response
+    }
 }
 
 /// The name that the cluster knows a client by: the one that it was given, or the first word of its user agent.
@@ -208,7 +274,7 @@ impl Inner {
         call: &Call,
         request: &Request<Bytes>,
         fault: Option<Fault>,
-    ) -> Result<Response<ResponseBody>, io::Error> {
+    ) -> Result<Performed, io::Error> {
         let at = server.now();
         let asked = Asked {
             client,
@@ -231,7 +297,12 @@ impl Inner {
                 code,
                 retry_after_seconds,
             }) => Answer::Whole(fault::refusal(call, *code, *retry_after_seconds)),
-            _ => answer(server, call, request),
+            _ => {
+                let rules = Arc::clone(&self.state.lock().access);
+                // A user agent is a name with a version.
+                let user = client.split('/').next().unwrap_or(client);
+                answer_as(server, call, request, user, &rules)
+            }
         };
         match answered {
             Answer::Whole(response) => {
@@ -240,7 +311,24 @@ impl Inner {
                     return Err(broken());
                 }
                 note(Some(response.status().as_u16()), response.body());
-                Ok(response.map(ResponseBody::whole))
+                Ok(Performed::Response(response.map(ResponseBody::whole)))
+            }
+            Answer::Node(call) => {
+                if fault == Some(Fault::LoseAnswer) {
+                    note(None, &[]);
+                    return Err(broken());
+                }
+                let handler = self.state.lock().nodes.find(call.request());
+                if let (Some(Handler::Log(handler)), NodeRequest::Log(request)) = (&handler, call.request()) {
+                    return Ok(Performed::Log(Box::new(LogCall {
+                        handler: Arc::clone(handler),
+                        request: request.clone(),
+                        entry: asked.answered(None, &[]),
+                    })));
+                }
+                let performed = self.on_node(server, *call, handler, request);
+                note(performed.code(), &[]);
+                Ok(performed)
             }
             Answer::Stream { head, watch } => {
                 if fault == Some(Fault::LoseAnswer) {
@@ -250,9 +338,41 @@ impl Inner {
                 note(Some(head.status().as_u16()), &[]);
                 let end = WatchEnd::of(fault.as_ref());
                 let what = format!("{client} watching {}", asked_for(call)).into();
-                Ok(head.map(|()| ResponseBody::watch(self, what, watch, end)))
+                let response = head.map(|()| ResponseBody::watch(self, what, watch, end));
+                Ok(Performed::Response(response))
             }
         }
+    }
+
+    /// Begins the session that a closure plays, or answers as a server that cannot reach the node.
+    #[cfg_attr(
+        not(feature = "ws"),
+        expect(
+            unused_variables,
+            reason = "only sessions depend on the release and the headers"
+        )
+    )]
+    fn on_node(
+        self: &Arc<Self>,
+        server: &ApiServer,
+        call: NodeCall,
+        handler: Option<Handler>,
+        request: &Request<Bytes>,
+    ) -> Performed {
+        #[cfg(feature = "ws")]
+        if let Some(handler) = handler {
+            let served = subprotocols(server);
+            let asked = call.request().clone();
+            match Upgrade::of(self, asked, handler, request.headers(), served) {
+                Ok(Some(upgrade)) => return Performed::Upgrade(upgrade),
+                Ok(None) => {}
+                Err(NodeError { code, message }) => {
+                    let refused = refused_by_node(code, &message);
+                    return Performed::Response(refused.map(ResponseBody::whole));
+                }
+            }
+        }
+        Performed::Response(call.unreachable().map(ResponseBody::whole))
     }
 }
 

@@ -60,6 +60,13 @@ pub(super) fn run(
             code: response.status().as_u16(),
             body: read(response.body()),
         },
+        Answer::Node(node) => {
+            let response = node.unreachable();
+            Response {
+                code: response.status().as_u16(),
+                body: read(response.body()),
+            }
+        }
         Answer::Stream { head, mut watch } => {
             let mut events = Vec::new();
             // Ends: nothing changes meanwhile, and each wait leads to the next event or to the timeout.

@@ -248,7 +248,7 @@ impl ApiServer {
             crd::serve(self, &mut object);
         }
         if resource_is_custom {
-            self.to_stored_version(kind, &mut object);
+            self.to_stored_version(kind, &mut object)?;
         }
         if typed {
             self.allocate(kind, &mut object, None)?;

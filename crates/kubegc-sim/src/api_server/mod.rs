@@ -33,7 +33,8 @@ use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, T
 pub use admission::AdmissionWebhook;
 pub use apply::ApplyOptions;
 pub use crd::{
-    CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep, version_priority,
+    Converter, CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep,
+    version_priority,
 };
 pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
@@ -90,6 +91,11 @@ impl Default for Settings {
 /// `NamespaceLifecycle`, [webhooks](Self::with_webhooks) that cannot be reached and, with types, those that complete or refuse
 /// specs (such as `Priority` and `LimitRanger`; not `ServiceAccount` and `ResourceQuota`).
 ///
+/// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's feature `cel`, for releases from 1.25 on;
+/// without the feature they are stored and have no effect. Not covered are URLs, semantic versions, named formats, sets, comprehensions with two
+/// variables, and the equality of lists of the types `set` and `map`: a definition that uses them is refused, with a message that says so. Costs are
+/// not limited, and operands are checked for their types only where these follow from the schema.
+///
 /// # Complexity
 /// Requests on one object take two hash lookups, whatever the number of objects. A list of n objects takes O(n log n).
 ///
@@ -125,6 +131,9 @@ pub struct ApiServer {
     field_manager: Arc<str>,
     /// The webhooks that refuse requests where they cannot be reached.
     webhooks: Arc<Vec<AdmissionWebhook>>,
+    converters: crd::convert::Converters,
+    #[cfg(feature = "cel")]
+    programs: crd::cel::Programs,
 }
 
 impl ApiServer {
@@ -148,6 +157,9 @@ impl ApiServer {
             uids_drawn: 0,
             field_manager: "unknown".into(),
             webhooks: Arc::default(),
+            converters: Arc::default(),
+            #[cfg(feature = "cel")]
+            programs: crd::cel::Programs::default(),
         }
     }
 

@@ -201,7 +201,7 @@ impl ApiServer {
         author: Author,
     ) -> Result<Written, Refusal> {
         let stored = existing;
-        let existing = &self.shown(kind, stored);
+        let existing = &self.shown(kind, stored)?;
         let resource = self.resource(kind);
         let (name, old) = (&existing.meta.name, &existing.meta);
         if is_unset(&new.meta.resource_version) {
@@ -285,7 +285,7 @@ impl ApiServer {
             });
         }
         if self.resource(kind).custom {
-            self.to_stored_version(kind, &mut new);
+            self.to_stored_version(kind, &mut new)?;
         }
         new.tidy();
         if new.equals(stored) && !self.stores_unchanged(kind, &new, stored, is_applied) {

@@ -14,7 +14,7 @@ mod hpa;
 mod limits;
 pub(crate) mod prepare;
 mod qos;
-mod quantity;
+pub(crate) mod quantity;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod validate;

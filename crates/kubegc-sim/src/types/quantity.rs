@@ -206,6 +206,21 @@ impl Quantity {
         self.mantissa as f64 * 10_f64.powi(self.scale)
     }
 
+    /// The amount, where it is a whole number that fits.
+    #[cfg(feature = "cel")]
+    pub(crate) fn as_i64(self) -> Option<i64> {
+        self.at_scale(0).and_then(|amount| amount.try_into().ok())
+    }
+
+    /// The same amount with the other sign.
+    #[cfg(feature = "cel")]
+    pub(crate) const fn negated(self) -> Self {
+        Self {
+            mantissa: -self.mantissa,
+            ..self
+        }
+    }
+
     pub(crate) const fn is_negative(self) -> bool {
         self.mantissa < 0
     }

@@ -5,6 +5,8 @@ mod apply;
 mod apply_lists;
 mod apply_properties;
 mod apply_tracking;
+#[cfg(feature = "cel")]
+mod cel;
 mod crd;
 mod create;
 mod delete;

@@ -1,5 +1,6 @@
 //! Decides what a cluster in a test is: a server, a clock, a control plane, and clients that talk to it without sockets.
 
+mod access;
 mod builder;
 mod control;
 mod hot;
@@ -17,11 +18,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use kube::{Client, Resource};
 use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
-use kubegc_sim::{ApiServer, SharedApiServer};
+use kubegc_sim::{ApiServer, Converter, SharedApiServer};
 use parking_lot::Mutex;
 #[cfg(feature = "kube")]
 use serde::de::DeserializeOwned;
 
+pub use access::Access;
 pub use builder::{BuildError, Builder};
 pub use hot::NotSettled;
 pub use name::Name;
@@ -33,6 +35,8 @@ use crate::{
     ClusterClock,
     audit::{Audit, Entry},
     fault::{Fault, Rule, Script},
+    http::AccessRules,
+    nodes::Handlers,
     service::ClusterService,
 };
 pub(crate) use control::{Plane, object_ref};
@@ -75,6 +79,8 @@ pub(crate) struct State {
     pub(crate) plane: Plane,
     pub(crate) audit: Vec<Arc<Entry>>,
     pub(crate) faults: Script,
+    pub(crate) access: Arc<AccessRules>,
+    pub(crate) nodes: Handlers,
     /// Requests that have begun, each with the time until which a fault holds it back.
     pub(crate) requests: BTreeMap<u64, Option<Timestamp>>,
     pub(crate) watches: BTreeMap<u64, OpenWatch>,
@@ -149,6 +155,8 @@ impl Cluster {
                     plane,
                     audit: Vec::new(),
                     faults: Script::default(),
+                    access: Arc::default(),
+                    nodes: Handlers::default(),
                     requests: BTreeMap::new(),
                     watches: BTreeMap::new(),
                     numbers: 0,
@@ -322,6 +330,21 @@ impl Cluster {
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.inner.state.lock().audit.clone())
+    }
+
+    /// Plays the conversion webhook of a definition, such as `widgets.example.com`, whose strategy is `Webhook`: the closure gets an object and the
+    /// `apiVersion` that is wanted, and returns the converted object, or the message of a failure. It must not use the cluster.
+    ///
+    /// Without it, such conversions fail as those of a webhook that cannot be reached.
+    pub fn on_conversion(
+        &self,
+        definition: &str,
+        convert: impl Fn(serde_json::Value, &str) -> Result<serde_json::Value, String> + Send + Sync + 'static,
+    ) {
+        let converter = Converter::new(convert);
+        self.inner
+            .shared
+            .with(|server| server.set_converter(definition, converter));
     }
 
     /// What goes wrong with clients' requests.

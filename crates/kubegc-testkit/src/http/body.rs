@@ -20,6 +20,9 @@ pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// What a client that sends protobuf can do.
+const PROTOBUF_HINT: &str = " (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE` or \
+     `kubectl apply -f FILE` instead of a generator, or with `contentType: application/json` in the client's configuration)";
 
 /// Refuses bodies that are too large, whatever is in them.
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
@@ -32,7 +35,7 @@ pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusa
 /// Reads a body that must hold an object. `kind` is what it should be, for the message.
 ///
 /// # Errors
-/// 415 for anything but JSON and YAML, 400 for what cannot be read.
+/// 415 for anything but JSON and YAML (with a hint for protobuf), 400 for what cannot be read.
 ///
 /// # Upstream
 /// `transformDecodeError` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
@@ -55,7 +58,8 @@ pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, S
         "" | JSON => serde_json::from_slice::<Value>(body)
             .map_err(|error| json_syntax_error(body).unwrap_or_else(|| error.to_string())),
         YAML => yaml(body),
-        _ => return Err(problem::unsupported_media_type(&[JSON, YAML, PROTOBUF])),
+        PROTOBUF => return Err(problem::unsupported_media_type(&[JSON, YAML], PROTOBUF_HINT)),
+        _ => return Err(problem::unsupported_media_type(&[JSON, YAML], "")),
     };
     let unreadable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     Ok(read.map_err(unreadable).and_then(|value| match value {

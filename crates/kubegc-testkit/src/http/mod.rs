@@ -8,8 +8,8 @@
 //!
 //! | Subject | A real server | Here |
 //! |---|---|---|
-//! | Authentication, authorization, priority and fairness | decide who may do what, and when | nobody is refused; reviews answer that everything is allowed |
-//! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
+//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and answer access reviews ([`answer_as`]); nobody is authenticated, and nobody has to wait |
+//! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415, for protobuf with a hint. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | is checked and has no effect: what a type or schema does not know is dropped without a word |
@@ -20,15 +20,18 @@
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
 //! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
-//! | `exec`, `attach`, `log`, `portforward`, `proxy`, `token` | are served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
+//! | `exec`, `attach`, `log`, `portforward` | are passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`Answer::Node`]. Streams use WebSockets only: SPDY, that of `kubectl` before 1.31, is refused |
+//! | `token` | a signed token | a token with the same claims and no signature (`alg: none`); token reviews know it, requests may carry it without effect |
+//! | `proxy` | is served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
 //! | DELETE of a collection with `limit` or `continue` | deletes the page that a list with them shows | deletes everything that the selectors mean; `resourceVersion` has no effect either |
 //! | Evictions of pods that are not ready | may pass a budget that is exhausted | count like those of pods that are |
 //! | Dry runs | run admission and store nothing | run everything on a copy of the server; a service shows the address and ports that it would get |
-//! | Definitions | convert by webhooks, and validate by CEL rules too | strategy `None` and OpenAPI schemas only; rules are stored and not run. Definitions of `v1beta1` are stored as they are |
+//! | Definitions | convert by webhooks | convert by functions of the caller ([`ApiServer::set_converter`]), as if all objects were stored in the present storage version. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them. Definitions of `v1beta1` are stored as they are |
 //! | YAML of an apply | is YAML 1.1: `y` and `on` are booleans | is YAML 1.2, and says otherwise what it cannot read |
 //! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
 
 mod accept;
+mod access;
 mod body;
 mod call;
 mod cells;
@@ -36,6 +39,7 @@ mod deletion;
 mod discovery;
 mod json_path;
 mod names;
+mod node;
 mod options;
 mod page;
 mod parts;
@@ -49,6 +53,7 @@ mod review;
 mod special;
 mod table;
 mod target;
+mod token;
 mod watch;
 mod write;
 
@@ -56,21 +61,25 @@ use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
 use kubegc_sim::ApiServer;
 
+pub use access::{AccessRule, AccessRules};
 #[cfg(feature = "client")]
 pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
+#[cfg(feature = "client")]
+pub(crate) use node::refused_by_node;
+#[cfg(feature = "ws")]
+pub(crate) use node::subprotocols;
+pub use node::{ExecRequest, LogRequest, NodeCall, NodeRequest, PodTarget, PortForwardRequest};
 pub use watch::{Watch, WatchStep};
 
+use access::{Attributes, Requester};
 use problem::Refusal;
 use query::Query;
 use render::View;
 use reply::{JSON, Outcome};
 
 /// The answer to a request.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "whoever serves an answer must handle both"
-)]
+#[expect(clippy::exhaustive_enums, reason = "whoever serves an answer must handle all")]
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A response with its body.
@@ -82,15 +91,18 @@ pub enum Answer {
         /// What the body consists of.
         watch: Watch,
     },
+    /// A request that the node of a pod answers.
+    Node(Box<NodeCall>),
 }
 
 impl Answer {
-    /// The code of the response.
+    /// The code of the response; `None` where a node gives it.
     #[must_use]
-    pub fn code(&self) -> u16 {
+    pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Whole(response) => response.status().as_u16(),
-            Self::Stream { head, .. } => head.status().as_u16(),
+            Self::Whole(response) => Some(response.status().as_u16()),
+            Self::Stream { head, .. } => Some(head.status().as_u16()),
+            Self::Node(_) => None,
         }
     }
 }
@@ -117,7 +129,22 @@ impl Answer {
 /// # Ok::<(), http::Error>(())
 /// ```
 pub fn answer(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) -> Answer {
-    match route(server, call, request) {
+    answer_as(server, call, request, "kubernetes-admin", &AccessRules::default())
+}
+
+/// Answers a request of a user to whom these rules apply: as [`answer`], and with 403 where they deny the request.
+///
+/// # Complexity
+/// As [`answer`], and linear in the number of rules.
+pub fn answer_as(
+    server: &mut ApiServer,
+    call: &Call,
+    request: &http::Request<Bytes>,
+    user: &str,
+    rules: &AccessRules,
+) -> Answer {
+    match route(server, call, request, Requester { user, rules }) {
+        Ok(Outcome::Node(node)) => Answer::Node(node),
         Ok(Outcome::Whole(reply)) => Answer::Whole(reply.into_http()),
         Ok(Outcome::Stream(watch)) => {
             let mut head = http::Response::new(());
@@ -129,7 +156,18 @@ pub fn answer(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes
     }
 }
 
-fn route(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) -> Result<Outcome, Refusal> {
+fn route(
+    server: &mut ApiServer,
+    call: &Call,
+    request: &http::Request<Bytes>,
+    requester: Requester<'_>,
+) -> Result<Outcome, Refusal> {
+    let method = access::lower_case(request.method());
+    let attributes = Attributes::of(requester.user, call, &method);
+    if !requester.rules.allows(&attributes) {
+        let why = attributes.forbidden();
+        return Err(problem::forbidden(&call.group, &call.resource, &call.name, &why));
+    }
     body::within_bounds(request)?;
     if call.verb == Verb::NonResource {
         return special::answer(server, &call.path, request).map(Outcome::Whole);
@@ -138,15 +176,18 @@ fn route(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) ->
         Ok(target) => target,
         Err(reply) => return Ok(Outcome::Whole(*reply)),
     };
-    let form = accept::objects(request.headers())?;
     let query = Query::read(request.uri().query());
+    if node::is_answered_by_nodes(call) {
+        return node::answer(server, call, &query);
+    }
+    let form = accept::objects(request.headers())?;
     let list_kind = names::of(server, &target.resource).list_kind;
     let definition = matches!(form, accept::Form::Table(_))
         .then(|| names::definition_of(server, &target.resource))
         .flatten();
     let view = View::new(form, target.resource, list_kind, &query).with_columns(definition.as_deref());
     if call.verb.is_write() {
-        write::answer(server, call, target.kind, &query, request, &view).map(Outcome::Whole)
+        write::answer(server, call, target.kind, &query, request, &view, requester).map(Outcome::Whole)
     } else {
         read::answer(server, call, target.kind, &query, view)
     }

@@ -21,8 +21,12 @@ pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'stati
     (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
 }
 
-/// The subresources of built-in resources that nodes and the issuer of tokens answer: discovery shows them, and this
-/// server answers none of them.
+/// Whether a subresource of [`of_nodes`] is answered here: `proxy` is not.
+pub(super) fn is_answered(resource: &ApiResource, name: &str) -> bool {
+    name != "proxy" && of_nodes(resource).iter().any(|part| part.name == name)
+}
+
+/// The subresources of built-in resources that nodes and the issuer of tokens answer.
 pub(super) fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
     const CONNECT: &[&str] = &["create", "get"];
     const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];

@@ -3,7 +3,7 @@
 //! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media types, query parameters,
 //! bodies that cannot be read.
 
-use kubegc_sim::Response;
+use kubegc_sim::{Response, Status};
 use serde_json::{Map, Value, json};
 
 /// A refusal on its way to the client.
@@ -102,12 +102,17 @@ impl Cause {
     }
 }
 
-/// A refusal of the simulated server.
+/// The refusal in an answer of the simulated server.
 pub(super) fn of_answer(answer: &Response) -> Refusal {
     let Some(status) = answer.status() else {
         // Refusals are statuses.
         return Problem::new(answer.code, "", "");
     };
+    of_status(status)
+}
+
+/// A refusal of the simulated server.
+pub(super) fn of_status(status: &Status) -> Refusal {
     let mut problem = Problem::new(status.code, status.reason, &*status.message);
     problem.details = status.to_json().get("details").cloned();
     problem
@@ -123,6 +128,18 @@ pub(super) fn internal(message: impl Into<String>) -> Refusal {
     Problem::new(500, "", message)
 }
 
+/// A node refuses a request.
+#[cfg(feature = "client")]
+pub(super) fn of_node(code: u16, text: &str) -> Refusal {
+    match code {
+        400 => bad_request(text),
+        403 => Problem::new(403, "Forbidden", text),
+        404 => Problem::new(404, "NotFound", text),
+        500 => Problem::new(500, "InternalError", format!("Internal error occurred: {text}")),
+        _ => Problem::new(code, "", text),
+    }
+}
+
 /// A built-in group has no such version or resource.
 pub(super) fn not_found() -> Refusal {
     let mut problem = Problem::new(
@@ -134,11 +151,15 @@ pub(super) fn not_found() -> Refusal {
     problem
 }
 
-/// A custom resource has no such part.
+/// There is no such object, or a custom resource has no such part.
 pub(super) fn object_not_found(group: &str, resource: &str, name: &str) -> Refusal {
-    let message = format!("{resource}.{group} {name:?} not found");
+    let message = format!("{} {name:?} not found", qualified(group, resource));
     let mut problem = Problem::new(404, "NotFound", message);
-    problem.details = Some(json!({"name": name, "group": group, "kind": resource}));
+    let mut details = json!({"name": name, "kind": resource});
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    problem.details = Some(details);
     problem
 }
 
@@ -172,10 +193,45 @@ pub(super) fn form_does_not_fit(message: String) -> Refusal {
     Problem::new(406, "NotAcceptable", message)
 }
 
+/// The rules of the test deny the request.
+pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Refusal {
+    let message = match (resource, name) {
+        ("", _) => format!("forbidden: {why}"),
+        (_, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
+        _ => format!("{} {name:?} is forbidden: {why}", qualified(group, resource)),
+    };
+    let mut problem = Problem::new(403, "Forbidden", message);
+    let mut details = Map::new();
+    for (key, text) in [("name", name), ("group", group), ("kind", resource)] {
+        if !text.is_empty() {
+            details.insert(key.to_owned(), text.into());
+        }
+    }
+    problem.details = Some(details.into());
+    problem
+}
+
+/// A named object does not fit the request.
+pub(super) fn conflict(resource: &str, name: &str, why: &str) -> Refusal {
+    let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+    let mut problem = Problem::new(409, "Conflict", message);
+    problem.details = Some(json!({"name": name, "kind": resource}));
+    problem
+}
+
+/// A resource as messages name it.
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    }
+}
+
 /// The body is of a type that is not read here.
-pub(super) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
+pub(super) fn unsupported_media_type(accepted: &[&str], hint: &str) -> Refusal {
     let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {}",
+        "the body of the request was in an unknown format - accepted media types include: {}{hint}",
         accepted.join(", ")
     );
     Problem::new(415, "UnsupportedMediaType", message)
@@ -210,9 +266,17 @@ pub(super) fn too_large_resource_version(wanted: u64, current: u64) -> Refusal {
 
 /// The options of a request do not hold together.
 pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Refusal {
+    invalid("meta.k8s.io", kind, "", causes)
+}
+
+/// What a client sent, and what is not stored, is refused.
+pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Refusal {
     let mut texts: Vec<String> = Vec::new();
     for cause in causes {
-        let text = format!("{}: {}", cause.field, cause.message);
+        let text = match cause.field {
+            "" => format!("<nil>: {}", cause.message),
+            field => format!("{field}: {}", cause.message),
+        };
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -221,12 +285,18 @@ pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Refusal {
         [only] => only.clone(),
         _ => format!("[{}]", texts.join(", ")),
     };
-    let message = format!("{kind}.meta.k8s.io \"\" is invalid: {problems}");
+    let message = format!("{} {name:?} is invalid: {problems}", qualified(group, kind));
     let mut problem = Problem::new(422, "Invalid", message);
     let causes: Vec<Value> = causes
         .iter()
         .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
         .collect();
-    problem.details = Some(json!({"group": "meta.k8s.io", "kind": kind, "causes": causes}));
+    let mut details = json!({"kind": kind, "causes": causes});
+    for (key, text) in [("name", name), ("group", group)] {
+        if !text.is_empty() {
+            details[key] = text.into();
+        }
+    }
+    problem.details = Some(details);
     problem
 }

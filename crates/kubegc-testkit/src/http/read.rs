@@ -11,7 +11,7 @@ use super::{
     query::Query,
     render::View,
     reply::{Outcome, Reply},
-    write::respond,
+    write::{respond, shown_all},
 };
 
 /// Answers a GET.
@@ -38,7 +38,7 @@ pub(super) fn answer(
         return Watch::begin(server, kind, namespace, options, view).map(Outcome::Stream);
     }
     let page = page::of(server, kind, namespace, &options)?;
-    let items: Vec<_> = page.items.iter().map(|item| server.shown(kind, item)).collect();
+    let items = shown_all(server, kind, &page.items)?;
     let body = view.list(&items, &page.meta, server.now())?;
     Ok(Outcome::Whole(Reply::json(200, &body)))
 }

@@ -7,7 +7,7 @@ use http::{
 };
 use serde_json::Value;
 
-use super::{Watch, problem::Refusal};
+use super::{NodeCall, Watch, problem::Refusal};
 
 /// An answer before it is HTTP.
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub(super) struct Reply {
 pub(super) enum Outcome {
     Whole(Reply),
     Stream(Watch),
+    Node(Box<NodeCall>),
 }
 
 impl From<Reply> for Outcome {

@@ -1,11 +1,18 @@
-//! Decides what reviews answer: everything is allowed, and the client is an administrator. They are not stored.
+//! Answers access, rules, token and subject reviews. They are not stored.
+//!
+//! # Upstream
+//! `pkg/registry/authorization/*/rest.go`, `pkg/apis/authorization/validation/validation.go` and
+//! `pkg/registry/authentication/tokenreview/storage.go`, 1.20.2.
 
 use kubegc_core::ApiResource;
-use serde_json::{Value, json};
+use kubegc_sim::ApiServer;
+use serde_json::{Map, Value, json};
 
 use super::{
-    problem::{self, Refusal},
+    access::{Attributes, Requester},
+    problem::{self, Cause, Refusal},
     reply::Reply,
+    token,
 };
 
 /// Whether the resource takes questions instead of objects.
@@ -16,33 +23,178 @@ pub(super) fn is_review(resource: &ApiResource) -> bool {
 /// Answers a question: it is sent back with a status.
 ///
 /// # Errors
-/// 400 where the body is no object.
-pub(super) fn answer(resource: &ApiResource, mut question: Value) -> Result<Reply, Refusal> {
+/// 400 where the body is no object or asks for nothing, 422 where it contradicts itself.
+pub(super) fn answer(
+    server: &ApiServer,
+    resource: &ApiResource,
+    namespace: &str,
+    mut question: Value,
+    requester: Requester<'_>,
+) -> Result<Reply, Refusal> {
     let Value::Object(fields) = &mut question else {
         return Err(problem::bad_request(format!(
             "the object provided is unrecognized (must be of type {})",
             resource.kind
         )));
     };
+    let spec = fields.get("spec").cloned().unwrap_or(Value::Null);
+    let status = match &*resource.kind {
+        "SelfSubjectReview" => json!({"userInfo": user_info(requester.user)}),
+        "TokenReview" => token_review(server, &spec, requester)?,
+        "SelfSubjectRulesReview" => rules_review(&spec, requester)?,
+        kind => access_review(kind, namespace, &spec, requester)?,
+    };
     fields.insert("apiVersion".to_owned(), resource.api_version().into());
     fields.insert("kind".to_owned(), (&*resource.kind).into());
     fields
         .entry("metadata")
         .or_insert_with(|| json!({"creationTimestamp": null}));
-    fields.insert("status".to_owned(), status(&resource.kind));
+    fields.insert("status".to_owned(), status);
     Ok(Reply::json(201, &question))
 }
 
-fn status(kind: &str) -> Value {
-    let user = json!({"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]});
-    match kind {
-        "SelfSubjectReview" => json!({"userInfo": user}),
-        "TokenReview" => json!({"authenticated": true, "user": user}),
-        "SelfSubjectRulesReview" => json!({
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": false,
-        }),
-        _ => json!({"allowed": true}),
+fn user_info(user: &str) -> Value {
+    json!({"username": user, "groups": ["system:masters", "system:authenticated"]})
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn access_review(
+    kind: &str,
+    namespace: &str,
+    spec: &Value,
+    requester: Requester<'_>,
+) -> Result<Value, Refusal> {
+    let part = |key: &str| spec.get(key).filter(|part| part.is_object());
+    let (resource, path) = (part("resourceAttributes"), part("nonResourceAttributes"));
+    let is_self = kind == "SelfSubjectAccessReview";
+    let mut causes = Vec::new();
+    let mut invalid = |field: &'static str, shown: String, why: &str| {
+        causes.push(Cause::invalid(field, &shown, why));
+    };
+    if let (Some(_), Some(path)) = (resource, path) {
+        let why = "cannot be specified in combination with resourceAttributes";
+        invalid("spec.nonResourceAttributes", go_syntax(path), why);
     }
+    if resource.is_none() && path.is_none() {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        invalid("spec.resourceAttributes", "\"null\"".to_owned(), why);
+    }
+    let groups = spec.get("groups").and_then(Value::as_array).map_or(0, Vec::len);
+    if !is_self && text(spec, "user").is_empty() && groups == 0 {
+        let why = "at least one of user or group must be specified";
+        invalid("spec.user", "\"\"".to_owned(), why);
+    }
+    if kind == "LocalSubjectAccessReview" {
+        let asked = resource.map(|resource| text(resource, "namespace"));
+        if let Some(asked) = asked.filter(|asked| *asked != namespace) {
+            let field = "spec.resourceAttributes.namespace";
+            invalid(field, format!("{asked:?}"), "must match metadata.namespace");
+        }
+        if let Some(path) = path {
+            let why = "disallowed on this kind of request";
+            invalid("spec.nonResourceAttributes", go_syntax(path), why);
+        }
+    }
+    if !causes.is_empty() {
+        return Err(problem::invalid("authorization.k8s.io", kind, "", &causes));
+    }
+    let user = if is_self {
+        requester.user
+    } else {
+        text(spec, "user")
+    };
+    let of = |key: &str| resource.map_or("", |resource| text(resource, key));
+    let attributes = Attributes {
+        user,
+        verb: text(resource.or(path).unwrap_or(spec), "verb"),
+        group: of("group"),
+        resource: of("resource"),
+        subresource: of("subresource"),
+        namespace: of("namespace"),
+        name: of("name"),
+        path: path.map(|path| text(path, "path")),
+    };
+    Ok(json!({"allowed": requester.rules.allows(&attributes)}))
+}
+
+/// Attributes as `%#v` prints them.
+fn go_syntax(path: &Value) -> String {
+    format!(
+        "authorization.NonResourceAttributes{{Path:{:?}, Verb:{:?}}}",
+        text(path, "path"),
+        text(path, "verb")
+    )
+}
+
+/// The rules of the test as far as lists of allowed requests can express them.
+fn rules_review(spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal> {
+    let namespace = text(spec, "namespace");
+    if namespace.is_empty() {
+        return Err(problem::bad_request("no namespace on request"));
+    }
+    let (mut resources, mut paths, mut incomplete) = (Vec::new(), Vec::new(), false);
+    let mut rest_is_allowed = true;
+    for grant in requester.rules.of(requester.user, namespace) {
+        if grant.is_for_all() {
+            rest_is_allowed = grant.allowed;
+            break;
+        }
+        if !grant.allowed {
+            incomplete = true;
+            continue;
+        }
+        let verbs = if grant.verbs.is_empty() {
+            json!(["*"])
+        } else {
+            json!(grant.verbs)
+        };
+        if !grant.paths.is_empty() {
+            paths.push(json!({"verbs": verbs, "nonResourceURLs": grant.paths}));
+        }
+        let any = [("*".into(), "*".into())];
+        let named = match grant.resources {
+            [] if grant.paths.is_empty() => &any,
+            named => named,
+        };
+        for (group, resource) in named {
+            let mut rule = json!({"verbs": verbs, "apiGroups": [group], "resources": [resource]});
+            if let Some(name) = grant.name {
+                rule["resourceNames"] = json!([name]);
+            }
+            resources.push(rule);
+        }
+    }
+    if rest_is_allowed {
+        resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+    // Denials before allowances cannot be listed.
+    incomplete &= !resources.is_empty();
+    let mut status = Map::new();
+    status.insert("resourceRules".to_owned(), resources.into());
+    status.insert("nonResourceRules".to_owned(), paths.into());
+    status.insert("incomplete".to_owned(), incomplete.into());
+    if incomplete {
+        let why = "rules that deny requests cannot be listed";
+        status.insert("evaluationError".to_owned(), why.into());
+    }
+    Ok(status.into())
+}
+
+fn token_review(server: &ApiServer, spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal> {
+    let sent = text(spec, "token");
+    if sent.is_empty() {
+        return Err(problem::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
+    }
+    let asked = spec.get("audiences").and_then(Value::as_array);
+    let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
+    Ok(match token::read(sent) {
+        Some(claims) => token::review(server, &claims, &asked),
+        None => json!({"authenticated": true, "user": user_info(requester.user)}),
+    })
 }

@@ -56,6 +56,12 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<T
     } else {
         match parts::find(server, kind, &call.subresource) {
             Some(part) => parts::takes(&part, call.verb),
+            None if parts::is_answered(&resource, &call.subresource) => {
+                let part = parts::of_nodes(&resource)
+                    .iter()
+                    .find(|part| part.name == call.subresource);
+                part.is_some_and(|part| parts::takes(part, call.verb))
+            }
             None if resource.custom => {
                 return refuse(problem::object_not_found(
                     &resource.group,

@@ -126,8 +126,14 @@ impl Watch {
         if !self.initial.is_empty() {
             let count = self.initial.len().min(BATCH);
             for object in self.initial.drain(..count) {
-                let object = server.shown(self.kind, &object);
-                lines.push("ADDED", self.view.watched(&object, now));
+                match server.shown(self.kind, &object) {
+                    Ok(object) => lines.push("ADDED", self.view.watched(&object, now)),
+                    Err(status) => {
+                        self.state = State::Over;
+                        lines.push("ERROR", status.to_json());
+                        return lines.into_step();
+                    }
+                }
             }
             return lines.into_step();
         }
@@ -140,8 +146,14 @@ impl Watch {
                 for event in events {
                     self.cursor = event.revision;
                     if let Some((event_type, object)) = self.seen(server, event) {
-                        let object = server.shown(self.kind, &object);
-                        lines.push(event_type, self.view.watched(&object, now));
+                        match server.shown(self.kind, &object) {
+                            Ok(object) => lines.push(event_type, self.view.watched(&object, now)),
+                            Err(status) => {
+                                self.state = State::Over;
+                                lines.push("ERROR", status.to_json());
+                                break;
+                            }
+                        }
                         if lines.count == BATCH {
                             break;
                         }

@@ -10,14 +10,16 @@ use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call, Verb, body, deletion,
+    Call, Verb,
+    access::Requester,
+    body, deletion,
     options::{self, ListOptions},
     problem::{self, Refusal},
     query::Query,
     read::collection_namespace,
     render::{ListMeta, View},
     reply::Reply,
-    review,
+    review, token,
 };
 
 const APPLY: &str = "application/apply-patch+yaml";
@@ -33,13 +35,14 @@ pub(super) fn answer(
     query: &Query,
     request: &http::Request<Bytes>,
     view: &View,
+    requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
     let former = server.field_manager().to_owned();
     server.set_field_manager(match &*call.field_manager {
         "" => "unknown",
         named => named,
     });
-    let answered = carry_out(server, call, kind, query, request, view);
+    let answered = carry_out(server, call, kind, query, request, view, requester);
     // Whoever writes to the server directly is somebody else.
     server.set_field_manager(&former);
     answered
@@ -53,13 +56,17 @@ fn carry_out(
     query: &Query,
     request: &http::Request<Bytes>,
     view: &View,
+    requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
     let answer = match call.verb {
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
             if review::is_review(&view.resource) {
-                return review::answer(&view.resource, body);
+                return review::answer(server, &view.resource, &call.namespace, body, requester);
+            }
+            if call.subresource == "token" {
+                return token::answer(server, call, body);
             }
             store(server, call, kind, |server| create(server, call, kind, body))
         }
@@ -98,7 +105,11 @@ pub(super) fn respond(
 ) -> Result<Reply, Refusal> {
     let now = server.now();
     let body = match &answer.body {
-        ResponseBody::Object(object) => view.object(&server.shown(kind, object), now)?,
+        ResponseBody::Object(object) => {
+            let shown = server.shown(kind, object);
+            let shown = shown.map_err(|status| problem::of_status(&status))?;
+            view.object(&shown, now)?
+        }
         ResponseBody::Status(status) => status.to_json(),
         ResponseBody::Virtual(object) => Value::clone(object),
         ResponseBody::List(list) => {
@@ -106,11 +117,26 @@ pub(super) fn respond(
                 resource_version: list.revision,
                 ..ListMeta::default()
             };
-            let items: Vec<_> = list.items.iter().map(|item| server.shown(kind, item)).collect();
+            let items = shown_all(server, kind, &list.items)?;
             view.list(&items, &meta, now)?
         }
     };
     Ok(Reply::json(answer.code, &body).with_warnings(answer.warnings))
+}
+
+/// What a version of the API shows of objects.
+///
+/// # Errors
+/// 500 where one of them is not converted.
+pub(super) fn shown_all(
+    server: &ApiServer,
+    kind: KindId,
+    objects: &[Arc<StoredObject>],
+) -> Result<Vec<Arc<StoredObject>>, Refusal> {
+    let shown = objects.iter().map(|object| server.shown(kind, object));
+    shown
+        .collect::<Result<_, _>>()
+        .map_err(|status| problem::of_status(&status))
 }
 
 /// Carries a write out, or, in a dry run, tells what it would answer.
@@ -152,6 +178,7 @@ fn expected_kind<'a>(call: &Call, view: &'a View) -> &'a str {
         "scale" => "Scale",
         "eviction" => "Eviction",
         "binding" => "Binding",
+        "token" => "TokenRequest",
         _ => &view.resource.kind,
     }
 }

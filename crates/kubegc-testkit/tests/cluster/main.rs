@@ -2,9 +2,13 @@
 
 mod assertions;
 mod audit;
+#[cfg(feature = "cel")]
+mod definitions;
 mod faults;
 #[cfg(feature = "loopback")]
 mod loopback;
+#[cfg(feature = "ws")]
+mod nodes;
 mod probe;
 mod rest;
 mod soak;

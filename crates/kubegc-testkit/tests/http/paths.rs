@@ -385,7 +385,7 @@ fn what_is_not_there_is_answered_as_upstream_answers_it() {
         ),
         ("GET", "/api/v1/pods/web".to_owned(), 404, "could not find"),
         ("GET", format!("{shop}/nodes"), 404, "could not find"),
-        ("GET", format!("{shop}/pods/web/exec"), 404, "could not find"),
+        ("GET", format!("{shop}/pods/web/proxy"), 404, "could not find"),
         (
             "GET",
             format!("{shop}/pods/web"),

@@ -117,7 +117,7 @@ proptest! {
             carry_out(&mut world, change);
         }
         for selection in SELECTIONS {
-            let mut world = World { server: world.server.clone() };
+            let mut world = World { server: world.server.clone(), rules: world.rules.clone() };
             let url = format!("/api/v1/configmaps?{selection}");
             let whole = world.get(&url).json();
             let (mut items, mut token, mut changes) = (Vec::new(), String::new(), between.iter());

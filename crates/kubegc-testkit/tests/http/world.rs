@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 use kubegc_core::{Catalog, KubernetesVersion, Timestamp};
 use kubegc_sim::{ApiServer, Settings};
-use kubegc_testkit::http::{Answer, Call, Watch, WatchStep, answer, read_call};
+use kubegc_testkit::http::{AccessRules, Answer, Call, Watch, WatchStep, answer_as, read_call};
 use serde_json::{Value, json};
 
 pub(crate) const MERGE: &str = "application/merge-patch+json";
@@ -14,6 +14,7 @@ pub(crate) const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadata
 /// A server with the namespaces `shop` and `bank`.
 pub(crate) struct World {
     pub(crate) server: ApiServer,
+    pub(crate) rules: AccessRules,
 }
 
 /// A response, read.
@@ -60,7 +61,10 @@ pub(crate) fn at_version(version: &str) -> World {
     };
     let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
     server.set_now(Timestamp::from_secs(1_000_000));
-    let mut world = World { server };
+    let mut world = World {
+        server,
+        rules: AccessRules::default(),
+    };
     for namespace in ["shop", "bank"] {
         world.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}}));
     }
@@ -87,12 +91,14 @@ impl World {
 
     pub(crate) fn answer(&mut self, request: &http::Request<Bytes>) -> Answer {
         let call = read_call(&self.server, request);
-        answer(&mut self.server, &call, request)
+        answer_as(&mut self.server, &call, request, "kubernetes-admin", &self.rules)
     }
 
     pub(crate) fn ask(&mut self, request: &http::Request<Bytes>) -> Reply {
-        let Answer::Whole(response) = self.answer(request) else {
-            panic!("a watch: {request:?}");
+        let response = match self.answer(request) {
+            Answer::Whole(response) => response,
+            Answer::Node(node) => node.unreachable(),
+            Answer::Stream { .. } => panic!("a watch: {request:?}"),
         };
         let header = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = response.headers();
@@ -165,7 +171,7 @@ impl World {
                 assert_eq!(head.status(), 200);
                 watch
             }
-            Answer::Whole(response) => panic!("no watch: {response:?}"),
+            other => panic!("no watch: {other:?}"),
         }
     }
 

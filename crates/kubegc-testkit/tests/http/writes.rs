@@ -331,55 +331,6 @@ fn warnings_become_headers() {
 }
 
 #[test]
-fn reviews_are_answered_and_not_stored() {
-    let mut world = world();
-    let before = world.server.revision();
-    for (url, pointer, expected) in [
-        (
-            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-            "/status/allowed",
-            json!(true),
-        ),
-        (
-            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-            "/status/allowed",
-            json!(true),
-        ),
-        (
-            "/apis/authorization.k8s.io/v1/namespaces/shop/localsubjectaccessreviews",
-            "/status/allowed",
-            json!(true),
-        ),
-        (
-            "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
-            "/status/incomplete",
-            json!(false),
-        ),
-        (
-            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            "/status/userInfo/username",
-            json!("kubernetes-admin"),
-        ),
-        (
-            "/apis/authentication.k8s.io/v1/tokenreviews",
-            "/status/authenticated",
-            json!(true),
-        ),
-    ] {
-        let reply = world.post(url, &json!({"spec": {"resourceAttributes": {"verb": "delete"}}}));
-        let body = reply.json();
-        assert_eq!(
-            (reply.code, body.pointer(pointer)),
-            (201, Some(&expected)),
-            "{url}"
-        );
-        assert_eq!(body["spec"]["resourceAttributes"]["verb"], "delete");
-        assert_eq!(world.post(url, &json!([])).code, 400, "{url}");
-    }
-    assert_eq!(world.server.revision(), before);
-}
-
-#[test]
 fn custom_resources_are_written_like_others() {
     let mut world = world();
     world.create(

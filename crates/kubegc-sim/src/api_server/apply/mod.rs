@@ -137,7 +137,7 @@ impl ApiServer {
         let applied = self.configuration(kind, applied, part)?;
         let namespace = self.namespace_of(kind, namespace).to_owned();
         let existing = self.object(kind, &namespace, name);
-        let existing = existing.map(|existing| self.shown(kind, existing));
+        let existing = existing.map(|existing| self.shown(kind, existing)).transpose()?;
         if existing.is_none() && part != Part::Whole {
             return Err(status::not_found(self.resource(kind), name));
         }

@@ -1,6 +1,9 @@
 //! CustomResourceDefinitions: the kinds that each defines, its deletion, and the controllers that follow it.
 
+#[cfg(feature = "cel")]
+pub(super) mod cel;
 mod cleaner;
+pub(super) mod convert;
 mod decode;
 mod instance;
 mod openapi;
@@ -16,6 +19,7 @@ use kubegc_core::{ApiResource, DeleteOptions, KindId, Scope, Timestamp, identity
 use serde_json::{Value, json};
 
 pub use cleaner::{CrdCleaner, CrdStep};
+pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
 use super::{

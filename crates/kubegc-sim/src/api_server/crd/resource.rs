@@ -9,12 +9,14 @@ use std::sync::Arc;
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
+#[cfg(feature = "cel")]
+use super::cel;
 use super::{decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, apply::set_managers, update::Part},
     go,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Refusal, Status},
 };
 
 /// An empty text in a custom resource is a text, not null.
@@ -137,34 +139,64 @@ impl ApiServer {
                 instance::duplicates(&whole, schema, "", &mut causes);
             }
         }
+        #[cfg(feature = "cel")]
+        if let Some(schema) = schema {
+            let old = old.map(|old| old.to_json(resource));
+            self.rules().instance(&whole, old.as_ref(), schema, &mut causes);
+        }
         causes
     }
 
+    /// Runs CEL rules as this release does.
+    #[cfg(feature = "cel")]
+    fn rules(&self) -> cel::Engine<'_> {
+        cel::Engine {
+            programs: &self.programs,
+            version: self.version,
+        }
+    }
+
     /// Brings a custom resource in the version that is stored.
-    pub(in crate::api_server) fn to_stored_version(&self, kind: KindId, object: &mut StoredObject) {
+    ///
+    /// # Errors
+    /// 500 where a webhook does not convert it.
+    pub(in crate::api_server) fn to_stored_version(
+        &self,
+        kind: KindId,
+        object: &mut StoredObject,
+    ) -> Result<(), Refusal> {
         let Some(definition) = self.definition(kind) else {
-            return;
+            return Ok(());
         };
-        let stored = storage_version(definition);
-        if stored == &*self.resource(kind).version {
-            return;
+        let (stored, sent) = (storage_version(definition), &*self.resource(kind).version);
+        if stored == sent {
+            return Ok(());
+        }
+        if self.is_shaped(kind) {
+            self.convert_custom(kind, definition, object, sent, stored)?;
         }
         if let Some(schema) = self.schema_of(kind, stored) {
             pruned(object, schema);
         }
+        Ok(())
     }
 
-    /// What a version of the API shows of a stored object: custom resources are pruned, and get the defaults of the
-    /// version that is stored.
+    /// What a version of the API shows of a stored object: custom resources are pruned, get the defaults of the version that is stored, and are
+    /// converted by the [converter](Self::set_converter) of their definition.
+    ///
+    /// # Errors
+    /// 500 where a webhook does not convert it.
     ///
     /// # Complexity
     /// Linear in the size of a custom resource and its schema; constant for other objects.
-    #[must_use]
-    pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
+    pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Box<Status>> {
         if !self.resource(kind).custom || !self.is_shaped(kind) || object.body.is_none() {
-            return Arc::clone(object);
+            return Ok(Arc::clone(object));
         }
-        let stored = self.definition(kind).map(storage_version).unwrap_or_default();
+        let Some(definition) = self.definition(kind) else {
+            return Ok(Arc::clone(object));
+        };
+        let stored = storage_version(definition);
         let mut shown = StoredObject::clone(object);
         if let Some(schema) = self.schema_of(kind, stored) {
             pruned(&mut shown, schema);
@@ -174,18 +206,19 @@ impl ApiServer {
                 shown.body_mut().insert("metadata".to_owned(), metadata);
             }
         }
-        let version = &self.resource(kind).version;
-        if stored != &**version
-            && let Some(schema) = self.schema_of(kind, version)
-        {
-            pruned(&mut shown, schema);
+        let version = &*self.resource(kind).version;
+        if stored != version {
+            self.convert_custom(kind, definition, &mut shown, stored, version)?;
+            if let Some(schema) = self.schema_of(kind, version) {
+                pruned(&mut shown, schema);
+            }
         }
         shown.tidy();
-        if shown == **object {
+        Ok(if shown == **object {
             Arc::clone(object)
         } else {
             Arc::new(shown)
-        }
+        })
     }
 
     /// Reads a definition, where definitions have types.
@@ -212,7 +245,14 @@ impl ApiServer {
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
         if &*self.resource(kind).version == "v1" {
-            validation::problems(self.version, object, old, self.openapi_rules())
+            let causes = validation::problems(self.version, object, old, self.openapi_rules());
+            #[cfg(feature = "cel")]
+            let causes = if causes.is_empty() {
+                self.rules().definition(object)
+            } else {
+                causes
+            };
+            causes
         } else {
             Vec::new()
         }

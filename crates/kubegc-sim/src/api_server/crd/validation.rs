@@ -203,6 +203,29 @@ pub(super) fn problems(
     causes
 }
 
+/// The schemas of a definition with their paths; one that all versions share is said once.
+#[cfg(feature = "cel")]
+pub(super) fn schemas(object: &StoredObject) -> Vec<(String, &Value)> {
+    let definition = Definition::of(object);
+    let shared = definition
+        .schema
+        .map(|schema| ("spec.validation".to_owned(), schema));
+    let own = definition
+        .versions
+        .iter()
+        .enumerate()
+        .filter_map(|(index, version)| {
+            let schema = definition.own(version, "schema")?;
+            Some((format!("spec.versions[{index}].schema"), schema))
+        });
+    let schemas = shared.into_iter().chain(own);
+    schemas
+        .filter_map(|(path, schema)| {
+            Some((format!("{path}.openAPIV3Schema"), schema.get("openAPIV3Schema")?))
+        })
+        .collect()
+}
+
 fn group(version: kubegc_core::KubernetesVersion, definition: &Definition<'_>, causes: &mut Vec<Cause>) {
     const FIELD: &str = "spec.group";
     let group = definition.text(&["spec", "group"]);

@@ -105,7 +105,7 @@ impl ApiServer {
         let format = accepted(self.version, resource, content_type)?;
         let namespace = self.namespace_of(kind, namespace);
         let existing = self.existing(kind, namespace, name)?;
-        let shown = self.shown(kind, &existing);
+        let shown = self.shown(kind, &existing)?;
         let mut object = match quick::apply(&shown, format, body) {
             Some(object) => object,
             None => self.patched(kind, &shown, format, body)?,

@@ -1,0 +1,638 @@
+//! CEL rules of definitions (`x-kubernetes-validations`): compiled with the definition, run on custom resources.
+//!
+//! # Upstream
+//! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, and `ValidateCustomResourceDefinitionOpenAPISchema` in
+//! `pkg/apis/apiextensions/validation/validation.go`, 1.31.0.
+//!
+//! # Deviations
+//! Costs are neither estimated nor limited. Functions for URLs, semantic versions, named formats and sets, comprehensions with two variables,
+//! and the equality of lists of the types `set` and `map` are not covered: a definition that uses them is refused with a message that says so.
+//! The types of operands are checked as far as they are known without the results of functions.
+
+mod check;
+mod library;
+mod values;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock},
+};
+
+use cel::{Context, Env, ExecutionError, Program, Value as Cel, objects::OptionalValue};
+use kubegc_core::{Behavior, KubernetesVersion};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{
+    instance::{child, is_embedded},
+    validation,
+};
+use crate::{
+    StoredObject,
+    status::{Cause, quoted},
+};
+use check::{Checker, Ty};
+use values::text;
+
+const RULES: &str = "x-kubernetes-validations";
+const RULES_ARE_RUN: Behavior = Behavior::since(25, 0, "CustomResourceValidationExpressions, beta");
+const MESSAGES_ARE_EXPRESSIONS: Behavior = Behavior::since(27, 0, "messageExpression");
+const RULES_HAVE_REASONS: Behavior = Behavior::since(28, 0, "reason and fieldPath");
+const UNCHANGED_VALUES_MAY_STAY: Behavior = Behavior::since(30, 0, "CRDValidationRatcheting, beta");
+
+/// The longest message of an expression, in bytes.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    let declared = library::declare(&mut env);
+    // The names are distinct: the tests of every function would fail.
+    debug_assert!(declared.is_ok(), "{declared:?}");
+    Arc::new(env)
+});
+
+/// The rules that were compiled, by their text. Clones share them.
+#[derive(Clone, Default)]
+pub(in crate::api_server) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Program>>>>);
+
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Programs").field(&self.0.lock().len()).finish()
+    }
+}
+
+impl Programs {
+    fn get(&self, source: &str) -> Result<Arc<Program>, String> {
+        let mut programs = self.0.lock();
+        if let Some(known) = programs.get(source) {
+            return Ok(Arc::clone(known));
+        }
+        let program = Arc::new(ENVIRONMENT.compile(source).map_err(|errors| errors.to_string())?);
+        programs.insert(source.to_owned(), Arc::clone(&program));
+        Ok(program)
+    }
+}
+
+/// The result of a function of the library; `None` where it refuses the argument.
+fn convert(function: &str, argument: &str) -> Option<Cel> {
+    let program = ENVIRONMENT.compile(&format!("{function}(argument)")).ok()?;
+    let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+    context.add_variable_from_value("argument", Cel::from(argument));
+    program.execute(&context).ok()
+}
+
+/// One rule of a schema.
+struct Rule<'a>(&'a Value);
+
+impl<'a> Rule<'a> {
+    fn of(schema: &'a Value) -> impl Iterator<Item = (usize, Self)> {
+        let rules = schema.get(RULES).and_then(Value::as_array).into_iter().flatten();
+        rules.map(Self).enumerate()
+    }
+
+    fn text(&self, key: &str) -> &'a str {
+        text(self.0, key)
+    }
+
+    /// What the rule is called in messages.
+    fn shown(&self) -> &'a str {
+        let message = self.text("message");
+        if message.is_empty() {
+            self.text("rule").trim()
+        } else {
+            message.trim()
+        }
+    }
+
+    fn message(&self) -> String {
+        if self.text("message").is_empty() {
+            format!("failed rule: {}", self.shown())
+        } else {
+            self.shown().to_owned()
+        }
+    }
+
+    fn takes_optional_old_self(&self, version: KubernetesVersion) -> bool {
+        self.0.get("optionalOldSelf") == Some(&Value::Bool(true)) && version.has(UNCHANGED_VALUES_MAY_STAY)
+    }
+
+    /// The rule as `%#v` prints it.
+    fn go_syntax(&self, version: KubernetesVersion) -> String {
+        let mut out = format!(
+            "apiextensions.ValidationRule{{Rule:{}, Message:{}",
+            quoted(self.text("rule")),
+            quoted(self.text("message"))
+        );
+        if version.has(MESSAGES_ARE_EXPRESSIONS) {
+            out.push_str(&format!(
+                ", MessageExpression:{}",
+                quoted(self.text("messageExpression"))
+            ));
+        }
+        let pointer = |key: &str| {
+            if self.0.get(key).is_some() {
+                crate::status::POINTER
+            } else {
+                "nil"
+            }
+        };
+        if version.has(RULES_HAVE_REASONS) {
+            let reason = pointer("reason");
+            let path = quoted(self.text("fieldPath"));
+            out.push_str(&format!(
+                ", Reason:(*apiextensions.FieldValueErrorReason)({reason}), FieldPath:{path}"
+            ));
+        }
+        if version.has(UNCHANGED_VALUES_MAY_STAY) {
+            out.push_str(&format!(
+                ", OptionalOldSelf:(*bool)({})",
+                pointer("optionalOldSelf")
+            ));
+        }
+        out.push('}');
+        out
+    }
+}
+
+fn uses_old_self(program: &Program) -> bool {
+    program.references().has_variable("oldSelf")
+}
+
+/// Compiles and runs rules as a release does.
+pub(super) struct Engine<'a> {
+    pub(super) programs: &'a Programs,
+    pub(super) version: KubernetesVersion,
+}
+
+impl Engine<'_> {
+    /// The problems of the rules of a definition.
+    pub(super) fn definition(&self, definition: &StoredObject) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if self.version.has(RULES_ARE_RUN) {
+            for (path, schema) in validation::schemas(definition) {
+                self.schema(schema, &path, true, None, &mut causes);
+            }
+        }
+        causes
+    }
+
+    /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the parser that read the schema.
+    fn schema(
+        &self,
+        schema: &Value,
+        path: &str,
+        is_root: bool,
+        uncorrelatable: Option<&str>,
+        causes: &mut Vec<Cause>,
+    ) {
+        for (index, rule) in Rule::of(schema) {
+            self.rule(
+                schema,
+                &rule,
+                &format!("{path}.{RULES}[{index}]"),
+                is_root,
+                uncorrelatable,
+                causes,
+            );
+        }
+        let atomic = |key: &str| text(schema, key) == "atomic";
+        let below = uncorrelatable.or_else(|| atomic("x-kubernetes-map-type").then_some(path));
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (key, property) in properties.into_iter().flatten() {
+            self.schema(
+                property,
+                &format!("{path}.properties[{key}]"),
+                is_embedded(property),
+                below,
+                causes,
+            );
+        }
+        if let Some(values) = values::of_entries(schema) {
+            self.schema(
+                values,
+                &format!("{path}.additionalProperties"),
+                is_embedded(values),
+                below,
+                causes,
+            );
+        }
+        if let Some(items) = schema.get("items") {
+            let has_keys = text(schema, "x-kubernetes-list-type") == "map";
+            let below = uncorrelatable.or_else(|| (!has_keys).then_some(path));
+            self.schema(items, &format!("{path}.items"), is_embedded(items), below, causes);
+        }
+    }
+
+    fn rule(
+        &self,
+        schema: &Value,
+        rule: &Rule<'_>,
+        path: &str,
+        is_root: bool,
+        uncorrelatable: Option<&str>,
+        causes: &mut Vec<Cause>,
+    ) {
+        let at = |key: &str| format!("{path}.{key}");
+        let (source, message) = (rule.text("rule").trim(), rule.text("message").trim());
+        let given = rule.text("message");
+        let invalid = |key: &str, problem: &str| Cause::invalid(at(key), &quoted(rule.text(key)), problem);
+        if source.is_empty() {
+            causes.push(Cause::required(at("rule"), "rule is not specified"));
+        } else if !given.is_empty() && message.is_empty() {
+            causes.push(invalid("message", "message must be non-empty if specified"));
+        } else if message.contains('\n') {
+            causes.push(invalid("message", "message must not contain line breaks"));
+        } else if source.contains('\n') && message.is_empty() {
+            let problem = "message must be specified if rule contains line breaks";
+            causes.push(Cause::required(at("message"), problem));
+        }
+        if self.version.has(RULES_HAVE_REASONS) {
+            let reason = rule.text("reason");
+            if rule.0.get("reason").is_some() && !REASONS.contains(&reason) {
+                causes.push(Cause::not_supported(at("reason"), &quoted(reason), &REASONS));
+            }
+            let field = rule.text("fieldPath");
+            if !field.is_empty()
+                && let Err(problem) = field_path(field, schema)
+            {
+                let problem = format!("fieldPath must be a valid path: {problem}");
+                causes.push(invalid("fieldPath", &problem));
+            }
+        }
+        if source.is_empty() {
+            return;
+        }
+        let shown = rule.go_syntax(self.version);
+        match self.compiled(rule.text("rule"), schema, is_root, rule) {
+            Err(problem) => causes.push(Cause::invalid(
+                at("rule"),
+                &shown,
+                &format!("compilation failed: {problem}"),
+            )),
+            Ok((_, result)) if !matches!(result, Ty::Bool | Ty::Dyn) => {
+                causes.push(Cause::invalid(
+                    at("rule"),
+                    &shown,
+                    "cel expression must evaluate to a bool",
+                ));
+            }
+            Ok((program, _)) => {
+                if let Some(within) = uncorrelatable
+                    && uses_old_self(&program)
+                {
+                    let problem = format!(
+                        "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
+                    );
+                    causes.push(invalid("rule", &problem));
+                }
+            }
+        }
+        let expression = rule.text("messageExpression");
+        if self.version.has(MESSAGES_ARE_EXPRESSIONS) && !expression.is_empty() {
+            let problem = match self.compiled(expression, schema, is_root, rule) {
+                Err(problem) => format!("messageExpression compilation failed: {problem}"),
+                Ok((_, result)) if !matches!(result, Ty::String | Ty::Dyn) => {
+                    "messageExpression must evaluate to a string".to_owned()
+                }
+                Ok(_) => return,
+            };
+            causes.push(Cause::invalid(at("messageExpression"), &shown, &problem));
+        }
+    }
+
+    /// An expression of a rule, with the type of its result.
+    fn compiled<'s>(
+        &self,
+        source: &str,
+        schema: &'s Value,
+        is_root: bool,
+        rule: &Rule<'_>,
+    ) -> Result<(Arc<Program>, Ty<'s>), String> {
+        let program = self.programs.get(source)?;
+        let own = Ty::of(schema, is_root);
+        let old = if rule.takes_optional_old_self(self.version) {
+            Ty::Optional(Box::new(own.clone()))
+        } else {
+            own.clone()
+        };
+        let mut checker = Checker {
+            minor: self.version.minor(),
+            variables: vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)],
+        };
+        let result = checker.check(program.expression());
+        let result = result.map_err(|mistake| mistake.shown(program.source_info()))?;
+        Ok((program, result))
+    }
+
+    /// Adds the problems that the rules of a schema find in a custom resource that is created, or that is to replace `old`. Rules rely on the types
+    /// and sizes of what they see: they are not run where `causes` names problems of these.
+    ///
+    /// # Upstream
+    /// `hasBlockingErr` in `pkg/registry/customresource/strategy.go`, 1.25.0.
+    pub(super) fn instance(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        schema: &Value,
+        causes: &mut Vec<Cause>,
+    ) {
+        if !self.version.has(RULES_ARE_RUN) || !has_rules(schema) {
+            return;
+        }
+        if causes.iter().any(blocks) {
+            let problem = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                           to complete validation";
+            causes.push(Cause::invalid("<nil>", "\"null\"", problem));
+            return;
+        }
+        let place = Place {
+            path: String::new(),
+            is_root: true,
+            is_unchanged: false,
+        };
+        self.value(place, value, old, schema, causes);
+    }
+
+    /// Depth is bounded by the parser that read the value.
+    fn value(
+        &self,
+        place: Place,
+        value: &Value,
+        old: Option<&Value>,
+        schema: &Value,
+        causes: &mut Vec<Cause>,
+    ) {
+        if value.is_null() {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        let is_unchanged = old.map_or(place.is_unchanged, |old| old == value);
+        let ratchets = is_unchanged && self.version.has(UNCHANGED_VALUES_MAY_STAY);
+        if schema.get(RULES).is_some() {
+            self.run(&place, value, old, schema, ratchets, causes);
+        }
+        let below = |path: String, schema: &Value| Place {
+            path,
+            is_root: is_embedded(schema),
+            is_unchanged,
+        };
+        match value {
+            Value::Object(fields) => {
+                let correlates = text(schema, "x-kubernetes-map-type") != "atomic";
+                let old_of = |key: &String| old.filter(|_| correlates).and_then(|old| old.get(key));
+                let properties = schema.get("properties").and_then(Value::as_object);
+                for (key, value) in fields {
+                    let (path, schema) = if let Some(schema) = values::of_entries(schema) {
+                        (format!("{}[{key}]", place.path), schema)
+                    } else if let Some(schema) = properties.and_then(|properties| properties.get(key)) {
+                        (child(&place.path, key), schema)
+                    } else {
+                        continue;
+                    };
+                    self.value(below(path, schema), value, old_of(key), schema, causes);
+                }
+            }
+            Value::Array(items) => {
+                let Some(of_items) = schema.get("items") else {
+                    return;
+                };
+                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+                let keys = keys.filter(|_| text(schema, "x-kubernetes-list-type") == "map");
+                for (index, item) in items.iter().enumerate() {
+                    let former = keys.zip(old.and_then(Value::as_array)).and_then(|(keys, old)| {
+                        let is_same = |other: &&Value| {
+                            let mut keys = keys.iter().filter_map(Value::as_str);
+                            keys.all(|key| other.get(key) == item.get(key))
+                        };
+                        old.iter().find(is_same)
+                    });
+                    let path = format!("{}[{index}]", place.path);
+                    self.value(below(path, of_items), item, former, of_items, causes);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Runs the rules of one schema.
+    fn run(
+        &self,
+        place: &Place,
+        value: &Value,
+        old: Option<&Value>,
+        schema: &Value,
+        ratchets: bool,
+        causes: &mut Vec<Cause>,
+    ) {
+        let kind = quoted(text(schema, "type"));
+        let field = if place.path.is_empty() {
+            "<nil>"
+        } else {
+            &place.path
+        };
+        let mut invalid = |problem: String| causes.push(Cause::invalid(field, &kind, &problem));
+        let (own, former) = (
+            values::of(value, schema, place.is_root),
+            old.map(|old| values::of(old, schema, place.is_root)),
+        );
+        let (own, former) = match (own, former.transpose()) {
+            (Ok(own), Ok(former)) => (own, former),
+            (Err(problem), _) | (_, Err(problem)) => {
+                for (_, rule) in Rule::of(schema) {
+                    invalid(format!("{problem} evaluating rule: {}", rule.shown()));
+                }
+                return;
+            }
+        };
+        for (_, rule) in Rule::of(schema) {
+            let is_optional = rule.takes_optional_old_self(self.version);
+            let program = match self.compiled(rule.text("rule"), schema, place.is_root, &rule) {
+                Ok((program, _)) => program,
+                Err(_) if rule.text("rule").trim().is_empty() => continue,
+                Err(problem) => {
+                    causes.push(Cause::invalid(
+                        field,
+                        &kind,
+                        &format!("rule compile error: compilation failed: {problem}"),
+                    ));
+                    continue;
+                }
+            };
+            let is_transition = uses_old_self(&program);
+            if is_transition && former.is_none() && !is_optional {
+                continue;
+            }
+            let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+            context.add_variable_from_value("self", own.clone());
+            if is_optional {
+                let optional = former.clone().map_or_else(OptionalValue::none, OptionalValue::of);
+                context.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(optional)));
+            } else if let Some(former) = &former {
+                context.add_variable_from_value("oldSelf", former.clone());
+            }
+            match program.execute(&context) {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) if ratchets && !is_transition => {}
+                Ok(_) => {
+                    let message = self.expressed(&rule, schema, place.is_root, &context);
+                    causes.push(failure(
+                        &rule,
+                        &place.path,
+                        &kind,
+                        schema,
+                        message.unwrap_or_else(|| rule.message()),
+                    ));
+                }
+                Err(error) => {
+                    let error = shown(&error);
+                    let problem = if error.starts_with("no such overload") {
+                        format!(
+                            "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {}",
+                            rule.shown()
+                        )
+                    } else {
+                        format!("{error} evaluating rule: {}", rule.shown())
+                    };
+                    causes.push(Cause::invalid(field, &kind, &problem));
+                }
+            }
+        }
+    }
+
+    /// The message that an expression gives, if it gives one that can be shown.
+    fn expressed(
+        &self,
+        rule: &Rule<'_>,
+        schema: &Value,
+        is_root: bool,
+        context: &Context<'_, '_>,
+    ) -> Option<String> {
+        let source = rule.text("messageExpression");
+        if source.is_empty() || !self.version.has(MESSAGES_ARE_EXPRESSIONS) {
+            return None;
+        }
+        let (program, _) = self.compiled(source, schema, is_root, rule).ok()?;
+        let Ok(Cel::String(message)) = program.execute(context) else {
+            return None;
+        };
+        let message = message.trim();
+        let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
+        fits.then(|| message.to_owned())
+    }
+}
+
+/// Where a value is in a resource.
+struct Place {
+    path: String,
+    /// Whether it is a whole resource.
+    is_root: bool,
+    /// Whether the nearest value above that has a former value equals it.
+    is_unchanged: bool,
+}
+
+fn failure(rule: &Rule<'_>, path: &str, kind: &str, schema: &Value, message: String) -> Cause {
+    let within = match rule.text("fieldPath") {
+        "" => String::new(),
+        given => field_path(given, schema).unwrap_or_default(),
+    };
+    let field = match (path, within.as_str()) {
+        ("", "") => "<nil>".to_owned(),
+        (path, "") => path.to_owned(),
+        (path, within) => child(path, within),
+    };
+    match rule.text("reason") {
+        "FieldValueRequired" => Cause::required(field, &message),
+        "FieldValueForbidden" => Cause::forbidden(field, &message),
+        "FieldValueDuplicate" => Cause::duplicate(field, kind),
+        _ => Cause::invalid(field, kind, &message),
+    }
+}
+
+/// A path below a schema, such as `.spec.replicas` or `.labels['a.b']`, as causes show it.
+///
+/// # Errors
+/// Says what is wrong with it.
+fn field_path(given: &str, schema: &Value) -> Result<String, String> {
+    let (mut rest, mut schema, mut path) = (given, schema, String::new());
+    while !rest.is_empty() {
+        let name;
+        if let Some(after) = rest.strip_prefix('.') {
+            let end = after.find(['.', '[', ']']).unwrap_or(after.len());
+            (name, rest) = (
+                after.get(..end).unwrap_or_default(),
+                after.get(end..).unwrap_or_default(),
+            );
+        } else if let Some(after) = rest.strip_prefix("['") {
+            let end = after.find("']").ok_or("unexpected end of JSON path")?;
+            (name, rest) = (
+                after.get(..end).unwrap_or_default(),
+                after.get(end + 2..).unwrap_or_default(),
+            );
+        } else {
+            let token = rest.split(['.', '[', ']']).next().unwrap_or_default();
+            return Err(format!("expected [ or . but got: {token}"));
+        }
+        let property = schema
+            .get("properties")
+            .and_then(|properties| properties.get(name));
+        let entry = values::of_entries(schema).filter(|_| schema.get("properties").is_none());
+        (schema, path) = match (property, entry) {
+            (Some(property), _) => (property, child(&path, name)),
+            (None, Some(values)) => (values, format!("{path}[{name}]")),
+            (None, None) => return Err("does not refer to a valid field".to_owned()),
+        };
+    }
+    Ok(path)
+}
+
+/// A mistake of an evaluation, in upstream's words.
+fn shown(error: &ExecutionError) -> String {
+    let value = |value: &Cel| match value {
+        Cel::Int(number) => number.to_string(),
+        Cel::UInt(number) => number.to_string(),
+        Cel::String(text) => text.to_string(),
+        other => format!("{other:?}"),
+    };
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::IndexOutOfBounds(index) => format!("index out of bounds: {}", value(index)),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::NoSuchOverload(_)
+        | ExecutionError::ValuesNotComparable(..)
+        | ExecutionError::UnsupportedBinaryOperator(..)
+        | ExecutionError::UnexpectedType { .. } => "no such overload".to_owned(),
+        ExecutionError::FunctionError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether a schema has rules, or one below it. Depth is bounded by the parser that read it.
+fn has_rules(schema: &Value) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let mut below = properties.into_iter().flatten().map(|(_, property)| property);
+    schema.get(RULES).is_some()
+        || below.any(has_rules)
+        || values::of_entries(schema).is_some_and(has_rules)
+        || schema.get("items").is_some_and(has_rules)
+}
+
+/// Whether a problem concerns a type or a size.
+fn blocks(cause: &Cause) -> bool {
+    matches!(cause.reason, "FieldValueNotSupported" | "FieldValueRequired")
+        || [
+            "in body must be of type",
+            "in body should be at most",
+            "in body should have at most",
+        ]
+        .iter()
+        .any(|text| cause.message.contains(text))
+}

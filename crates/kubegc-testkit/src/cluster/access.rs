@@ -1,0 +1,58 @@
+//! Rules of a test about what clients may do.
+
+use std::sync::Arc;
+
+use super::Cluster;
+use crate::http::{AccessRule, AccessRules};
+
+/// What clients may do. Made by [`Cluster::access`].
+///
+/// The first rule that applies to a request decides; without one it is allowed. A request that is denied is answered with 403 and not
+/// performed; access reviews answer by the same rules. The control plane is never denied anything.
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kube::api::{Api, ListParams};
+/// use kubegc_testkit::{Cluster, http::AccessRule};
+/// let cluster = Cluster::new();
+/// cluster.access().deny(AccessRule::new().user("my-operator").verb("list").resource("", "secrets"));
+/// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as("my-operator"));
+/// let refused = secrets.list(&ListParams::default()).await.unwrap_err().to_string();
+/// assert!(refused.contains("User \"my-operator\" cannot list resource \"secrets\""), "{refused}");
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    cluster: &'a Cluster,
+}
+
+impl Cluster {
+    /// What clients may do: everything, until a rule denies it.
+    #[must_use]
+    pub const fn access(&self) -> Access<'_> {
+        Access { cluster: self }
+    }
+}
+
+impl Access<'_> {
+    /// Allows what a rule applies to, whatever later rules say.
+    pub fn allow(&self, rule: AccessRule) {
+        self.change(|rules| rules.allow(rule));
+    }
+
+    /// Denies what a rule applies to, whatever later rules say.
+    pub fn deny(&self, rule: AccessRule) {
+        self.change(|rules| rules.deny(rule));
+    }
+
+    /// Forgets all rules: everything is allowed.
+    pub fn clear(&self) {
+        self.change(AccessRules::clear);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut AccessRules)) {
+        change(Arc::make_mut(&mut self.cluster.inner.state.lock().access));
+    }
+}

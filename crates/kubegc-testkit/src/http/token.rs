@@ -1,0 +1,280 @@
+//! Answers token requests of service accounts, and reads the tokens again.
+//!
+//! Tokens are JSON Web Tokens with the claims of upstream and without a signature (`alg: none`).
+//!
+//! # Upstream
+//! `TokenREST.Create` in `pkg/registry/core/serviceaccount/storage/token.go`, `ValidateTokenRequest` in
+//! `pkg/apis/authentication/validation/validation.go`, and `Claims` in `pkg/serviceaccount/claims.go`, 1.20.2.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use kubegc_core::{Behavior, Timestamp};
+use kubegc_sim::{ApiServer, StoredObject};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Call,
+    problem::{self, Cause, Refusal},
+    reply::Reply,
+};
+
+/// Issuer and default audience, as kubeadm sets them.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+const EXPIRATION_DEFAULT_S: i64 = 60 * 60;
+const EXPIRATION_MIN_S: i64 = 10 * 60;
+const EXPIRATION_MAX_S: i64 = 1 << 32;
+/// A pod's token that is asked for with this lifetime lives a year, and warns after the lifetime.
+const EXPIRATION_OF_PROJECTED_S: i64 = 60 * 60 + 7;
+const EXPIRATION_EXTENDED_S: i64 = 365 * 24 * 60 * 60;
+/// How far clocks may differ.
+const LEEWAY: Duration = Duration::from_secs(60);
+
+/// Tokens of pods with the lifetime of projected volumes are extended.
+const PROJECTED_TOKENS_ARE_EXTENDED: Behavior =
+    Behavior::since(21, 0, "--service-account-extend-token-expiration");
+/// Tokens have an identifier of their own.
+const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI, beta");
+
+/// Answers a token request.
+///
+/// # Errors
+/// 404 where the service account or the object that the token is bound to does not exist, 422 for a lifetime out of bounds, 400 and 409 for
+/// an object that the token cannot be bound to.
+pub(super) fn answer(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
+    let account = find(server, "serviceaccounts", call, &call.name)?;
+    let spec = request.get("spec").cloned().unwrap_or(Value::Null);
+    let seconds = match spec.get("expirationSeconds") {
+        None | Some(Value::Null) => EXPIRATION_DEFAULT_S,
+        Some(seconds) => seconds.as_i64().ok_or_else(|| {
+            problem::bad_request("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: spec.expirationSeconds is no number")
+        })?,
+    };
+    let bound = match &spec["boundObjectRef"] {
+        reference @ Value::Object(_) => Some(bound_object(server, call, reference)?),
+        _ => None,
+    };
+    check_expiration(seconds)?;
+    let audiences = match spec.get("audiences").and_then(Value::as_array) {
+        Some(audiences) if !audiences.is_empty() => audiences.clone(),
+        _ => vec![ISSUER.into()],
+    };
+    let now = server.now().truncate_to_secs();
+    let mut kubernetes = Map::new();
+    kubernetes.insert("namespace".to_owned(), (&*account.meta.namespace).into());
+    kubernetes.insert("serviceaccount".to_owned(), reference(&account));
+    let mut lifetime = seconds;
+    if let Some((key, object)) = &bound {
+        kubernetes.insert((*key).to_owned(), reference(object));
+        let extends = server.version().has(PROJECTED_TOKENS_ARE_EXTENDED);
+        if extends
+            && *key == "pod"
+            && seconds == EXPIRATION_OF_PROJECTED_S
+            && audiences == [Value::from(ISSUER)]
+        {
+            kubernetes.insert("warnafter".to_owned(), (now.as_secs() + seconds).into());
+            lifetime = EXPIRATION_EXTENDED_S;
+        }
+    }
+    let subject = format!(
+        "system:serviceaccount:{}:{}",
+        account.meta.namespace, account.meta.name
+    );
+    let mut claims = json!({
+        "aud": audiences,
+        "exp": now.as_secs() + lifetime,
+        "iat": now.as_secs(),
+        "iss": ISSUER,
+        "kubernetes.io": kubernetes,
+        "nbf": now.as_secs(),
+        "sub": subject,
+    });
+    if server.version().has(TOKENS_HAVE_IDS) {
+        claims["jti"] = identifier(&claims).into();
+    }
+    let expiry = now.saturating_add(Duration::from_secs(seconds.unsigned_abs()));
+    let mut answered = request;
+    answered["apiVersion"] = "authentication.k8s.io/v1".into();
+    answered["kind"] = "TokenRequest".into();
+    answered["metadata"] = json!({
+        "name": &*account.meta.name,
+        "namespace": &*account.meta.namespace,
+        "creationTimestamp": now.to_string(),
+    });
+    answered["spec"]["audiences"] = audiences.into();
+    answered["spec"]["expirationSeconds"] = seconds.into();
+    if answered["spec"].get("boundObjectRef").is_none() {
+        answered["spec"]["boundObjectRef"] = Value::Null;
+    }
+    answered["status"] = json!({"token": write(&claims), "expirationTimestamp": expiry.to_string()});
+    Ok(Reply::json(201, &answered))
+}
+
+fn check_expiration(seconds: i64) -> Result<(), Refusal> {
+    let why = if seconds < EXPIRATION_MIN_S {
+        "may not specify a duration less than 10 minutes"
+    } else if seconds > EXPIRATION_MAX_S {
+        "may not specify a duration larger than 2^32 seconds"
+    } else {
+        return Ok(());
+    };
+    let cause = Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why);
+    Err(problem::invalid(
+        "authentication.k8s.io",
+        "TokenRequest",
+        "",
+        &[cause],
+    ))
+}
+
+/// An object of the core group in the namespace of the request.
+fn find(server: &ApiServer, resource: &str, call: &Call, name: &str) -> Result<Arc<StoredObject>, Refusal> {
+    let kind = server
+        .resolve("", "v1", resource)
+        .map_err(|answer| problem::of_answer(&answer))?;
+    let object = server.object(kind, &call.namespace, name);
+    object
+        .map(Arc::clone)
+        .ok_or_else(|| problem::object_not_found("", resource, name))
+}
+
+/// The object that a token is bound to, with its key among the claims.
+fn bound_object(
+    server: &ApiServer,
+    call: &Call,
+    reference: &Value,
+) -> Result<(&'static str, Arc<StoredObject>), Refusal> {
+    let text = |key: &str| reference[key].as_str().unwrap_or_default();
+    let (api_version, kind, name) = (text("apiVersion"), text("kind"), text("name"));
+    let (key, resource) = match (api_version, kind) {
+        ("v1", "Pod") => ("pod", "pods"),
+        ("v1", "Secret") => ("secret", "secrets"),
+        _ => {
+            let (group, version) = kubegc_core::identity::split_api_version(api_version);
+            let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(problem::bad_request(message));
+        }
+    };
+    let object = find(server, resource, call, name)?;
+    if key == "pod" {
+        let account = match object.text_at(&["spec", "serviceAccountName"]) {
+            "" => "default",
+            named => named,
+        };
+        if account != call.name {
+            return Err(problem::bad_request(format!(
+                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                call.name
+            )));
+        }
+    }
+    let uid = text("uid");
+    if !uid.is_empty() && *uid != *object.meta.uid.to_string() {
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(problem::conflict(kind, name, &why));
+    }
+    Ok((key, object))
+}
+
+fn reference(object: &StoredObject) -> Value {
+    json!({"name": &*object.meta.name, "uid": object.meta.uid.to_string()})
+}
+
+/// A UUID that the claims determine, so that equal runs give equal tokens.
+fn identifier(claims: &Value) -> String {
+    let hash = Sha256::digest(claims.to_string());
+    let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let part = |range| hex.get(range).unwrap_or_default();
+    format!(
+        "{}-{}-4{}-8{}-{}",
+        part(0..8),
+        part(8..12),
+        part(13..16),
+        part(17..20),
+        part(20..32)
+    )
+}
+
+fn write(claims: &Value) -> String {
+    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    format!(
+        "{}.{}.",
+        part(&json!({"alg": "none", "typ": "JWT"})),
+        part(claims)
+    )
+}
+
+/// The claims of a token that a token request was answered with; `None` for any other text.
+pub(super) fn read(token: &str) -> Option<Value> {
+    let mut parts = token.split('.');
+    let (_, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
+    if !signature.is_empty() || parts.next().is_some() {
+        return None;
+    }
+    let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    (claims["iss"] == ISSUER).then_some(claims)
+}
+
+/// The status of a review of a token with these claims.
+pub(super) fn review(server: &ApiServer, claims: &Value, asked: &[&str]) -> Value {
+    let refused = |why: &str| json!({"user": {}, "error": format!("[invalid bearer token, {why}]")});
+    let time = |key: &str| Timestamp::from_secs(claims[key].as_i64().unwrap_or_default());
+    if server.now() > time("exp").saturating_add(LEEWAY) {
+        return refused("Token has expired.");
+    }
+    let audiences = claims["aud"].as_array().map_or(&[][..], Vec::as_slice);
+    let asked = if asked.is_empty() { &[ISSUER][..] } else { asked };
+    let shared: Vec<&str> = asked
+        .iter()
+        .copied()
+        .filter(|wanted| audiences.iter().any(|audience| audience == *wanted))
+        .collect();
+    if shared.is_empty() {
+        return refused(&format!(
+            "token audiences {:?} is invalid for the target audiences {asked:?}",
+            texts(audiences)
+        ));
+    }
+    let kubernetes = &claims["kubernetes.io"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, account) = (text(&kubernetes["namespace"]), &kubernetes["serviceaccount"]);
+    let name = text(&account["name"]);
+    let exists = |resource: &str, reference: &Value| {
+        let kind = server.resolve("", "v1", resource).ok()?;
+        let object = server.object(kind, &namespace, reference["name"].as_str()?)?;
+        (reference["uid"] == *object.meta.uid.to_string()).then_some(())
+    };
+    if exists("serviceaccounts", account).is_none() {
+        return refused(&format!("serviceaccounts {name:?} not found"));
+    }
+    for (key, resource) in [("pod", "pods"), ("secret", "secrets")] {
+        if let Some(bound) = kubernetes.get(key)
+            && exists(resource, bound).is_none()
+        {
+            return refused("Token has been invalidated");
+        }
+    }
+    let mut user = json!({
+        "username": claims["sub"],
+        "uid": account["uid"],
+        "groups": [
+            "system:serviceaccounts",
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated",
+        ],
+    });
+    if let Some(pod) = kubernetes.get("pod") {
+        user["extra"] = json!({
+            "authentication.kubernetes.io/pod-name": [pod["name"]],
+            "authentication.kubernetes.io/pod-uid": [pod["uid"]],
+        });
+    }
+    json!({"authenticated": true, "user": user, "audiences": shared})
+}
+
+fn texts(values: &[Value]) -> Vec<&str> {
+    values.iter().filter_map(Value::as_str).collect()
+}

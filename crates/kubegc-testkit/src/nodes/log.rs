@@ -1,0 +1,157 @@
+//! Logs of containers, and the part of them that a request asks for.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use kubegc_core::{Clock, Timestamp};
+
+use crate::{ClusterClock, http::LogRequest};
+
+type Lines = Pin<Box<dyn Stream<Item = String> + Send>>;
+
+/// The log of a container. The cluster selects the part that a request asks for: the last lines, those since a time, a number of bytes, with
+/// or without times.
+///
+/// # Examples
+/// ```
+/// use kubegc_testkit::{Log, Timestamp};
+/// let log = Log::text("listening\n").line(Timestamp::from_secs(1_767_225_600), "first request");
+/// assert_eq!(log.len(), 2);
+/// ```
+#[derive(Default)]
+pub struct Log {
+    lines: Vec<(Option<Timestamp>, String)>,
+    more: Option<Lines>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// The log of a container that wrote nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The lines of a text. They count as written at the time of each request.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self {
+            lines: text.lines().map(|line| (None, line.to_owned())).collect(),
+            more: None,
+        }
+    }
+
+    /// Adds a line that was written at a time.
+    #[must_use]
+    pub fn line(mut self, at: Timestamp, line: &str) -> Self {
+        self.lines.push((Some(at), line.to_owned()));
+        self
+    }
+
+    /// The lines that a client gets that follows the log. Its response ends with the stream; without one it ends after the present lines.
+    #[must_use]
+    pub fn then(mut self, lines: impl Stream<Item = String> + Send + 'static) -> Self {
+        self.more = Some(Box::pin(lines));
+        self
+    }
+
+    /// How many lines there are now.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is no line now.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The body of the response to a request.
+    ///
+    /// # Upstream
+    /// `ReadLogs` in `pkg/kubelet/kuberuntime/logs/logs.go`, 1.20.2.
+    pub(crate) fn select(self, request: &LogRequest, clock: ClusterClock) -> LogBody {
+        let now = clock.now();
+        let mut body = LogBody {
+            first: None,
+            left: request.limit_bytes,
+            more: self.more.filter(|_| request.follow),
+            timestamps: request.timestamps,
+            clock,
+        };
+        let tail = request.tail_lines.and_then(|lines| usize::try_from(lines).ok());
+        let start = tail.map_or(0, |lines| self.lines.len().saturating_sub(lines));
+        let mut text = Vec::new();
+        for (at, line) in self.lines.iter().skip(start) {
+            let at = at.unwrap_or(now);
+            if request.since.is_none_or(|since| at >= since) {
+                body.write(at, line, &mut text);
+            }
+        }
+        body.first = (!text.is_empty()).then(|| text.into());
+        body
+    }
+}
+
+/// The body of a response with a log.
+pub(crate) struct LogBody {
+    first: Option<Bytes>,
+    /// How many bytes the client still gets.
+    left: Option<u64>,
+    more: Option<Lines>,
+    timestamps: bool,
+    clock: ClusterClock,
+}
+
+impl LogBody {
+    fn write(&mut self, at: Timestamp, line: &str, out: &mut Vec<u8>) {
+        let mut text = String::new();
+        if self.timestamps {
+            let whole = at.truncate_to_secs().to_string();
+            let nanos = at.as_nanos().rem_euclid(1_000_000_000);
+            text = format!("{}.{nanos:09}Z ", whole.trim_end_matches('Z'));
+        }
+        text.push_str(line);
+        text.push('\n');
+        let mut bytes = text.as_bytes();
+        if let Some(left) = &mut self.left {
+            let wanted = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+            bytes = &bytes[..wanted];
+            *left -= wanted as u64;
+        }
+        out.extend_from_slice(bytes);
+    }
+
+    /// The next part; `None` at the end.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if self.left == Some(0) {
+            self.more = None;
+        }
+        let Some(more) = &mut self.more else {
+            return Poll::Ready(None);
+        };
+        let Some(line) = ready!(more.poll_next_unpin(context)) else {
+            self.more = None;
+            return Poll::Ready(None);
+        };
+        let mut text = Vec::new();
+        self.write(self.clock.now(), &line, &mut text);
+        Poll::Ready(Some(text.into()))
+    }
+}

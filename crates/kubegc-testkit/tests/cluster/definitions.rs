@@ -1,0 +1,195 @@
+//! CEL rules and conversions of definitions, through a client.
+
+use futures_util::TryStreamExt;
+use kube::{
+    Api, Error,
+    api::{Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::{WatchStreamExt, watcher},
+};
+use kubegc_testkit::Cluster;
+use serde_json::{Value, json};
+
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.x.dev}
+spec:
+  group: x.dev
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            x-kubernetes-validations:
+            - {rule: 'self.replicas >= oldSelf.replicas', message: replicas cannot be lowered}
+            properties:
+              replicas: {type: integer, x-kubernetes-validations: [{rule: self < 10}]}
+";
+
+#[tokio::test]
+async fn a_client_gets_the_refusals_of_rules() {
+    let cluster = Cluster::builder().yaml(DEFINITION).build().unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("x.dev", "v1", "Widget"));
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &resource);
+    let widget =
+        |replicas: i64| DynamicObject::new("a", &resource).data(json!({"spec": {"replicas": replicas}}));
+    let refused = widgets
+        .create(&PostParams::default(), &widget(10))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        api_message(refused),
+        (
+            422,
+            "Widget.x.dev \"a\" is invalid: spec.replicas: Invalid value: \"integer\": failed rule: self < 10".to_owned()
+        )
+    );
+    widgets.create(&PostParams::default(), &widget(3)).await.unwrap();
+    let params = PatchParams::apply("me").force();
+    let refused = widgets
+        .patch("a", &params, &Patch::Apply(&widget(2)))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        api_message(refused),
+        (
+            422,
+            "Widget.x.dev \"a\" is invalid: spec: Invalid value: \"object\": replicas cannot be lowered"
+                .to_owned()
+        )
+    );
+    widgets
+        .patch("a", &params, &Patch::Apply(&widget(4)))
+        .await
+        .unwrap();
+}
+
+const CONVERTED: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.x.dev}
+spec:
+  group: x.dev
+  scope: Namespaced
+  names: {kind: Gadget, plural: gadgets}
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig: {service: {name: hook, namespace: default, path: /convert}}
+  versions:
+  - name: v1
+    served: true
+    storage: false
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {host: {type: string}, port: {type: integer}}}}}}
+  - name: v2
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {address: {type: string}}}}}}
+";
+
+fn gadgets(cluster: &Cluster, version: &str) -> (Api<DynamicObject>, ApiResource) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("x.dev", version, "Gadget"));
+    (
+        Api::default_namespaced_with(cluster.client(), &resource),
+        resource,
+    )
+}
+
+/// `host` and `port` of v1 are the `address` of v2.
+fn convert(mut object: Value, wanted: &str) -> Result<Value, String> {
+    if wanted == "x.dev/v2" {
+        let (host, port) = (&object["spec"]["host"], &object["spec"]["port"]);
+        let host = host.as_str().ok_or("a host is needed")?;
+        object["spec"] = json!({"address": format!("{host}:{port}")});
+    } else {
+        let address = object["spec"]["address"].as_str().unwrap_or_default();
+        let (host, port) = address.split_once(':').ok_or("the address has no port")?;
+        let port: u16 = port.parse().map_err(|_| "the port is no number")?;
+        object["spec"] = json!({"host": host, "port": port});
+    }
+    object["apiVersion"] = wanted.into();
+    object["metadata"]["annotations"]["converted"] = wanted.into();
+    // What a webhook may not change is restored.
+    object["metadata"]["finalizers"] = json!(["x.dev/other"]);
+    Ok(object)
+}
+
+fn api_message(error: Error) -> (u16, String) {
+    match error {
+        Error::Api(status) => (status.code, status.message),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_closure_converts_between_versions() {
+    let cluster = Cluster::builder().yaml(CONVERTED).build().unwrap();
+    cluster.on_conversion("gadgets.x.dev", convert);
+    let ((v1, kind1), (v2, kind2)) = (gadgets(&cluster, "v1"), gadgets(&cluster, "v2"));
+    let first = DynamicObject::new("a", &kind1).data(json!({"spec": {"host": "h", "port": 80}}));
+    let created = v1.create(&PostParams::default(), &first).await.unwrap();
+    assert_eq!(created.data["spec"], json!({"host": "h", "port": 80}));
+    assert_eq!(created.metadata.finalizers, None);
+    let stored = cluster.get("x.dev/v2", "Gadget", "default", "a").unwrap();
+    assert_eq!(stored["spec"], json!({"address": "h:80"}));
+    let seen = v2.get("a").await.unwrap();
+    assert_eq!(
+        (&seen.data["spec"], seen.metadata.uid),
+        (&json!({"address": "h:80"}), created.metadata.uid)
+    );
+
+    let merge = Patch::Merge(json!({"spec": {"port": 81}}));
+    v1.patch("a", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(
+        v2.get("a").await.unwrap().data["spec"],
+        json!({"address": "h:81"})
+    );
+    let changes = watcher(v1.clone(), watcher::Config::default()).applied_objects();
+    let changed = std::pin::pin!(changes).try_next().await.unwrap().unwrap();
+    assert_eq!(changed.data["spec"], json!({"host": "h", "port": 81}));
+
+    let odd = DynamicObject::new("b", &kind2).data(json!({"spec": {"address": "nowhere"}}));
+    v2.create(&PostParams::default(), &odd).await.unwrap();
+    assert_eq!(
+        api_message(v1.get("b").await.unwrap_err()),
+        (
+            500,
+            "conversion webhook for x.dev/v2, Kind=Gadget failed: the address has no port".to_owned()
+        )
+    );
+    cluster.on_conversion("gadgets.x.dev", |mut object, wanted| {
+        object["apiVersion"] = wanted.into();
+        object["metadata"]["name"] = "other".into();
+        Ok(object)
+    });
+    let (_, message) = api_message(v1.get("a").await.unwrap_err());
+    assert!(
+        message.ends_with("index 0: must have the same name: a != other"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn without_a_closure_a_conversion_webhook_cannot_be_reached() {
+    let cluster = Cluster::builder().yaml(CONVERTED).build().unwrap();
+    let ((v1, _), (v2, kind2)) = (gadgets(&cluster, "v1"), gadgets(&cluster, "v2"));
+    let object = DynamicObject::new("a", &kind2).data(json!({"spec": {"address": "h:80"}}));
+    v2.create(&PostParams::default(), &object).await.unwrap();
+    let (code, message) = api_message(v1.get("a").await.unwrap_err());
+    assert_eq!(code, 500);
+    assert!(
+        message.starts_with(
+            "conversion webhook for x.dev/v2, Kind=Gadget failed: Post \"https://hook.default.svc:443/convert?timeout=30s\": "
+        ),
+        "{message}"
+    );
+}

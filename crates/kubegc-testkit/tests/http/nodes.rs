@@ -1,0 +1,120 @@
+//! What the server itself answers to requests that nodes would answer.
+
+use http::Method;
+use kubegc_testkit::http::{Answer, NodeRequest};
+use serde_json::{Value, json};
+
+use crate::world::{World, request, world};
+
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+
+fn pod(world: &mut World, name: &str, node: &str, containers: &[&str]) {
+    let named = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| json!({"name": name}))
+            .collect::<Vec<Value>>()
+    };
+    let mut spec = json!({"containers": named(containers), "initContainers": named(&["setup"])});
+    if !node.is_empty() {
+        spec["nodeName"] = node.into();
+    }
+    world.create(PODS, &json!({"metadata": {"name": name}, "spec": spec}));
+}
+
+#[test]
+fn requests_that_no_node_answers_are_refused_as_a_real_server_does() {
+    let mut world = world();
+    world.create(
+        "/api/v1/nodes",
+        &json!({"metadata": {"name": "node-1"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}),
+    );
+    pod(&mut world, "one", "node-1", &["app"]);
+    pod(&mut world, "two", "node-1", &["app", "side"]);
+    pod(&mut world, "new", "", &["app"]);
+    pod(&mut world, "lost", "node-2", &["app"]);
+    let refused = "dial tcp 10.0.0.1:10250: connect: connection refused";
+    for (path, code, message) in [
+        ("gone/log", 404, "pods \"gone\" not found".to_owned()),
+        ("one/log?container=nope", 400, "container nope is not valid for pod one".to_owned()),
+        (
+            "two/log",
+            400,
+            "a container name must be specified for pod two, choose one of: [app side] or one of the init containers: [setup]"
+                .to_owned(),
+        ),
+        ("new/exec?command=ls", 400, "pod new does not have a host assigned".to_owned()),
+        ("new/portforward?ports=80", 400, "pod new does not have a host assigned".to_owned()),
+        ("lost/log", 404, "nodes \"node-2\" not found".to_owned()),
+        (
+            "one/log",
+            500,
+            format!("Get \"https://10.0.0.1:10250/containerLogs/shop/one/app\": {refused} (no closure of the test plays this node: see Nodes::on_log)"),
+        ),
+        (
+            "two/attach?container=setup",
+            500,
+            format!("error dialing backend: {refused} (no closure of the test plays this node: see Nodes::on_attach)"),
+        ),
+        (
+            "one/log?tailLines=-1&limitBytes=0",
+            422,
+            "PodLogOptions \"one\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: \
+             Invalid value: 0: must be greater than 0]"
+                .to_owned(),
+        ),
+        (
+            "one/log?sinceSeconds=5&sinceTime=2026-01-01T00:00:00Z",
+            422,
+            "PodLogOptions \"one\" is invalid: <nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+                .to_owned(),
+        ),
+    ] {
+        let reply = world.get(&format!("{PODS}/{path}"));
+        assert_eq!((reply.code, reply.message()), (code, message), "{path}");
+    }
+    let reply = world.get(&format!("{PODS}/new/log"));
+    assert_eq!((reply.code, &*reply.text), (200, ""), "no node wrote anything");
+    assert_eq!(world.post(&format!("{PODS}/one/log"), &Value::Null).code, 405);
+}
+
+#[test]
+fn the_parameters_of_a_request_are_read() {
+    let mut world = world();
+    pod(&mut world, "one", "node-1", &["app"]);
+    let mut ask = |method: Method, path: &str| {
+        let answer = world.answer(&request(method, &format!("{PODS}/one/{path}"), &[], ""));
+        match answer {
+            Answer::Node(call) => call.request().clone(),
+            other => panic!("{path}: {other:?}"),
+        }
+    };
+    let NodeRequest::Log(log) = ask(
+        Method::GET,
+        "log?follow=true&tailLines=5&sinceSeconds=60&timestamps=1&limitBytes=9",
+    ) else {
+        panic!("a log was asked for");
+    };
+    assert_eq!((&*log.target.container, &*log.target.node), ("app", "node-1"));
+    assert_eq!((log.follow, log.previous, log.timestamps), (true, false, true));
+    assert_eq!((log.tail_lines, log.limit_bytes), (Some(5), Some(9)));
+    assert_eq!(
+        log.since.map(kubegc_core::Timestamp::as_secs),
+        Some(1_000_000 - 60)
+    );
+    let NodeRequest::Exec(exec) = ask(
+        Method::POST,
+        "exec?command=sh&command=-c&command=echo+a&stdout=true&tty=false",
+    ) else {
+        panic!("a command was sent");
+    };
+    assert_eq!(exec.command, ["sh", "-c", "echo a"]);
+    assert_eq!(
+        (exec.stdin, exec.stdout, exec.stderr, exec.tty),
+        (false, true, false, false)
+    );
+    let NodeRequest::PortForward(forward) = ask(Method::GET, "portforward?ports=80,443&ports=8080") else {
+        panic!("ports were asked for");
+    };
+    assert_eq!(forward.ports, [80, 443, 8080]);
+}
