@@ -298,7 +298,7 @@ pub(super) fn with(object: &StoredObject, path: &[&str], value: Value) -> Stored
     }
     *target = value;
     let body = match root {
-        Value::Object(body) => Some(Arc::new(body)),
+        Value::Object(body) => Some(body.into()),
         _ => None,
     };
     StoredObject {
