@@ -21,6 +21,7 @@ use super::{
         set_condition, time_of,
     },
     pods,
+    replicaset::BURST,
 };
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -100,7 +101,8 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
         None => parallelism,
         Some(completions) => completions.saturating_sub(succeeded).min(parallelism),
     };
-    let missing = usize::try_from(wanted).unwrap_or(0).saturating_sub(busy.len());
+    let missing = usize::try_from(wanted).unwrap_or(0);
+    let missing = missing.saturating_sub(busy.len()).min(BURST);
     if missing == 0 {
         return;
     }
