@@ -264,9 +264,6 @@ impl Sync<'_> {
         if self.view.version().has(HAS_INDEX) {
             set(&mut pod, "labels", POD_INDEX, &ordinal.to_string());
         }
-        if !pod["spec"].is_object() {
-            pod["spec"] = json!({});
-        }
         pod["spec"]["hostname"] = name.as_str().into();
         pod["spec"]["subdomain"] = self.set.text_at(&["spec", "serviceName"]).into();
         let mut volumes: Vec<Value> = templates

@@ -227,3 +227,54 @@ async fn orphans_are_adopted_by_those_that_are_created_again() {
         assert_eq!(uids(&all(&cluster, "Pod")), uids(&pods), "{version}");
     }
 }
+
+/// Without types the server takes anything.
+#[tokio::test(start_paused = true)]
+async fn malformed_workloads_end_no_test() {
+    let specs = [
+        json!("x"),
+        json!({}),
+        json!({"selector": "x", "template": "x", "replicas": "x", "strategy": 1}),
+        json!({
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "x"}, "matchExpressions": [{"operator": 7}, 3]},
+            "template": {"metadata": {"labels": {"app": "x"}, "annotations": 3}, "spec": {
+                "containers": [1, {"name": 2}], "affinity": "x", "tolerations": [1], "volumes": 5,
+            }},
+            "volumeClaimTemplates": [1, {"metadata": "x"}],
+            "strategy": {"rollingUpdate": {"maxSurge": u64::MAX, "maxUnavailable": "x%"}},
+            "ordinals": {"start": i64::MAX},
+            "completionMode": "Indexed",
+            "completions": i64::MAX,
+            "minReadySeconds": -1,
+        }),
+        json!({
+            "selector": {"matchLabels": {"app": "y"}},
+            "template": {"metadata": 1, "spec": "x"},
+            "completionMode": "Indexed",
+            "completions": 2,
+        }),
+    ];
+    for kind in [
+        "Deployment",
+        "ReplicaSet",
+        "StatefulSet",
+        "DaemonSet",
+        "Job",
+        "Pod",
+        "Node",
+    ] {
+        let mut builder = builder("1.36.0", Workloads::new(), "")
+            .types(false)
+            .calls_max(3_000);
+        for (at, spec) in specs.iter().enumerate() {
+            let metadata = json!({"name": format!("o{at}")});
+            let object =
+                json!({"apiVersion": api_version(kind), "kind": kind, "metadata": metadata, "spec": spec});
+            builder = builder.object(object);
+        }
+        let cluster = builder.build().unwrap();
+        let settled = cluster.settle().await;
+        assert!(settled.is_ok(), "{kind}: {}", settled.unwrap_err());
+    }
+}
