@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     deployment::share,
-    plan::{Kind, Plan, Verb, View, annotation, counts, pod_of, seconds, set},
+    plan::{Kind, Plan, Verb, View, annotation, counts, map, pod_of, seconds, set},
     pods, revisions, scheduler,
 };
 
@@ -68,10 +68,7 @@ pub(super) fn sync(view: &View<'_>, daemons: &StoredObject) -> Plan {
 
 /// The spec of a pod, with the tolerations that all pods of DaemonSets have.
 fn pod_spec(daemons: &StoredObject) -> Value {
-    let mut spec = daemons
-        .at(&["spec", "template", "spec"])
-        .cloned()
-        .unwrap_or_else(|| json!({}));
+    let mut spec = map(daemons, &["spec", "template", "spec"]);
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
     let network = (spec["hostNetwork"] == true).then_some(NETWORK);
     for (key, effect) in TOLERATED.into_iter().chain(network) {
@@ -80,9 +77,7 @@ fn pod_spec(daemons: &StoredObject) -> Value {
             tolerations.push(toleration);
         }
     }
-    if spec.is_object() {
-        spec["tolerations"] = tolerations.into();
-    }
+    spec["tolerations"] = tolerations.into();
     spec
 }
 

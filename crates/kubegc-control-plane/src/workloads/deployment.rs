@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     plan::{
-        Kind, Plan, Verb, View, annotation, condition, count, counts, int, items, reference_json,
+        Kind, Plan, Verb, View, annotation, condition, count, counts, int, items, map, reference_json,
         set_condition, time_of, with,
     },
     pods,
@@ -85,12 +85,17 @@ pub(super) fn share(value: Option<&Value>, default: &str, replicas: usize, round
     }
 }
 
-/// A template without the label that its ReplicaSet adds.
+/// A template with labels, without the one that its ReplicaSet adds.
 fn plain(object: &StoredObject) -> Value {
-    let mut template = object.at(&["spec", "template"]).cloned().unwrap_or_default();
-    if let Some(Value::Object(labels)) = template.pointer_mut("/metadata/labels") {
+    let mut template = map(object, &["spec", "template"]);
+    let mut labels = map(object, &["spec", "template", "metadata", "labels"]);
+    if let Value::Object(labels) = &mut labels {
         labels.remove(HASH_LABEL);
     }
+    if !template["metadata"].is_object() {
+        template["metadata"] = json!({});
+    }
+    template["metadata"]["labels"] = labels;
     template
 }
 
@@ -157,7 +162,10 @@ impl<'a> Rollout<'a> {
             return;
         }
         let present = self.new.as_ref().map_or(0, |new| replicas(new));
-        let all: usize = self.sets.iter().map(|set| replicas(set)).sum();
+        let all = self
+            .sets
+            .iter()
+            .fold(0, |all: usize, set| all.saturating_add(replicas(set)));
         let wanted = if self.is_recreated {
             self.replicas
         } else {
@@ -206,7 +214,10 @@ impl<'a> Rollout<'a> {
             all.insert(REVISION.to_owned(), next.to_string().into());
         }
         all.insert(DESIRED.to_owned(), self.replicas.to_string().into());
-        all.insert(MAX.to_owned(), (self.replicas + self.surge).to_string().into());
+        all.insert(
+            MAX.to_owned(),
+            self.replicas.saturating_add(self.surge).to_string().into(),
+        );
         all
     }
 
@@ -245,7 +256,11 @@ impl<'a> Rollout<'a> {
         let name = format!("{}-{hash}", meta.name);
         if self.view.find(Kind::ReplicaSet, &meta.namespace, &name).is_some() {
             // Another owner has a ReplicaSet of this name: the next sync tries the next one.
-            let changed = with(deployment, &["status", "collisionCount"], (collisions + 1).into());
+            let changed = with(
+                deployment,
+                &["status", "collisionCount"],
+                collisions.saturating_add(1).into(),
+            );
             let message = format!("a ReplicaSet named {name} exists");
             plan.push(Kind::Deployment, Verb::Status(changed), "Collision", message);
             return;
@@ -256,15 +271,9 @@ impl<'a> Rollout<'a> {
             }
             value[HASH_LABEL] = hash.as_str().into();
         };
-        if !template["metadata"].is_object() {
-            template["metadata"] = json!({});
-        }
         labelled(&mut template["metadata"]["labels"]);
         let labels = template["metadata"]["labels"].clone();
-        let mut selector = deployment
-            .at(&["spec", "selector"])
-            .cloned()
-            .unwrap_or_else(|| json!({}));
+        let mut selector = map(deployment, &["spec", "selector"]);
         labelled(&mut selector["matchLabels"]);
         let set = json!({
             "metadata": {
@@ -288,7 +297,10 @@ impl<'a> Rollout<'a> {
     fn report(&self, plan: &mut Plan) {
         let deployment = self.deployment;
         let count = |set: &StoredObject, field: &str| count(set, &["status", field]);
-        let sum = |field: &str| self.sets.iter().map(|set| count(set, field)).sum::<usize>();
+        let sum = |field: &str| {
+            let counts = self.sets.iter().map(|set| count(set, field));
+            counts.fold(0, usize::saturating_add)
+        };
         let updated = self.new.as_ref().map_or(0, |new| count(new, "replicas"));
         let (all, available) = (sum("replicas"), sum("availableReplicas"));
         let mut status = counts(

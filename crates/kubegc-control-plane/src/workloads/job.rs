@@ -21,6 +21,7 @@ use super::{
         set_condition, time_of,
     },
     pods,
+    replicaset::BURST,
 };
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -31,6 +32,8 @@ const PREFIXED_LABELS: Behavior = Behavior::since(27, 0, "kubernetes #114930");
 const HAS_READY: Behavior = Behavior::since(24, 0, "feature gate JobReadyPods is beta");
 const HAS_TERMINATING: Behavior = Behavior::since(29, 0, "feature gate JobPodReplacementPolicy is beta");
 const SUSPENDS: Behavior = Behavior::since(22, 0, "feature gate SuspendJob is beta");
+/// How many indexes are read: upstream's bound for Jobs of many pods.
+const INDEXES_MAX: usize = 100_000;
 /// The delays before failed pods are replaced: the first one, and the longest.
 const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
@@ -100,7 +103,8 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
         None => parallelism,
         Some(completions) => completions.saturating_sub(succeeded).min(parallelism),
     };
-    let missing = usize::try_from(wanted).unwrap_or(0).saturating_sub(busy.len());
+    let missing = usize::try_from(wanted).unwrap_or(0);
+    let missing = missing.saturating_sub(busy.len()).min(BURST);
     if missing == 0 {
         return;
     }
@@ -140,7 +144,7 @@ fn indexes(text: &str, bound: i64) -> Vec<i64> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         Some(first.parse::<i64>().ok()?..=last.parse::<i64>().ok()?.min(bound))
     });
-    ranges.flatten().collect()
+    ranges.flatten().take(INDEXES_MAX).collect()
 }
 
 /// When failed pods may be replaced: 10 s after the first failure since the last success, and twice as long

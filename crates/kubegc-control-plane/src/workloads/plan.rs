@@ -404,6 +404,25 @@ pub(super) fn selector_of(object: &StoredObject) -> LabelSelector {
     }
 }
 
+/// Whether the selector of an owner of pods matches the labels of its template. The API server demands it where it
+/// has types; otherwise pods would be created and released without end.
+pub(super) fn selects_template(object: &StoredObject) -> bool {
+    let mut meta = ObjectMeta::new("", "", "");
+    if let Value::Object(labels) = map(object, &["spec", "template", "metadata", "labels"]) {
+        let labels = labels.into_iter();
+        let labels = labels.map(|(key, value)| (key.into(), value.as_str().unwrap_or_default().into()));
+        meta.labels.extend(labels);
+    }
+    let selector = selector_of(object);
+    !selector.is_empty() && selector.matches(&meta)
+}
+
+/// A copy of a map of the body; an empty one where it is something else.
+pub(super) fn map(object: &StoredObject, path: &[&str]) -> Value {
+    let known = object.at(path).filter(|value| value.is_object());
+    known.cloned().unwrap_or_else(|| json!({}))
+}
+
 /// A pod of a template, named by the server after its owner unless `name` is set.
 pub(super) fn pod_of(template: &Value, kind: Kind, owner: &ObjectMeta, name: Option<&str>) -> Value {
     let mut metadata = Map::new();
@@ -420,7 +439,8 @@ pub(super) fn pod_of(template: &Value, kind: Kind, owner: &ObjectMeta, name: Opt
         "ownerReferences".to_owned(),
         json!([reference_json(&kind.reference(owner))]),
     );
-    json!({"metadata": metadata, "spec": template["spec"]})
+    let spec = template["spec"].as_object().cloned().unwrap_or_default();
+    json!({"metadata": metadata, "spec": spec})
 }
 
 pub(super) fn reference_json(reference: &OwnerReference) -> Value {

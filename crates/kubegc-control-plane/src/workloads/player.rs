@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     Workloads, claims, daemonset, deployment, job, nodes,
-    plan::{Kind, Plan, Verb, View, Write, find},
+    plan::{Kind, Plan, Verb, View, Write, find, selects_template},
     pods, replicaset, statefulset,
 };
 use crate::{
@@ -183,6 +183,15 @@ impl Player {
     /// The plan of a key; `None` where there is no such object, or nobody writes it.
     fn plan(&self, server: &ApiServer, (kind, namespace, name): &Key) -> Option<Plan> {
         let object = find(server, *kind, namespace, name)?;
+        let selects = [
+            Kind::ReplicaSet,
+            Kind::StatefulSet,
+            Kind::DaemonSet,
+            Kind::Deployment,
+        ];
+        if selects.contains(kind) && !selects_template(&object) {
+            return None;
+        }
         let view = View {
             server,
             rules: &self.rules,

@@ -15,8 +15,8 @@ use super::{
     pods::{self, Tally},
 };
 
-/// The most pods that one sync creates.
-const BURST: usize = 500;
+/// About how many pods one sync creates at most.
+pub(super) const BURST: usize = 500;
 
 /// `spec.replicas`, with its default.
 pub(super) fn replicas(object: &StoredObject) -> usize {

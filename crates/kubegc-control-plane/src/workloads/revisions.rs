@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubegc_sim::StoredObject;
 use serde_json::{Map, Value, json};
 
-use super::plan::{Kind, Plan, Verb, View, int, reference_json, with};
+use super::plan::{Kind, Plan, Verb, View, int, map, reference_json, with};
 
 /// The alphabet of upstream's `SafeEncodeString`.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -70,7 +70,7 @@ pub(super) fn present(
     owner: &StoredObject,
     hash_label: &str,
 ) -> Option<(Arc<StoredObject>, i64)> {
-    let template = owner.at(&["spec", "template"]).cloned().unwrap_or_default();
+    let template = map(owner, &["spec", "template"]);
     let data = data_of(&template);
     let all = of(view, owner);
     let newest = all
@@ -83,7 +83,7 @@ pub(super) fn present(
         if int(equal, &["revision"]) == Some(newest) {
             return Some((Arc::clone(equal), collisions));
         }
-        let verb = Verb::Update(with(equal, &["revision"], (newest + 1).into()));
+        let verb = Verb::Update(with(equal, &["revision"], newest.saturating_add(1).into()));
         plan.push(
             Kind::Revision,
             verb,
@@ -107,10 +107,7 @@ pub(super) fn present(
         .cloned()
         .unwrap_or_else(Map::new);
     labels.insert(hash_label.to_owned(), hash.into());
-    let annotations = owner
-        .at(&["metadata", "annotations"])
-        .cloned()
-        .unwrap_or_else(|| json!({}));
+    let annotations = map(owner, &["metadata", "annotations"]);
     let revision = json!({
         "metadata": {
             "name": name,
@@ -119,7 +116,7 @@ pub(super) fn present(
             "ownerReferences": [reference_json(&plan.reference(owner))],
         },
         "data": data,
-        "revision": newest + 1,
+        "revision": newest.saturating_add(1),
     });
     let message = format!("{} has a new template", owner.meta.name);
     plan.push(Kind::Revision, Verb::Create(revision), "RevisionCreated", message);

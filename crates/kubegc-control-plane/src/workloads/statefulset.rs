@@ -15,7 +15,7 @@ use super::{
     deployment::share,
     plan::{Kind, Plan, Verb, View, counts, int, items, pod_of, seconds, selector_of, set},
     pods::{self, Tally},
-    replicaset::replicas,
+    replicaset::{BURST, replicas},
     revisions,
 };
 
@@ -117,7 +117,8 @@ impl Sync<'_> {
         for ordinal in self.start..self.end {
             match self.find(ordinal) {
                 None => {
-                    if !self.create(plan, ordinal) || is_ordered {
+                    self.create(plan, ordinal);
+                    if is_ordered || plan.writes.len() >= BURST {
                         return;
                     }
                 }
@@ -204,8 +205,8 @@ impl Sync<'_> {
         .unwrap_or(0)
     }
 
-    /// Creates the missing claims of a pod, then the pod. Gives whether the pod is created.
-    fn create(&self, plan: &mut Plan, ordinal: i64) -> bool {
+    /// Creates the missing claims of a pod, then the pod, unless a claim of a former pod is in the way.
+    fn create(&self, plan: &mut Plan, ordinal: i64) {
         let set_meta = &self.set.meta;
         let name = format!("{}-{ordinal}", set_meta.name);
         let keeps_claims = {
@@ -232,7 +233,7 @@ impl Sync<'_> {
             }
         }
         if is_blocked {
-            return false;
+            return;
         }
         for template in missing {
             let mut labels = template["metadata"]["labels"]
@@ -263,9 +264,6 @@ impl Sync<'_> {
         if self.view.version().has(HAS_INDEX) {
             set(&mut pod, "labels", POD_INDEX, &ordinal.to_string());
         }
-        if !pod["spec"].is_object() {
-            pod["spec"] = json!({});
-        }
         pod["spec"]["hostname"] = name.as_str().into();
         pod["spec"]["subdomain"] = self.set.text_at(&["spec", "serviceName"]).into();
         let mut volumes: Vec<Value> = templates
@@ -284,7 +282,6 @@ impl Sync<'_> {
         }
         let message = format!("statefulset/{} has no pod of ordinal {ordinal}", set_meta.name);
         plan.push(Kind::Pod, Verb::Create(pod), "SuccessfulCreate", message);
-        true
     }
 
     fn report(&self, plan: &mut Plan, collisions: i64) {
