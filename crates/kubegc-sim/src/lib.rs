@@ -26,9 +26,9 @@ pub mod status;
 mod types;
 
 pub use api_server::{
-    AdmissionWebhook, ApiServer, ApplyOptions, Change, Converter, CrdCleaner, CrdRegistration, CrdStep,
-    Event, EventType, ObjectList, PendingRemoval, RegistrationStep, Response, ResponseBody, Settings,
-    Subresource,
+    Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, Converter, CrdCleaner,
+    CrdRegistration, CrdStep, Event, EventType, ObjectList, PendingRemoval, RegistrationStep, Response,
+    ResponseBody, Settings, Subresource,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};

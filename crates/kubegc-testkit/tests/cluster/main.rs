@@ -15,3 +15,4 @@ mod soak;
 mod support;
 mod time;
 mod watches;
+mod webhooks;
