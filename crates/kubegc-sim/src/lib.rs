@@ -26,9 +26,9 @@ pub mod status;
 mod types;
 
 pub use api_server::{
-    AdmissionWebhook, ApiServer, ApplyOptions, Change, Converter, CrdCleaner, CrdRegistration, CrdStep,
-    Event, EventType, ObjectList, PendingRemoval, RegistrationStep, Response, ResponseBody, Settings,
-    Subresource,
+    Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, Converter, CrdCleaner,
+    CrdRegistration, CrdStep, Event, EventType, ObjectList, PendingRemoval, RegistrationStep, Response,
+    ResponseBody, Settings, Subresource,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
@@ -40,3 +40,4 @@ pub use schedule::Schedule;
 pub use selector::Selector;
 pub use shared::{LocalStore, SharedApiServer};
 pub use status::{Cause, Details, Status};
+pub use types::has_type;

@@ -316,6 +316,11 @@ pub(crate) fn internal_error(problem: &str) -> Refusal {
     refusal(500, "InternalError", message, Some(details))
 }
 
+/// A webhook refuses the request.
+pub(crate) fn denied(code: u16, message: String) -> Refusal {
+    refusal(code, "", message, None)
+}
+
 /// The URL is not served.
 pub(crate) fn unserved() -> Refusal {
     let details = Details::default();

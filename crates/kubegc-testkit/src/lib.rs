@@ -65,7 +65,7 @@
 //! | make requests fail, hang, lose their answers; end watches | [`Cluster::faults`] |
 //! | deny requests, and let access reviews say so | [`Cluster::access`] |
 //! | answer `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
-//! | play the conversion webhook of a definition | [`Cluster::on_conversion`] |
+//! | play webhooks: admission, and the conversion of a definition | [`Cluster::on_admission`], [`Cluster::on_conversion`] |
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
 //! | use another version of kube, or any client over `tower` | [`Cluster::service`], with the feature `client` alone |
@@ -87,7 +87,7 @@
 //!
 //! # Where it differs from a real cluster
 //!
-//! The differences of the API server are listed with [`http`]. Beyond them:
+//! [`real`] lists the kinds, controllers and finalizers that there are. The differences of the API server are listed with [`http`]. Beyond them:
 //!
 //! | Subject | A real cluster | Here |
 //! |---|---|---|
@@ -97,7 +97,8 @@
 //! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
-//! | Admission webhooks, quotas | change or refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
+//! | Admission webhooks | are called for every resource and subresource | are closures ([`Cluster::on_admission`]), called for objects and their status once the cluster is built; `matchConditions` have no effect, and nothing is called again |
+//! | Quotas | refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
 //! | Users and roles | decide who may do what | rules of the test do ([`Cluster::access`]); without them everybody may do everything |
 
 #[cfg(feature = "client")]
@@ -115,6 +116,8 @@ mod fate;
 #[cfg(feature = "client")]
 mod fault;
 pub mod http;
+#[doc = include_str!("real.md")]
+pub mod real {}
 #[cfg(feature = "loopback")]
 mod loopback;
 #[cfg(feature = "client")]
@@ -143,7 +146,7 @@ pub use kubegc_control_plane::{
 #[doc(no_inline)]
 pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 #[doc(no_inline)]
-pub use kubegc_sim::SharedApiServer;
+pub use kubegc_sim::{Admission, SharedApiServer};
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
 #[cfg(feature = "ws")]

@@ -61,7 +61,7 @@ impl ApiServer {
         )))
     }
 
-    fn is_called(
+    pub(super) fn is_called(
         &self,
         webhook: &Webhook,
         operation: &str,
@@ -116,8 +116,10 @@ impl ApiServer {
     /// Performs requests of the server itself, for which no webhook is called.
     pub(super) fn without_webhooks<T>(&mut self, perform: impl FnOnce(&mut Self) -> T) -> T {
         let webhooks = std::mem::take(&mut self.webhooks);
+        let hooks = self.hooks.take();
         let result = perform(self);
         self.webhooks = webhooks;
+        self.hooks = hooks;
         result
     }
 

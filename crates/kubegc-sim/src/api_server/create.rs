@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ApiServer, EventType, Response, Special,
     apply::set_managers,
-    crd, namespace,
+    crd, hooks, namespace,
     update::{Moment, Part, without_equal_references},
     validate,
 };
@@ -194,6 +194,13 @@ impl ApiServer {
         if typed {
             self.complete(kind, &mut object, None)?;
         }
+        let request = hooks::Request {
+            operation: "CREATE",
+            kind,
+            part: Part::Whole,
+            old: None,
+        };
+        self.mutate(request, &mut object)?;
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
@@ -231,6 +238,7 @@ impl ApiServer {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
+        self.ask_webhooks(request, Some(&object))?;
         if typed {
             self.refuse_created(kind, &object)?;
         }

@@ -10,7 +10,9 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, namespace, service};
+use super::{
+    ApiServer, EventType, Response, ResponseBody, Special, crd, hooks, namespace, service, update::Part,
+};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -128,6 +130,13 @@ impl ApiServer {
             return Ok(self.outcome(kind, existing, false));
         }
         self.admit("DELETE", kind, "", &[&existing.meta])?;
+        let request = hooks::Request {
+            operation: "DELETE",
+            kind,
+            part: Part::Whole,
+            old: Some(&existing),
+        };
+        self.ask_webhooks(request, None)?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
         let mut last = existing;
         if graceful != Graceful::No || finalizers.is_some() || !last.meta.finalizers.is_empty() {

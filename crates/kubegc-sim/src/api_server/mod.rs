@@ -12,6 +12,7 @@ mod create;
 mod delete;
 mod export;
 mod fields;
+mod hooks;
 mod kinds;
 mod namespace;
 mod patch;
@@ -36,6 +37,7 @@ pub use crd::{
     Converter, CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep,
     version_priority,
 };
+pub use hooks::{Admission, AdmissionHook};
 pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
@@ -132,6 +134,7 @@ pub struct ApiServer {
     /// The webhooks that refuse requests where they cannot be reached.
     webhooks: Arc<Vec<AdmissionWebhook>>,
     converters: crd::convert::Converters,
+    hooks: hooks::Hooks,
     #[cfg(feature = "cel")]
     programs: crd::cel::Programs,
 }
@@ -158,6 +161,7 @@ impl ApiServer {
             field_manager: "unknown".into(),
             webhooks: Arc::default(),
             converters: Arc::default(),
+            hooks: None,
             #[cfg(feature = "cel")]
             programs: crd::cel::Programs::default(),
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
-    create::drop_ignored_metadata, namespace, subresource, validate,
+    create::drop_ignored_metadata, hooks, namespace, subresource, validate,
 };
 use crate::{
     Body, StoredObject,
@@ -229,6 +229,13 @@ impl ApiServer {
         let early = matches!(author, Author::Writer)
             .then(|| tracked(&new))
             .filter(|_| sent);
+        let request = hooks::Request {
+            operation: part.operation(),
+            kind,
+            part,
+            old: Some(existing),
+        };
+        self.mutate(request, &mut new)?;
         self.prepare(kind, existing, &mut new, part);
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
@@ -260,6 +267,7 @@ impl ApiServer {
         }
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
+        self.ask_webhooks(request, Some(&new))?;
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
             self.allocate(kind, &mut new, Some(existing))?;

@@ -58,6 +58,13 @@ pub(crate) fn decode(
     Ok(Value::Object(object))
 }
 
+/// Whether the objects of a built-in kind have a type here: with [`Settings::types`](crate::Settings::types) they are
+/// decoded, completed with defaults and validated. Those of other built-in kinds are stored as they are sent.
+#[must_use]
+pub fn has_type(resource: &ApiResource) -> bool {
+    StructId::of(resource).is_some()
+}
+
 /// The struct of the shape that a kind is stored in.
 pub(crate) fn stored_as(resource: &ApiResource) -> Option<StructId> {
     let name = match &*resource.kind {

@@ -13,6 +13,7 @@ mod delete;
 mod delete_pods;
 mod faults;
 mod fields;
+mod hooks;
 mod namespaces;
 mod patch;
 mod properties;

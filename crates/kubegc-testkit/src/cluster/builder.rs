@@ -334,6 +334,8 @@ impl Builder {
             }
             add(&mut server, object)?;
         }
+        // What the cluster begins with was there before its webhooks.
+        server.call_webhooks();
         let follow = self.follow.unwrap_or_else(tokio_is_paused);
         let clock = ClusterClock::new(self.start, follow);
         Ok(Cluster::start(server, plane, clock, self.start, &self))

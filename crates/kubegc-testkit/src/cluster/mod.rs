@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use kube::{Client, Resource};
 use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
-use kubegc_sim::{ApiServer, Converter, SharedApiServer};
+use kubegc_sim::{Admission, AdmissionHook, ApiServer, Converter, SharedApiServer};
 use parking_lot::Mutex;
 #[cfg(feature = "kube")]
 use serde::de::DeserializeOwned;
@@ -345,6 +345,33 @@ impl Cluster {
         self.inner
             .shared
             .with(|server| server.set_converter(definition, converter));
+    }
+
+    /// Plays the admission webhook with this name, such as `pods.example.com`, of a stored configuration: the closure gets the `request` of the
+    /// admission review. It must not use the cluster.
+    ///
+    /// A webhook without a closure counts as one that cannot be reached: its failure policy decides.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_testkit::{Admission, Cluster};
+    /// let cluster = Cluster::new();
+    /// cluster.on_admission("pods.example.com", |request| {
+    ///     if request["object"]["metadata"]["labels"]["team"].is_null() {
+    ///         return Admission::Deny { code: 403, message: "a team is needed".to_owned() };
+    ///     }
+    ///     Admission::Allow
+    /// });
+    /// ```
+    pub fn on_admission(
+        &self,
+        webhook: &str,
+        review: impl Fn(&serde_json::Value) -> Admission + Send + Sync + 'static,
+    ) {
+        let hook = AdmissionHook::new(review);
+        self.inner
+            .shared
+            .with(|server| server.set_admission_hook(webhook, hook));
     }
 
     /// What goes wrong with clients' requests.

@@ -15,4 +15,5 @@ mod soak;
 mod support;
 mod time;
 mod watches;
+mod webhooks;
 mod workloads;

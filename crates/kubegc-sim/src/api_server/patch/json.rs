@@ -24,7 +24,7 @@ const DEPTH_MAX: usize = 128;
 
 /// The operations of one patch.
 #[derive(Debug)]
-pub(super) struct Operations(Vec<Operation>);
+pub(in crate::api_server) struct Operations(Vec<Operation>);
 
 #[derive(Debug)]
 struct Operation {
@@ -45,7 +45,7 @@ enum Verb {
 impl Operations {
     /// # Errors
     /// 413 for too many operations, 400 for what is no list of objects, 422 for an operation that does not exist.
-    pub(super) fn read(patch: Value) -> Result<Self, Refusal> {
+    pub(in crate::api_server) fn read(patch: Value) -> Result<Self, Refusal> {
         let mistyped = |value: &Value, expected: &str| {
             status::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type jsonpatch.{expected}",
@@ -75,7 +75,11 @@ impl Operations {
     }
 
     /// `needs_presence`: whether only what is there can be replaced.
-    pub(super) fn apply(self, mut document: Value, needs_presence: bool) -> Result<Value, String> {
+    pub(in crate::api_server) fn apply(
+        self,
+        mut document: Value,
+        needs_presence: bool,
+    ) -> Result<Value, String> {
         let mut copied_bytes = 0;
         for Operation { verb, path } in self.0 {
             match verb {

@@ -12,6 +12,8 @@ use super::{
     ApiServer, PendingRemoval, Response,
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
+pub(super) use json::Operations;
+
 use crate::{
     StoredObject, go,
     status::{self, Refusal},
@@ -133,7 +135,7 @@ impl ApiServer {
             PatchType::Merge => merge::apply_to_value(original, patch)
                 .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
             PatchType::Strategic => strategic::apply(original, patch, Place::Unknown, true),
-            PatchType::Json => json::Operations::read(patch)?
+            PatchType::Json => Operations::read(patch)?
                 .apply(original, self.version.has(ABSENT_IS_NOT_REPLACED))
                 .map_err(|_| status::rejected_patch()),
         }
@@ -185,7 +187,7 @@ impl ApiServer {
                 self.reread(kind, patched, existing).map_err(unreadable)
             }
             PatchType::Json => {
-                let operations = json::Operations::read(patch)?;
+                let operations = Operations::read(patch)?;
                 let patched = operations
                     .apply(
                         existing.to_json(resource),
