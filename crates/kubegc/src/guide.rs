@@ -434,6 +434,78 @@ pub mod clusters {
     //! **Invariant.** An answer that was lost says nothing: a write may have happened, so it is read again, never assumed.
 }
 
+pub mod migrating {
+    //! From other ways to test an operator to `kubegc-testkit`.
+    //!
+    //! # From kube-fake-client
+    //!
+    //! Both keep objects in memory behind a `kube::Client`, so the code under test stays as it is.
+    //!
+    //! | kube-fake-client | kubegc-testkit |
+    //! |---|---|
+    //! | `ClientBuilder::new().with_object(pod).build().await?` | `Cluster::builder().object(&pod).build()?`, then `cluster.client()` |
+    //! | `.with_status_subresource::<T>()` | nothing: built-in kinds have theirs, custom ones what their definition says |
+    //! | `.with_resource::<T>()` for a custom resource | `Builder::custom_resource::<T>()`, or the definition in `Builder::yaml` |
+    //! | `.load_fixture(path)?` | `Builder::yaml(&text)` |
+    //! | `.with_schema_validation_file(path)?` | nothing: types and the schemas of definitions are always checked (`Builder::types(false)` switches it off) |
+    //! | `.with_interceptor_funcs(funcs)` | `Cluster::faults` for errors, lost answers and broken watches; `Cluster::audit` for what was asked |
+    //! | a delete removes dependents at once | a delete marks the object; `cluster.settle().await?` lets the control plane work, finalizers hold, owners count |
+    //!
+    //! Expect some tests to fail at first: objects with finalizers stay, dependents with another live owner stay, and what the API server refuses
+    //! is refused.
+    //!
+    //! # From mocks of the HTTP service (`tower-test`)
+    //!
+    //! A mock answers a fixed sequence of requests. Here the requests have effects, so state is asserted instead of the order of calls; a fault
+    //! takes the place of an answer that a mock would make up:
+    //!
+    //! ```
+    //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    //! use k8s_openapi::api::core::v1::ConfigMap;
+    //! use kube::{Api, Client, api::PostParams};
+    //! use kubegc_testkit::{Cluster, Fault, Rule};
+    //!
+    //! let cluster = Cluster::new();
+    //! // Any version of kube takes the service; `cluster.client_as("operator")` is the same for the version of the testkit.
+    //! let client = Client::new(cluster.service("operator"), "default");
+    //! let config_maps: Api<ConfigMap> = Api::default_namespaced(client);
+    //!
+    //! cluster.faults().add(Rule::new(Fault::status(503)).client("operator").resource("configmaps"));
+    //! let mut map = ConfigMap::default();
+    //! map.metadata.name = Some("settings".to_owned());
+    //! assert!(config_maps.create(&PostParams::default(), &map).await.is_err());
+    //! config_maps.create(&PostParams::default(), &map).await?;
+    //!
+    //! // What a mock would have expected, as text: made for snapshot tests.
+    //! assert_eq!(
+    //!     cluster.audit().by("operator").to_string(),
+    //!     "+0s operator create configmaps default/settings -> 503 (injected: refused)\n\
+    //!      +0s operator create configmaps default/settings -> 201\n",
+    //! );
+    //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    //! ```
+    //!
+    //! # From envtest
+    //!
+    //! envtest starts a real API server and no controllers: nothing is collected, namespaces never end, no Deployment becomes available. Two ways lead on.
+    //!
+    //! - Keep envtest and add the collector. `kubegc_kube::GarbageCollector` runs beside any API server; the example `kube_gc_for_envtest` shows it in
+    //!   a test. The rest of the controllers is `kubegc_kube::ControllerManager`.
+    //! - Move the test to `kubegc_testkit::Cluster`: no processes, time that passes at once, faults, and answers why an object is still there.
+    //!
+    //! | in envtest | here |
+    //! |---|---|
+    //! | `Environment::default().create()` and its kubeconfig | `Cluster::new()`, `cluster.client()`; for other processes `cluster.serve()` |
+    //! | definitions from a folder | `Builder::yaml`, `Builder::custom_resource::<T>()` |
+    //! | poll until an object is there or gone | `cluster.settle().await?`, then assert; `assert_collected`, `assert_survives`, `assert_stuck` explain what differs |
+    //! | asserting owner references in place of deletions | delete, settle, assert |
+    //! | status of Deployments and Jobs set by hand | `Builder::workloads`, with rules for what pods do |
+    //! | webhooks served over TLS | closures: `Cluster::on_admission`, `Cluster::on_conversion` |
+    //! | sleeping for requeues | `#[tokio::test(start_paused = true)]` and `settle_within` |
+    //!
+    //! What remains for a real cluster: authentication, quotas, scheduling by resources, networks and containers. `kubegc_testkit::real` lists what there is.
+}
+
 pub mod versions {
     //! How behaviour follows a Kubernetes version.
     //!

@@ -68,7 +68,12 @@ that are not listed do not run.
         let info = controller.info();
         let file = info.upstream.rsplit('/').next().unwrap_or_default();
         let upstream = info.upstream;
-        writeln!(page, "| `{}` | {} | [`{file}`]({upstream}) |", info.name, info.summary).expect("a string");
+        writeln!(
+            page,
+            "| `{}` | {} | [`{file}`]({upstream}) |",
+            info.name, info.summary
+        )
+        .expect("a string");
     }
     page.push_str(
         "
