@@ -148,6 +148,17 @@ pub(crate) fn tokio_is_paused() -> bool {
     Instant::now() == paused
 }
 
+/// The machine's time of day.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a cluster whose clock runs begins now; no other time is read from the machine"
+)]
+pub(crate) fn machine_time() -> Timestamp {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    // A machine whose clock is before 1970 gets the beginning of 1970.
+    Timestamp::EPOCH.saturating_add(since_epoch.unwrap_or_default())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "compared with tokio's clock, to tell whether that one moves; no decision rests on its value"

@@ -69,7 +69,7 @@
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
 //! | use another version of kube, or any client over `tower` | [`Cluster::service`], with the feature `client` alone |
-//! | use `kubectl`, or a client in another language | [`Cluster::serve`], [`Cluster::run`] |
+//! | use `kubectl`, or a client in another language | [`Cluster::serve`], [`serve_as`](Cluster::serve_as) with a name, [`Cluster::run`] |
 //!
 //! # Time
 //!
@@ -84,6 +84,10 @@
 //!
 //! There requeues of controllers, timeouts of watches, grace periods and the collector's retries happen in their order, in no real time, and the same way in
 //! every run. With a running clock, `settle` waits a little in real time for tasks to react ([`Builder::patience`]).
+//!
+//! A paused clock moves timers, not the machine's time of day. An operator that waits until a time of day (`SystemTime::now()`, `Timestamp::now()`,
+//! `Utc::now()`) is woken in time, sees that the time has not come, and waits again. Three ways out: let it measure with `tokio::time::Instant`; give it a
+//! clock of its own, in tests [`Cluster::clock`]; or run that test with an unpaused clock and [`Builder::follow_tokio_clock`], where a cluster begins now.
 //!
 //! # Where it differs from a real cluster
 //!

@@ -68,10 +68,26 @@ impl Cluster {
     /// # drop((loopback, running)); Ok(()) }
     /// ```
     pub async fn serve(&self) -> io::Result<Loopback> {
+        self.listen(None).await
+    }
+
+    /// The same for one client, which the cluster knows by this name as it knows those of [`client_as`](Self::client_as): in the audit, in
+    /// faults and in access rules. The clients of [`serve`](Self::serve) are known by their user agents.
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O.
+    pub async fn serve_as(&self, client: &str) -> io::Result<Loopback> {
+        self.listen(Some(client)).await
+    }
+
+    async fn listen(&self, client: Option<&str>) -> io::Result<Loopback> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
-        let service = ClusterService::new(self, None);
+        let service = ClusterService::new(self, client.map(Into::into));
         let accepting = tokio::spawn(accept(listener, service, stopped));
         Ok(Loopback {
             address,

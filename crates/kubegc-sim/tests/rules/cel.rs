@@ -550,3 +550,29 @@ fn transition_rules_are_refused_where_items_have_no_former_values() {
         ]
     );
 }
+
+#[test]
+fn rules_in_nested_schemas_are_forbidden_where_rules_exist() {
+    let spec = json!({
+        "type": "object",
+        "properties": {"min": {"type": "integer"}},
+        "allOf": [{"properties": {"min": {"x-kubernetes-validations": rules(&["self > 0"])}}}],
+    });
+    let mut later = server("1.25");
+    assert_eq!(
+        causes(&define(&mut later, spec.clone(), json!([]))),
+        [
+            "FieldValueForbidden spec.validation.openAPIV3Schema.properties[spec].allOf[0].properties[min]\
+             .x-kubernetes-validations: Forbidden: must be empty to be structural"
+        ]
+    );
+    // Before, the API does not have the field.
+    let mut earlier = server("1.24");
+    assert_eq!(define(&mut earlier, spec, json!([])).code, 201);
+    let crds = earlier
+        .resolve("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        .unwrap();
+    let stored = earlier.object(crds, "", NAME).unwrap();
+    let versions = stored.at(&["spec", "versions"]).unwrap().to_string();
+    assert!(!versions.contains("x-kubernetes-validations"), "{versions}");
+}

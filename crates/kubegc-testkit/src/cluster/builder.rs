@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Cluster, Plane};
-use crate::clock::{ClusterClock, tokio_is_paused};
+use crate::clock::{ClusterClock, machine_time, tokio_is_paused};
 
 /// What a [`Cluster`] begins with. Made by [`Cluster::builder`].
 ///
@@ -46,7 +46,7 @@ pub struct Builder {
     version: KubernetesVersion,
     namespaces: Vec<String>,
     objects: Vec<Result<Value, BuildError>>,
-    start: Timestamp,
+    start: Option<Timestamp>,
     settings: Settings,
     pub(super) collects: bool,
     pub(super) assumptions: Assumptions,
@@ -112,7 +112,7 @@ pub enum BuildError {
     },
 }
 
-/// 2026-01-01T00:00:00Z: when clusters begin, so that dates in texts are the same in every run.
+/// 2026-01-01T00:00:00Z: when clusters in simulated time begin, so that dates in texts are the same in every run.
 const START: Timestamp = Timestamp::from_secs(1_767_225_600);
 
 /// The namespaces that every cluster has.
@@ -124,7 +124,7 @@ impl Default for Builder {
             version: KubernetesVersion::LATEST,
             namespaces: NAMESPACES.map(str::to_owned).into(),
             objects: Vec::new(),
-            start: START,
+            start: None,
             settings: Settings {
                 types: true,
                 ..Settings::default()
@@ -190,9 +190,9 @@ impl Builder {
         self
     }
 
-    /// The time at the beginning. Default: 2026-01-01T00:00:00Z.
+    /// The time at the beginning. Default: 2026-01-01T00:00:00Z; where the cluster follows a clock that runs, the machine's time.
     pub const fn start_at(mut self, start: Timestamp) -> Self {
-        self.start = start;
+        self.start = Some(start);
         self
     }
 
@@ -283,7 +283,7 @@ impl Builder {
 
     /// Whether the cluster's time is tokio's, paused or running. Default: where tokio's clock is paused when the cluster is built.
     ///
-    /// With a running clock this is a cluster in real time: for work with `kubectl`, together with [`Cluster::run`].
+    /// With a running clock this is a cluster in real time that begins now: for work with `kubectl`, together with [`Cluster::run`].
     pub const fn follow_tokio_clock(mut self, follow: bool) -> Self {
         self.follow = Some(follow);
         self
@@ -296,7 +296,15 @@ impl Builder {
     pub fn build(self) -> Result<Cluster, BuildError> {
         let mut server = ApiServer::new(self.version, Catalog::builtin(self.version));
         server = server.with_settings(self.settings.clone());
-        server.set_now(self.start);
+        let is_paused = tokio_is_paused();
+        let follow = self.follow.unwrap_or(is_paused);
+        let default = if follow && !is_paused {
+            machine_time()
+        } else {
+            START
+        };
+        let start = self.start.unwrap_or(default);
+        server.set_now(start);
         for name in &self.namespaces {
             add(
                 &mut server,
@@ -308,7 +316,7 @@ impl Builder {
             unfold(object.clone()?, &mut objects);
         }
         for name in self.nodes(&objects) {
-            let node = ready_node(&name, self.start);
+            let node = ready_node(&name, start);
             add(&mut server, node.clone())?;
             // Its taint has been removed by now.
             if let Some(kind) = server.catalog().mapping("v1", "Node") {
@@ -336,9 +344,8 @@ impl Builder {
         }
         // What the cluster begins with was there before its webhooks.
         server.call_webhooks();
-        let follow = self.follow.unwrap_or_else(tokio_is_paused);
-        let clock = ClusterClock::new(self.start, follow);
-        Ok(Cluster::start(server, plane, clock, self.start, &self))
+        let clock = ClusterClock::new(start, follow);
+        Ok(Cluster::start(server, plane, clock, start, &self))
     }
 }
 

@@ -143,3 +143,20 @@ async fn a_body_that_is_too_large_is_not_read_to_its_end() {
     assert_eq!(answer.await.unwrap(), "HTTP/1.1 413 Payload Too Large\r\n");
     assert_eq!(cluster.audit().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_on_sockets_have_names() {
+    let cluster = Cluster::new();
+    let (any, named) = (
+        cluster.serve().await.unwrap(),
+        cluster.serve_as("operator").await.unwrap(),
+    );
+    for loopback in [&any, &named] {
+        let mut stream = BufReader::new(TcpStream::connect(loopback.address()).unwrap());
+        ask(&mut stream, "/api/v1/namespaces/default/configmaps/a");
+        head(&mut stream);
+    }
+    let audit = cluster.audit();
+    let clients: Vec<&str> = audit.entries().map(|entry| &*entry.client).collect();
+    assert_eq!(clients, ["curl/8.0", "operator"]);
+}

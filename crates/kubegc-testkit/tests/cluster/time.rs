@@ -52,6 +52,17 @@ async fn without_a_paused_clock_only_the_cluster_moves() {
     sleeper.await.unwrap();
 }
 
+#[tokio::test]
+async fn a_cluster_in_real_time_begins_now() {
+    let cluster = Cluster::builder().follow_tokio_clock(true).build().unwrap();
+    let default_start = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+    assert!(cluster.now() > default_start.saturating_add(Duration::from_secs(86_400)));
+    let start = Timestamp::parse("2020-02-02T00:00:00Z").unwrap();
+    let cluster = Cluster::builder().follow_tokio_clock(true).start_at(start);
+    let since_start = cluster.build().unwrap().now().since(start);
+    assert!(since_start < Duration::from_secs(60), "{since_start:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_ends_when_its_grace_is_over() {
     let cluster = Cluster::builder().yaml(POD).build().unwrap();

@@ -3,6 +3,7 @@
 //! # Upstream
 //! `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/{types,types_jsonschema,defaults}.go`, 1.20.2.
 
+use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value, json};
 
 use crate::go;
@@ -43,6 +44,8 @@ struct Field {
     shape: Shape,
     /// Whether it is written where it is empty.
     always: bool,
+    /// The first minor release that has the field by default.
+    since_minor: u16,
 }
 
 const fn field(name: &'static str, shape: Shape) -> Field {
@@ -50,6 +53,16 @@ const fn field(name: &'static str, shape: Shape) -> Field {
         name,
         shape,
         always: false,
+        since_minor: 0,
+    }
+}
+
+const fn since(name: &'static str, shape: Shape, since_minor: u16) -> Field {
+    Field {
+        name,
+        shape,
+        always: false,
+        since_minor,
     }
 }
 
@@ -58,6 +71,7 @@ const fn always(name: &'static str, shape: Shape) -> Field {
         name,
         shape,
         always: true,
+        since_minor: 0,
     }
 }
 
@@ -93,6 +107,7 @@ const VERSION: &[Field] = &[
     ),
     field("subresources", Shape::Object(SUBRESOURCES)),
     field("additionalPrinterColumns", Shape::List(COLUMN)),
+    since("selectableFields", Shape::Anys, 31),
 ];
 const SUBRESOURCES: &[Field] = &[
     field("status", Shape::Object(&[])),
@@ -190,18 +205,17 @@ const SCHEMA: &[Field] = &[
     field("x-kubernetes-list-map-keys", Shape::Texts),
     field("x-kubernetes-list-type", Shape::TextPointer),
     field("x-kubernetes-map-type", Shape::TextPointer),
-    // Later releases.
-    field("x-kubernetes-validations", Shape::Anys),
+    since("x-kubernetes-validations", Shape::Anys, 25),
 ];
 
-/// Reads a definition: unknown and empty fields are dropped, and what upstream fills in is filled in.
+/// Reads a definition: fields that the release does not have and empty ones are dropped, and what upstream fills in is filled in.
 ///
 /// # Errors
 /// Names the field that holds something else than it should.
-pub(super) fn read(definition: &mut Map<String, Value>) -> Result<(), String> {
+pub(super) fn read(definition: &mut Map<String, Value>, version: KubernetesVersion) -> Result<(), String> {
     let metadata = definition.remove("metadata");
     let sent = std::mem::take(definition);
-    *definition = object(&sent, DEFINITION, "v1.CustomResourceDefinition")?;
+    *definition = Reader(version.minor()).object(&sent, DEFINITION, "v1.CustomResourceDefinition")?;
     fill(definition);
     if let Some(metadata) = metadata {
         definition.insert("metadata".to_owned(), metadata);
@@ -236,95 +250,114 @@ fn fill(definition: &mut Map<String, Value>) {
     }
 }
 
-/// Depth is bounded by the parser that read the value, as it is in all that follows.
-fn object(sent: &Map<String, Value>, fields: &[Field], path: &str) -> Result<Map<String, Value>, String> {
-    let mut read = Map::new();
-    for field in fields {
-        let path = format!("{path}.{}", field.name);
-        let value = sent.get(field.name).unwrap_or(&Value::Null);
-        let value = shaped(value, field.shape, &path)?;
-        let value = value.filter(|value| field.always || *value != json!([]));
-        if let Some(value) = value.or_else(|| field.always.then(|| empty(field.shape))) {
-            read.insert(field.name.to_owned(), value);
+/// Reads as a minor release does. Depth is bounded by the parser that read the value, as it is in all that follows.
+#[derive(Clone, Copy)]
+struct Reader(u16);
+
+impl Reader {
+    fn object(
+        self,
+        sent: &Map<String, Value>,
+        fields: &[Field],
+        path: &str,
+    ) -> Result<Map<String, Value>, String> {
+        let mut read = Map::new();
+        for field in fields.iter().filter(|field| field.since_minor <= self.0) {
+            let path = format!("{path}.{}", field.name);
+            let value = sent.get(field.name).unwrap_or(&Value::Null);
+            let value = self.shaped(value, field.shape, &path)?;
+            let value = value.filter(|value| field.always || *value != json!([]));
+            if let Some(value) = value.or_else(|| field.always.then(|| self.empty(field.shape))) {
+                read.insert(field.name.to_owned(), value);
+            }
+        }
+        Ok(read)
+    }
+
+    /// A field that is written although it is empty.
+    fn empty(self, shape: Shape) -> Value {
+        match shape {
+            Shape::Text => "".into(),
+            Shape::Flag => false.into(),
+            Shape::Object(fields) => self
+                .object(&Map::new(), fields, "")
+                .map_or(Value::Null, Value::Object),
+            _ => Value::Null,
         }
     }
-    Ok(read)
-}
 
-/// A field that is written although it is empty.
-fn empty(shape: Shape) -> Value {
-    match shape {
-        Shape::Text => "".into(),
-        Shape::Flag => false.into(),
-        Shape::Object(fields) => object(&Map::new(), fields, "").map_or(Value::Null, Value::Object),
-        _ => Value::Null,
+    /// A value in its shape; `None` where it is left out.
+    fn shaped(self, value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, String> {
+        let wrong = |expected: &str| {
+            Err(format!(
+                "{path}: expects {expected}, but found {}, error found in #10 byte of ...|{value}|...",
+                go::json_kind(value)
+            ))
+        };
+        Ok(match (shape, value) {
+            (_, Value::Null) => None,
+            (Shape::Any, value) => Some(value.clone()),
+            (Shape::Text, Value::String(text)) => (!text.is_empty()).then(|| value.clone()),
+            (Shape::Flag, Value::Bool(flag)) => flag.then(|| value.clone()),
+            (Shape::Whole, Value::Number(number)) if number.is_i64() => {
+                (number.as_i64() != Some(0)).then(|| value.clone())
+            }
+            (Shape::TextPointer, Value::String(_))
+            | (Shape::FlagPointer, Value::Bool(_))
+            | (Shape::Float, Value::Number(_)) => Some(value.clone()),
+            (Shape::WholePointer, Value::Number(number)) if number.is_i64() => Some(value.clone()),
+            (Shape::Texts, Value::Array(items)) => {
+                if items.iter().any(|item| !item.is_string()) {
+                    return wrong("a list of texts");
+                }
+                Some(value.clone())
+            }
+            (Shape::Anys, Value::Array(_)) => Some(value.clone()),
+            (Shape::Object(fields), Value::Object(sent)) => {
+                Some(Value::Object(self.object(sent, fields, path)?))
+            }
+            (Shape::List(fields), Value::Array(items)) => {
+                let mut read = Vec::with_capacity(items.len());
+                for item in items {
+                    let nothing = Map::new();
+                    let sent = match item {
+                        Value::Object(sent) => sent,
+                        Value::Null => &nothing,
+                        _ => return wrong("a list of objects"),
+                    };
+                    read.push(Value::Object(self.object(sent, fields, path)?));
+                }
+                Some(Value::Array(read))
+            }
+            (Shape::Schema, Value::Object(sent)) => Some(Value::Object(self.object(sent, SCHEMA, path)?)),
+            (Shape::SchemaOrFlag, Value::Bool(_)) => Some(value.clone()),
+            (Shape::SchemaOrFlag | Shape::SchemaOrList, Value::Object(_)) => {
+                self.shaped(value, Shape::Schema, path)?
+            }
+            (Shape::Schemas | Shape::SchemaOrList, Value::Array(items)) => {
+                let mut read = Vec::with_capacity(items.len());
+                for item in items {
+                    read.push(
+                        self.shaped(item, Shape::Schema, path)?
+                            .unwrap_or_else(|| json!({})),
+                    );
+                }
+                (!read.is_empty()).then_some(Value::Array(read))
+            }
+            (Shape::SchemaMap | Shape::Dependencies, Value::Object(sent)) => {
+                let mut read = Map::new();
+                for (key, item) in sent {
+                    let path = format!("{path}[{key}]");
+                    let of_texts = matches!((shape, item), (Shape::Dependencies, Value::Array(_)));
+                    let shape = if of_texts { Shape::Texts } else { Shape::Schema };
+                    read.insert(
+                        key.clone(),
+                        self.shaped(item, shape, &path)?.unwrap_or_else(|| json!({})),
+                    );
+                }
+                (!read.is_empty()).then_some(Value::Object(read))
+            }
+            _ => return wrong("another type"),
+        })
     }
-}
-
-/// A value in its shape; `None` where it is left out.
-fn shaped(value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, String> {
-    let wrong = |expected: &str| {
-        Err(format!(
-            "{path}: expects {expected}, but found {}, error found in #10 byte of ...|{value}|...",
-            go::json_kind(value)
-        ))
-    };
-    Ok(match (shape, value) {
-        (_, Value::Null) => None,
-        (Shape::Any, value) => Some(value.clone()),
-        (Shape::Text, Value::String(text)) => (!text.is_empty()).then(|| value.clone()),
-        (Shape::Flag, Value::Bool(flag)) => flag.then(|| value.clone()),
-        (Shape::Whole, Value::Number(number)) if number.is_i64() => {
-            (number.as_i64() != Some(0)).then(|| value.clone())
-        }
-        (Shape::TextPointer, Value::String(_))
-        | (Shape::FlagPointer, Value::Bool(_))
-        | (Shape::Float, Value::Number(_)) => Some(value.clone()),
-        (Shape::WholePointer, Value::Number(number)) if number.is_i64() => Some(value.clone()),
-        (Shape::Texts, Value::Array(items)) => {
-            if items.iter().any(|item| !item.is_string()) {
-                return wrong("a list of texts");
-            }
-            Some(value.clone())
-        }
-        (Shape::Anys, Value::Array(_)) => Some(value.clone()),
-        (Shape::Object(fields), Value::Object(sent)) => Some(Value::Object(object(sent, fields, path)?)),
-        (Shape::List(fields), Value::Array(items)) => {
-            let mut read = Vec::with_capacity(items.len());
-            for item in items {
-                let nothing = Map::new();
-                let sent = match item {
-                    Value::Object(sent) => sent,
-                    Value::Null => &nothing,
-                    _ => return wrong("a list of objects"),
-                };
-                read.push(Value::Object(object(sent, fields, path)?));
-            }
-            Some(Value::Array(read))
-        }
-        (Shape::Schema, Value::Object(sent)) => Some(Value::Object(object(sent, SCHEMA, path)?)),
-        (Shape::SchemaOrFlag, Value::Bool(_)) => Some(value.clone()),
-        (Shape::SchemaOrFlag | Shape::SchemaOrList, Value::Object(_)) => shaped(value, Shape::Schema, path)?,
-        (Shape::Schemas | Shape::SchemaOrList, Value::Array(items)) => {
-            let mut read = Vec::with_capacity(items.len());
-            for item in items {
-                read.push(shaped(item, Shape::Schema, path)?.unwrap_or_else(|| json!({})));
-            }
-            (!read.is_empty()).then_some(Value::Array(read))
-        }
-        (Shape::SchemaMap | Shape::Dependencies, Value::Object(sent)) => {
-            let mut read = Map::new();
-            for (key, item) in sent {
-                let path = format!("{path}[{key}]");
-                let of_texts = matches!((shape, item), (Shape::Dependencies, Value::Array(_)));
-                let shape = if of_texts { Shape::Texts } else { Shape::Schema };
-                read.insert(
-                    key.clone(),
-                    shaped(item, shape, &path)?.unwrap_or_else(|| json!({})),
-                );
-            }
-            (!read.is_empty()).then_some(Value::Object(read))
-        }
-        _ => return wrong("another type"),
-    })
 }

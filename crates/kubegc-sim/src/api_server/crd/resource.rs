@@ -232,7 +232,7 @@ impl ApiServer {
     ) -> Result<StoredObject, String> {
         let mut manifest = Manifest::read(object).map_err(|error| error.to_string())?.object;
         if &*self.resource(kind).version == "v1" {
-            decode::read(manifest.body_mut())?;
+            decode::read(manifest.body_mut(), self.version)?;
         }
         Ok(manifest)
     }

@@ -639,6 +639,7 @@ fn nested_validation(schema: &Value, skips_any: bool, path: &str, causes: &mut V
         ("x-kubernetes-list-map-keys", "empty"),
         ("x-kubernetes-list-type", "undefined"),
         ("x-kubernetes-map-type", "undefined"),
+        ("x-kubernetes-validations", "empty"),
     ] {
         if schema.get(key).is_some() {
             causes.push(Cause::forbidden(
