@@ -44,6 +44,7 @@ impl Run {
         let version = KubernetesVersion::LATEST;
         let server = ApiServer::new(version, Catalog::builtin(version)).with_settings(Settings {
             types,
+            namespaces_must_exist: false,
             ..Settings::default()
         });
         let objects = (0..count).map(|number| {
