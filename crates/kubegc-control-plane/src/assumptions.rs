@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use async_trait::async_trait;
-use kubegc_controllers::{Cloud, Guard, Operated, Operation, Storage, driver};
-use kubegc_core::record::ObjectId;
+use kubegc_controllers::{Cloud, Storage};
 
 /// What is assumed of kubelets, storage, the cloud provider and operators. Printed with each forecast.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
@@ -106,26 +104,5 @@ impl fmt::Display for Assumptions {
             )?;
         }
         f.write_str("no other controller creates objects again")
-    }
-}
-
-/// Volume plugins and provisioners under assumptions.
-#[derive(Clone, Debug)]
-pub(crate) struct Plugins {
-    pub(crate) is_deleted: bool,
-}
-
-#[async_trait]
-impl driver::Outside for Plugins {
-    async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
-        Operated::Done
-    }
-
-    async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
-        if self.is_deleted {
-            Guard::Allows
-        } else {
-            Guard::Unknown
-        }
     }
 }

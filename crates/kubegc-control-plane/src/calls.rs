@@ -140,13 +140,8 @@ fn put(
 }
 
 fn answer(response: &Response) -> Answer {
-    match response.code {
-        200..=299 => Answer::Applied(response.object().map(|object| Arc::new(object.meta.clone()))),
-        404 => Answer::NotFound,
-        409 => Answer::Conflict,
-        415 => Answer::UnsupportedMediaType,
-        422 => Answer::Invalid,
-        400 | 403 | 405 | 429 => Answer::Refused { retry_after: None },
-        _ => Answer::Unknown,
+    match response.error() {
+        None => Answer::Applied(response.object().map(|object| Arc::new(object.meta.clone()))),
+        Some(error) => error.into(),
     }
 }

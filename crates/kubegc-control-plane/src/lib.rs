@@ -18,6 +18,7 @@ mod assumptions;
 mod calls;
 pub mod finalizers;
 mod outside;
+mod perform;
 mod plane;
 mod reconcile;
 mod simulation;

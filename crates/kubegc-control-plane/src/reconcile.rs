@@ -2,23 +2,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use futures_util::FutureExt as _;
 use kubegc_controllers::{
     CloudAnswer, End, Form, Input, Key, Manager, Output, Reason, Request, Response, Step as Sequenced, Task,
-    driver::Performer,
 };
 use kubegc_core::{
     KindId, ObjectRef, PatchType, StoreError, Timestamp,
     deletion::Propagation,
     record::{ObjectId, Record, Resource},
 };
-use kubegc_sim::{ApiServer, Event, EventType, LocalStore, StoredObject};
+use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use crate::{
-    Act, Actor, Assumptions, ControlPlane, Why,
-    assumptions::{Instance, Plugins},
-    calls::identity,
-    trace::{Code, Recorded},
+    Act, Actor, Assumptions, ControlPlane, Why, assumptions::Instance, calls::identity, trace::Recorded,
 };
 
 impl ControlPlane {
@@ -67,7 +62,7 @@ impl ControlPlane {
         self.manager.handle(self.now, input);
     }
 
-    /// The record of an object. Its body is read again only where it has changed.
+    /// The record of an object. Its fields are read again only where they have changed.
     fn record(&self, server: &ApiServer, resource: Resource, kind: KindId, event: &Event) -> Record {
         let object = &event.object;
         let previous = event.previous.as_ref();
@@ -81,16 +76,20 @@ impl ControlPlane {
         self.read(server, resource, kind, object)
     }
 
-    fn read(&self, server: &ApiServer, resource: Resource, kind: KindId, object: &StoredObject) -> Record {
+    /// The record of an object as the server has it.
+    pub(crate) fn read(
+        &self,
+        server: &ApiServer,
+        resource: Resource,
+        kind: KindId,
+        object: &StoredObject,
+    ) -> Record {
         let meta = object.meta.clone();
         if object.body.is_none() {
             return Record::metadata_only(meta);
         }
-        let document = object.to_document(&server.catalog()[kind]);
-        match self.documents.read(resource, &document) {
-            Ok(record) => Record::new(meta, record.body),
-            Err(_) => Record::metadata_only(meta),
-        }
+        let fields = object.fields(&server.catalog()[kind]);
+        Record::new(meta, self.documents.body(resource, &fields))
     }
 
     /// Lets a controller perform one task. Gives whether there was one.
@@ -123,7 +122,7 @@ impl ControlPlane {
                 Sequenced::End(end) => return end,
             };
             let before = server.revision();
-            let answer = self.respond(server, &request);
+            let (answer, code) = self.respond(server, &request);
             let target = request.object().unwrap_or(&object);
             if matches!(answer, Response::Failed(StoreError::NotFound)) {
                 self.note_not_found(&request, target);
@@ -133,10 +132,6 @@ impl ControlPlane {
             {
                 let reason = reason.unwrap_or_else(|| Reason::new("Reconciled", info.summary));
                 if let Some(object) = self.object_ref(server, target) {
-                    let code = match &answer {
-                        Response::Failed(error) => code(error),
-                        _ => (200, None),
-                    };
                     let write = Recorded {
                         actor: Actor::Controller(info.name),
                         act,
@@ -167,23 +162,6 @@ impl ControlPlane {
             _ => target.clone(),
         };
         self.not_found.insert(object);
-    }
-
-    fn respond(&self, server: &mut ApiServer, request: &Request) -> Response {
-        let outside = Plugins {
-            is_deleted: self.assumptions.storage_is_deleted,
-        };
-        let store = LocalStore::new(server);
-        let performer = Performer {
-            store: &store,
-            documents: &*self.documents,
-            outside: &outside,
-            resources: &self.resources,
-            discovered: self.discovered.as_ref(),
-        };
-        // Neither the simulated server nor the plugins ever wait.
-        let response = performer.perform(request).now_or_never();
-        response.unwrap_or_else(|| Response::Failed(StoreError::Unlisted))
     }
 
     /// The identity of an object, in the version of its resource that controllers use.
@@ -259,19 +237,4 @@ fn act(request: &Request) -> Option<Act> {
         Request::Operate { operation, .. } => Some(Act::Storage(*operation)),
         _ => None,
     }
-}
-
-/// The HTTP status code of an error, and the message of a failure.
-fn code(error: &StoreError) -> Code {
-    let code = match error {
-        StoreError::NotFound => 404,
-        StoreError::Conflict { .. } => 409,
-        StoreError::Expired => 410,
-        StoreError::UnsupportedMediaType => 415,
-        StoreError::Invalid { .. } => 422,
-        StoreError::Refused { code, .. } => *code,
-        StoreError::Unknown { message } => return (500, Some(message.as_str().into())),
-        _ => 500,
-    };
-    (code, None)
 }

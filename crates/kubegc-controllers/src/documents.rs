@@ -2,12 +2,15 @@
 //!
 //! This crate parses no JSON: `kubegc_snapshot::JsonDocuments` implements [`Documents`].
 
+use std::sync::Arc;
+
 use kubegc_core::{
     PatchType,
-    record::{Record, Resource},
+    record::{Body, Record, Resource},
 };
+use serde_json::{Map, Value};
 
-use crate::Write;
+use crate::{FieldChange, Write};
 
 /// Reads whole objects, and renders writes of them.
 pub trait Documents: std::fmt::Debug + Send + Sync {
@@ -16,6 +19,16 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The document is no object of this resource, or its metadata cannot be read.
     fn read(&self, resource: Resource, document: &[u8]) -> Result<Record, DocumentError>;
+
+    /// The fields of an object beside its typed metadata, from its top-level fields. Fields that cannot be read are
+    /// [unread](kubegc_core::record::Field::Unread).
+    fn body(&self, resource: Resource, fields: &Map<String, Value>) -> Arc<Body>;
+
+    /// Makes one change in the top-level fields of an object.
+    ///
+    /// # Errors
+    /// The object has no place for the change.
+    fn change(&self, change: &FieldChange, fields: &mut Map<String, Value>) -> Result<(), DocumentError>;
 
     /// The patch that makes the changes of a write in an object as it was read; `None` where they change
     /// nothing.

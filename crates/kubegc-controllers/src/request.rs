@@ -3,7 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, StoreError, Uid,
+    ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, ResourceVersion,
+    StoreError, Uid,
     record::{Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint},
     store::Discovered,
 };
@@ -216,6 +217,27 @@ pub struct Write {
     pub changes: Vec<FieldChange>,
 }
 
+impl Write {
+    /// Checks that an object as it was read is the one that the write is about, at the expected resourceVersion.
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(&self, meta: &ObjectMeta) -> Result<(), StoreError> {
+        let Preconditions {
+            uid,
+            resource_version,
+        } = &self.precondition;
+        let is_meant = meta.uid == self.object.uid && uid.as_ref().is_none_or(|uid| *uid == meta.uid);
+        let is_version = |version: &ResourceVersion| *version == meta.resource_version;
+        if is_meant && resource_version.as_ref().is_none_or(is_version) {
+            return Ok(());
+        }
+        Err(StoreError::Conflict {
+            message: format!("{} has changed", self.object),
+        })
+    }
+}
+
 /// How an object is written.
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -298,7 +320,13 @@ pub enum FieldChange {
 impl FieldChange {
     /// Applies the change to a record, as far as records have the field.
     pub fn apply(&self, record: &mut Record) {
-        let meta = &mut record.meta;
+        if !self.apply_to_metadata(&mut record.meta) {
+            self.apply_to_body(record.body_mut());
+        }
+    }
+
+    /// Applies a change of typed metadata. Gives whether it was one.
+    pub fn apply_to_metadata(&self, meta: &mut ObjectMeta) -> bool {
         match self {
             Self::AddFinalizer(finalizer) => {
                 if !meta.has_finalizer(finalizer) {
@@ -329,8 +357,9 @@ impl FieldChange {
             | Self::ReservedFor(_)
             | Self::RemoveAllocation
             | Self::RequestDeallocation
-            | Self::Replicas(_) => self.apply_to_body(record.body_mut()),
+            | Self::Replicas(_) => return false,
         }
+        true
     }
 
     fn apply_to_body(&self, body: &mut Body) {

@@ -142,3 +142,39 @@ pub enum StoreError {
         operation: &'static str,
     },
 }
+
+impl StoreError {
+    /// The error that a response with this HTTP status code is; 2xx and 3xx codes, which are none, give an
+    /// [unknown outcome](Self::Unknown).
+    ///
+    /// 408 and 5xx codes say nothing of the write.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::StoreError;
+    /// assert_eq!(StoreError::from_status(404, "pods \"a\" not found", None), StoreError::NotFound);
+    /// let error = StoreError::from_status(504, "timeout", None);
+    /// assert_eq!(error.to_string(), "unknown outcome: timeout");
+    /// ```
+    #[must_use]
+    pub fn from_status(code: u16, message: impl Into<String>, retry_after: Option<Duration>) -> Self {
+        let message = message.into();
+        match code {
+            404 => Self::NotFound,
+            409 => Self::Conflict { message },
+            410 => Self::Expired,
+            415 => Self::UnsupportedMediaType,
+            422 => Self::Invalid { message },
+            408 => Self::Unknown { message },
+            400..=499 => Self::Refused {
+                code,
+                message,
+                retry_after,
+            },
+            _ if message.is_empty() => Self::Unknown {
+                message: format!("status {code}"),
+            },
+            _ => Self::Unknown { message },
+        }
+    }
+}

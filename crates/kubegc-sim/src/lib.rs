@@ -38,6 +38,6 @@ pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;
 pub use selector::Selector;
-pub use shared::{LocalStore, SharedApiServer};
+pub use shared::SharedApiServer;
 pub use status::{Cause, Details, Status};
 pub use types::has_type;

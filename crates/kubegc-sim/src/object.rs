@@ -3,6 +3,7 @@
 //! An object of which only metadata is known has no body, and costs none.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt,
     ops::Deref,
@@ -191,6 +192,20 @@ impl StoredObject {
         Value::Object(fields)
     }
 
+    /// The fields of the JSON form beside `apiVersion`, `kind` and the typed metadata, as the version of the API that `resource` names shows
+    /// them; empty where only the metadata is known.
+    #[must_use]
+    pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
+        match &self.body {
+            Some(body) if convert::is_shown_as_stored(resource) => Cow::Borrowed(body),
+            body => {
+                let mut fields = body.as_deref().cloned().unwrap_or_default();
+                convert::to_shown(resource, &mut fields);
+                Cow::Owned(fields)
+            }
+        }
+    }
+
     /// The object as a JSON document, as the version of the API that `resource` names shows it.
     #[must_use]
     pub fn to_document(&self, resource: &ApiResource) -> Vec<u8> {
@@ -213,7 +228,7 @@ impl StoredObject {
     }
 
     /// The body for changing; empty where nothing but metadata was known. Copies it where it is shared.
-    pub(crate) fn body_mut(&mut self) -> &mut Map<String, Value> {
+    pub fn body_mut(&mut self) -> &mut Map<String, Value> {
         self.body.get_or_insert_with(|| Map::new().into()).make_mut()
     }
 

@@ -15,7 +15,7 @@ use kubegc_core::{
 };
 use parking_lot::Mutex;
 
-use crate::{ApiServer, EventType, Response, ResponseBody, Selector, Status, StoredObject};
+use crate::{ApiServer, EventType, Response, ResponseBody, Selector, StoredObject};
 
 /// An [`ApiServer`] that many hold at once. Clones are the same server.
 ///
@@ -118,35 +118,6 @@ impl SharedApiServer {
     }
 }
 
-/// An [`ApiServer`] that one caller holds, as an [`ObjectStore`] without watches. No request waits.
-pub struct LocalStore<'a>(Mutex<&'a mut ApiServer>);
-
-impl std::fmt::Debug for LocalStore<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalStore").finish_non_exhaustive()
-    }
-}
-
-impl<'a> LocalStore<'a> {
-    /// A store over a server.
-    #[must_use]
-    pub const fn new(server: &'a mut ApiServer) -> Self {
-        Self(Mutex::new(server))
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut ApiServer) -> T) -> T {
-        work(&mut self.0.lock())
-    }
-
-    fn on<T>(
-        &self,
-        resource: &ApiResource,
-        work: impl FnOnce(&mut ApiServer, KindId) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        self.with(|server| on(server, resource, work))
-    }
-}
-
 fn on<T>(
     server: &mut ApiServer,
     resource: &ApiResource,
@@ -154,227 +125,181 @@ fn on<T>(
 ) -> Result<T, StoreError> {
     let kind = server
         .resolve(&resource.group, &resource.version, &resource.resource)
-        .map_err(|answer| refused(answer.status()))?;
+        .map_err(|response| failure(&response))?;
     work(server, kind)
 }
 
-/// The class of a refusal, as a collector tells them apart.
-fn refused(status: Option<&Status>) -> StoreError {
-    let Some(status) = status else {
-        let message = "the answer is neither a status nor an object".to_owned();
-        return StoreError::Unknown { message };
-    };
-    let message = status.message.clone();
-    match status.code {
-        404 => StoreError::NotFound,
-        409 => StoreError::Conflict { message },
-        410 => StoreError::Expired,
-        415 => StoreError::UnsupportedMediaType,
-        422 => StoreError::Invalid { message },
-        code @ 400..500 => StoreError::Refused {
-            code,
-            message,
-            retry_after: None,
-        },
-        _ => StoreError::Unknown { message },
-    }
-}
-
-fn object(answer: Response) -> Result<Arc<StoredObject>, StoreError> {
-    match answer.body {
-        ResponseBody::Object(object) if answer.code < 300 => Ok(object),
-        ResponseBody::Status(status) => Err(refused(Some(&status))),
-        _ => Err(refused(None)),
-    }
+fn failure(response: &Response) -> StoreError {
+    let message = "the response is not a failure".to_owned();
+    response.error().unwrap_or(StoreError::Unknown { message })
 }
 
 fn meta(answer: Response) -> Result<ObjectMeta, StoreError> {
-    object(answer).map(|object| object.meta.clone())
+    answer.into_object().map(|object| object.meta.clone())
 }
 
-/// Implements [`ObjectStore`] for a type with `with` and `on`, given its watches. No request waits.
-macro_rules! object_store {
-    ($store:ty { $($watches:tt)* }) => {
-        #[async_trait]
-        impl ObjectStore for $store {
-            $($watches)*
-
-            async fn discover(&self) -> Result<Discovered, StoreError> {
-                Ok(self.with(|server| server.discover().into()))
-            }
-
-            async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
-                if address.resource.is_namespaced() == address.namespace.is_empty() {
-                    // There is no such URL.
-                    return Err(StoreError::NotFound);
-                }
-                self.on(address.resource, |server, kind| {
-                    meta(server.read(kind, address.namespace, address.name))
-                })
-            }
-
-            async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
-                self.on(resource, |server, kind| {
-                    let items = server.objects(kind, namespace);
-                    Ok(MetaList {
-                        items: items.iter().map(|object| object.meta.clone()).collect(),
-                        resource_version: ResourceVersion::new(&server.revision().to_string()),
-                    })
-                })
-            }
-
-            async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
-                self.on(address.resource, |server, kind| {
-                    let (answer, gone) = server
-                        .try_delete(kind, address.namespace, address.name, options)
-                        .map_err(|status| refused(Some(&status)))?;
-                    if gone {
-                        return Ok(Deleted::Gone);
-                    }
-                    match answer.body {
-                        ResponseBody::Object(object) => Ok(Deleted::Terminating(Box::new(object.meta.clone()))),
-                        // A graceful deletion under way of a kind that answers with a status: the object is still there.
-                        _ => meta(server.read(kind, address.namespace, address.name))
-                            .map(|meta| Deleted::Terminating(Box::new(meta))),
-                    }
-                })
-            }
-
-            async fn patch(
-                &self,
-                address: Address<'_>,
-                format: PatchType,
-                body: &[u8],
-            ) -> Result<ObjectMeta, StoreError> {
-                self.on(address.resource, |server, kind| {
-                    let content_type = format.content_type();
-                    meta(server.patch(kind, address.namespace, address.name, content_type, body))
-                })
-            }
-
-            async fn replace_finalizers(
-                &self,
-                address: Address<'_>,
-                read_at: &ResourceVersion,
-                finalizers: &[Arc<str>],
-            ) -> Result<ObjectMeta, StoreError> {
-                self.on(address.resource, |server, kind| {
-                    let existing = object(server.read(kind, address.namespace, address.name))?;
-                    let mut written = StoredObject::clone(&existing);
-                    written.meta.resource_version = read_at.clone();
-                    written.meta.finalizers = finalizers.to_vec();
-                    meta(server.update(kind, address.namespace, address.name, written))
-                })
-            }
-
-            async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
-                self.on(address.resource, |server, kind| {
-                    let object = object(server.read(kind, address.namespace, address.name))?;
-                    Ok(object.to_document(address.resource))
-                })
-            }
-
-            async fn list_objects(
-                &self,
-                resource: &ApiResource,
-                namespace: Option<&str>,
-            ) -> Result<ObjectList, StoreError> {
-                self.on(resource, |server, kind| {
-                    let objects = server.objects(kind, namespace);
-                    Ok(ObjectList {
-                        items: objects.iter().map(|object| object.to_document(resource)).collect(),
-                        resource_version: ResourceVersion::new(&server.revision().to_string()),
-                    })
-                })
-            }
-
-            async fn patch_subresource(
-                &self,
-                address: Address<'_>,
-                subresource: &str,
-                format: PatchType,
-                body: &[u8],
-            ) -> Result<ObjectMeta, StoreError> {
-                self.on(address.resource, |server, kind| {
-                    meta(server.patch_subresource(
-                        kind,
-                        address.namespace,
-                        address.name,
-                        subresource,
-                        format.content_type(),
-                        body,
-                    ))
-                })
-            }
-
-            async fn replace_subresource(
-                &self,
-                address: Address<'_>,
-                subresource: &str,
-                body: &[u8],
-            ) -> Result<ObjectMeta, StoreError> {
-                let sent = serde_json::from_slice(body).map_err(|error| StoreError::Refused {
-                    code: 400,
-                    message: format!("the body is not JSON: {error}"),
-                    retry_after: None,
-                })?;
-                self.on(address.resource, |server, kind| {
-                    meta(server.update_subresource(kind, address.namespace, address.name, subresource, sent))
-                })
-            }
-
-            async fn delete_collection(
-                &self,
-                resource: &ApiResource,
-                namespace: &str,
-                options: &DeleteOptions,
-            ) -> Result<(), StoreError> {
-                self.on(resource, |server, kind| {
-                    let everything = Selector::everything();
-                    let answer = server.delete_collection_with(kind, Some(namespace), &everything, options);
-                    match answer.status() {
-                        Some(status) => Err(refused(Some(status))),
-                        None => Ok(()),
-                    }
-                })
-            }
-        }
-    };
-}
-
-object_store! {
-    SharedApiServer {
-        /// Watches from a version. Without a version (or from `0`) the objects that exist are delivered first, as added.
-        async fn watch(
-            &self,
-            resource: &ApiResource,
-            since: &ResourceVersion,
-        ) -> Result<Box<dyn WatchStream>, StoreError> {
-            let watch = self.open_watch(resource, since, |object| object.meta.clone())?;
-            Ok(Box::new(watch))
-        }
-        async fn watch_objects(
-            &self,
-            resource: &ApiResource,
-            since: &ResourceVersion,
-        ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
-            let of_resource = resource.clone();
-            let watch = self.open_watch(resource, since, move |object| object.to_document(&of_resource))?;
-            Ok(Box::new(watch))
-        }
+#[async_trait]
+impl ObjectStore for SharedApiServer {
+    /// Watches from a version. Without a version (or from `0`) the objects that exist are delivered first, as added.
+    async fn watch(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream>, StoreError> {
+        let watch = self.open_watch(resource, since, |object| object.meta.clone())?;
+        Ok(Box::new(watch))
     }
-}
+    async fn watch_objects(
+        &self,
+        resource: &ApiResource,
+        since: &ResourceVersion,
+    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+        let of_resource = resource.clone();
+        let watch = self.open_watch(resource, since, move |object| object.to_document(&of_resource))?;
+        Ok(Box::new(watch))
+    }
 
-object_store! {
-    LocalStore<'_> {
-        async fn watch(
-            &self,
-            _resource: &ApiResource,
-            _since: &ResourceVersion,
-        ) -> Result<Box<dyn WatchStream>, StoreError> {
-            let message = "this store has no watches".to_owned();
-            Err(StoreError::Unknown { message })
+    async fn discover(&self) -> Result<Discovered, StoreError> {
+        Ok(self.with(|server| server.discover().into()))
+    }
+
+    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
+        if address.resource.is_namespaced() == address.namespace.is_empty() {
+            // There is no such URL.
+            return Err(StoreError::NotFound);
         }
+        self.on(address.resource, |server, kind| {
+            meta(server.read(kind, address.namespace, address.name))
+        })
+    }
+
+    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
+        self.on(resource, |server, kind| {
+            let items = server.objects(kind, namespace);
+            Ok(MetaList {
+                items: items.iter().map(|object| object.meta.clone()).collect(),
+                resource_version: ResourceVersion::new(&server.revision().to_string()),
+            })
+        })
+    }
+
+    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let (answer, gone) = server
+                .try_delete(kind, address.namespace, address.name, options)
+                .map_err(|status| status.to_error())?;
+            if gone {
+                return Ok(Deleted::Gone);
+            }
+            match answer.body {
+                ResponseBody::Object(object) => Ok(Deleted::Terminating(Box::new(object.meta.clone()))),
+                // A graceful deletion under way of a kind that answers with a status: the object is still there.
+                _ => meta(server.read(kind, address.namespace, address.name))
+                    .map(|meta| Deleted::Terminating(Box::new(meta))),
+            }
+        })
+    }
+
+    async fn patch(
+        &self,
+        address: Address<'_>,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let content_type = format.content_type();
+            meta(server.patch(kind, address.namespace, address.name, content_type, body))
+        })
+    }
+
+    async fn replace_finalizers(
+        &self,
+        address: Address<'_>,
+        read_at: &ResourceVersion,
+        finalizers: &[Arc<str>],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let existing = server.read(kind, address.namespace, address.name).into_object()?;
+            let mut written = StoredObject::clone(&existing);
+            written.meta.resource_version = read_at.clone();
+            written.meta.finalizers = finalizers.to_vec();
+            meta(server.update(kind, address.namespace, address.name, written))
+        })
+    }
+
+    async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
+        self.on(address.resource, |server, kind| {
+            let object = server.read(kind, address.namespace, address.name).into_object()?;
+            Ok(object.to_document(address.resource))
+        })
+    }
+
+    async fn list_objects(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Result<ObjectList, StoreError> {
+        self.on(resource, |server, kind| {
+            let objects = server.objects(kind, namespace);
+            Ok(ObjectList {
+                items: objects
+                    .iter()
+                    .map(|object| object.to_document(resource))
+                    .collect(),
+                resource_version: ResourceVersion::new(&server.revision().to_string()),
+            })
+        })
+    }
+
+    async fn patch_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        self.on(address.resource, |server, kind| {
+            meta(server.patch_subresource(
+                kind,
+                address.namespace,
+                address.name,
+                subresource,
+                format.content_type(),
+                body,
+            ))
+        })
+    }
+
+    async fn replace_subresource(
+        &self,
+        address: Address<'_>,
+        subresource: &str,
+        body: &[u8],
+    ) -> Result<ObjectMeta, StoreError> {
+        let sent = serde_json::from_slice(body).map_err(|error| StoreError::Refused {
+            code: 400,
+            message: format!("the body is not JSON: {error}"),
+            retry_after: None,
+        })?;
+        self.on(address.resource, |server, kind| {
+            meta(server.update_subresource(kind, address.namespace, address.name, subresource, sent))
+        })
+    }
+
+    async fn delete_collection(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        options: &DeleteOptions,
+    ) -> Result<(), StoreError> {
+        self.on(resource, |server, kind| {
+            let everything = Selector::everything();
+            let answer = server.delete_collection_with(kind, Some(namespace), &everything, options);
+            match answer.status() {
+                Some(status) => Err(status.to_error()),
+                None => Ok(()),
+            }
+        })
     }
 }
 
@@ -399,7 +324,7 @@ impl SharedApiServer {
                 }
             };
             if let Err(answer) = server.events_since(kind, cursor) {
-                return Err(refused(answer.status()));
+                return Err(failure(&answer));
             }
             Ok(Watch {
                 shared: self.clone(),
@@ -444,7 +369,7 @@ impl<T> Watch<T> {
                 Ok(true)
             }
             Err(answer) if answer.code == 404 => Ok(false),
-            Err(answer) => Err(refused(answer.status())),
+            Err(answer) => Err(failure(&answer)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Decides how a refusal reads: code, reason, message and causes, in the API server's own words.
 
-use std::{fmt, fmt::Write, sync::Arc};
+use std::{fmt, fmt::Write, sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, FieldError, Uid};
+use kubegc_core::{ApiResource, FieldError, StoreError, Uid};
 use serde_json::{Map, Value, json};
 
 /// What the server answers where it does not answer with an object: `metav1.Status`.
@@ -62,6 +62,17 @@ impl Status {
         self.details
             .as_ref()
             .map_or(&[], |details| details.causes.as_slice())
+    }
+
+    /// The status of a failure as an error of an object store.
+    #[must_use]
+    pub fn to_error(&self) -> StoreError {
+        let seconds = self
+            .details
+            .as_ref()
+            .and_then(|details| details.retry_after_seconds);
+        let retry_after = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        StoreError::from_status(self.code, self.message.as_str(), retry_after)
     }
 
     /// The answer in its JSON form, as it goes over the wire.

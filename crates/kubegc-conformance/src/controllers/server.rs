@@ -77,18 +77,7 @@ pub(super) struct Refusal {
 impl Refusal {
     /// The error as a driver gives it to a controller.
     pub(super) fn error(&self) -> StoreError {
-        let message = self.message.clone();
-        match self.code {
-            404 => StoreError::NotFound,
-            409 => StoreError::Conflict { message },
-            422 => StoreError::Invalid { message },
-            400..=499 => StoreError::Refused {
-                code: self.code,
-                message,
-                retry_after: None,
-            },
-            _ => StoreError::Unknown { message },
-        }
+        StoreError::from_status(self.code, self.message.clone(), None)
     }
 }
 

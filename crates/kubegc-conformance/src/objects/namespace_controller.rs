@@ -326,14 +326,6 @@ fn shuffled(catalog: &Catalog, seed: u64) -> Catalog {
 fn done(answer: &Answer) -> Result<Response, StoreError> {
     match answer.code {
         ..300 => Ok(Response::Done),
-        404 => Err(StoreError::NotFound),
-        409 => Err(StoreError::Conflict {
-            message: String::new(),
-        }),
-        code => Err(StoreError::Refused {
-            code,
-            message: String::new(),
-            retry_after: None,
-        }),
+        code => Err(StoreError::from_status(code, "", None)),
     }
 }

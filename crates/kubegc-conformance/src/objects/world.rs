@@ -483,12 +483,7 @@ fn perform(server: &mut ApiServer, ask: &Ask) -> (u16, Answer) {
     let told = match answer.code {
         ..300 if ask.request == Request::Get => object.map_or(Answer::Unknown, Answer::Found),
         ..300 => Answer::Applied(object),
-        404 => Answer::NotFound,
-        409 => Answer::Conflict,
-        415 => Answer::UnsupportedMediaType,
-        422 => Answer::Invalid,
-        400 | 403 | 405 | 429 => Answer::Refused { retry_after: None },
-        _ => Answer::Unknown,
+        code => kubegc_core::StoreError::from_status(code, "", None).into(),
     };
     (answer.code, told)
 }

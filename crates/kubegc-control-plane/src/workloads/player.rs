@@ -344,7 +344,7 @@ impl ControlPlane {
         let response: Response = match write.verb {
             Verb::Create(object) => server.create_json(kind, namespace, object),
             Verb::Update(object) | Verb::Patch(object) => server.update(kind, namespace, name, object),
-            Verb::Status(object) => server.update_status(kind, namespace, name, object),
+            Verb::Status(object) => server.update_part(kind, namespace, name, "status", object),
             Verb::Bind(_, node) => {
                 let binding = json!({"target": {"apiVersion": "v1", "kind": "Node", "name": &*node}});
                 server.create_subresource(kind, namespace, name, "binding", binding)

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{
-    ApiResource, ObjectStore, Preconditions, StoreError,
+    ApiResource, ObjectStore, StoreError,
     record::{ObjectId, Record, Resource},
     store::{Address, Discovered},
 };
@@ -148,18 +148,7 @@ impl Performer<'_> {
         let Write { object, .. } = write;
         let read = self.read(object.resource, &object.namespace, &object.name).await;
         let (document, record) = read?;
-        let Preconditions {
-            uid,
-            resource_version,
-        } = &write.precondition;
-        let is_meant =
-            record.meta.uid == object.uid && uid.as_ref().is_none_or(|uid| *uid == record.meta.uid);
-        let is_version = |version: &kubegc_core::ResourceVersion| *version == record.meta.resource_version;
-        if !is_meant || !resource_version.as_ref().is_none_or(is_version) {
-            return Err(StoreError::Conflict {
-                message: format!("{object} has changed"),
-            });
-        }
+        write.check(&record.meta)?;
         let address = self.address(object)?;
         // The finalize subresource of namespaces takes no patch.
         if write.subresource == "finalize" && write.form == Form::Update {

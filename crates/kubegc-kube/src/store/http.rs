@@ -146,7 +146,7 @@ fn of_status(status: &Status) -> StoreError {
     let retry_after = status.details.as_ref().and_then(|details| {
         (details.retry_after_seconds > 0).then(|| u64::from(details.retry_after_seconds))
     });
-    class(
+    StoreError::from_status(
         status.code,
         status.message.clone(),
         retry_after.map(Duration::from_secs),
@@ -181,7 +181,7 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
     let retry_after = retry_after
         .filter(|&seconds| seconds > 0)
         .map(Duration::from_secs);
-    Err(class(status.as_u16(), message, retry_after))
+    Err(StoreError::from_status(status.as_u16(), message, retry_after))
 }
 
 /// Whether the server has not reached the requested resourceVersion. Its response is a timeout.
@@ -220,32 +220,11 @@ pub(crate) fn of_event(status: WireStatus) -> StoreError {
     let expired = matches!(status.reason.as_deref(), Some("Expired" | "Gone"));
     let code = if expired { 410 } else { status.code.unwrap_or(500) };
     let retry_after = status.details.and_then(|details| details.retry_after_seconds);
-    class(
+    StoreError::from_status(
         code,
         status.message.unwrap_or_default(),
         retry_after.map(Duration::from_secs),
     )
-}
-
-/// The class of an answer by its code: the table in the [crate's documentation](crate#failures).
-fn class(code: u16, message: String, retry_after: Option<Duration>) -> StoreError {
-    match code {
-        404 => StoreError::NotFound,
-        409 => StoreError::Conflict { message },
-        410 => StoreError::Expired,
-        415 => StoreError::UnsupportedMediaType,
-        422 => StoreError::Invalid { message },
-        // The request itself ran out of time: what it did is not known.
-        408 => StoreError::Unknown { message },
-        400..=499 => StoreError::Refused {
-            code,
-            message,
-            retry_after,
-        },
-        _ => StoreError::Unknown {
-            message: format!("{code}: {message}"),
-        },
-    }
 }
 
 #[cfg(test)]
@@ -298,9 +277,9 @@ mod tests {
             (429, None, Some(5), refused(429, Some(5))),
             (429, Some("soon"), None, refused(429, None)),
             (408, None, None, unknown("said")),
-            (500, None, None, unknown("500: said")),
-            (503, Some("3"), None, unknown("503: said")),
-            (504, None, None, unknown("504: said")),
+            (500, None, None, unknown("said")),
+            (503, Some("3"), None, unknown("said")),
+            (504, None, None, unknown("said")),
             (302, None, None, unknown("302: said")),
         ] {
             let mut headers = HeaderMap::new();
@@ -358,7 +337,7 @@ mod tests {
             ("<html>bad gateway</html>", "<html>bad gateway</html>"),
         ] {
             let got = judge(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
-            let message = format!("502: {expected}");
+            let message = expected.to_owned();
             assert_eq!(got, Err(StoreError::Unknown { message }));
         }
     }

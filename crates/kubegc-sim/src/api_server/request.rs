@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::StoreError;
 use serde_json::Value;
 
 use crate::{Status, StoredObject, status::Refusal};
@@ -56,6 +57,27 @@ impl Response {
             ResponseBody::Object(object) => Some(object),
             _ => None,
         }
+    }
+
+    /// The object of a success.
+    ///
+    /// # Errors
+    /// The failure, also where a success has no object.
+    pub fn into_object(self) -> Result<Arc<StoredObject>, StoreError> {
+        match self.body {
+            ResponseBody::Object(object) if self.code < 300 => Ok(object),
+            ResponseBody::Status(status) => Err(status.to_error()),
+            _ => Err(StoreError::Unknown {
+                message: "the response is neither a status nor an object".to_owned(),
+            }),
+        }
+    }
+
+    /// The failure; `None` for a success.
+    #[must_use]
+    pub fn error(&self) -> Option<StoreError> {
+        let status = self.status().filter(|status| !status.is_success());
+        status.map(Status::to_error)
     }
 
     /// The status, where one was answered.

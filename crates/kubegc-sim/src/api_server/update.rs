@@ -110,16 +110,21 @@ impl ApiServer {
             .into()
     }
 
-    /// Replaces the status of an object; its spec stays as it is.
-    pub fn update_status(
+    /// Replaces the part of an object that a subresource such as `status` stands for; empty for the whole object.
+    pub fn update_part(
         &mut self,
         kind: KindId,
         namespace: &str,
         name: &str,
+        subresource: &str,
         object: StoredObject,
     ) -> Response {
-        self.retyped(kind, object)
-            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Status))
+        let part = match subresource {
+            "" => Ok(Part::Whole),
+            subresource => self.part(kind, subresource),
+        };
+        part.and_then(|part| Ok((part, self.retyped(kind, object)?)))
+            .and_then(|(part, object)| self.try_update(kind, namespace, name, object, part))
             .into()
     }
 

@@ -57,21 +57,11 @@ impl Fault {
     /// 5xx say nothing of the write: here it was not carried out. [`Fault::LoseAnswer`] is the other half.
     #[must_use]
     pub fn of_code(code: u16) -> Option<Self> {
-        let message = format!("injected {code}");
-        let error = match code {
-            404 => StoreError::NotFound,
-            409 => StoreError::Conflict { message },
-            410 => StoreError::Expired,
-            415 => StoreError::UnsupportedMediaType,
-            422 => StoreError::Invalid { message },
-            400..500 => StoreError::Refused {
-                code,
-                message,
-                retry_after: (code == 429).then_some(Duration::from_secs(1)),
-            },
-            500..600 => StoreError::Unknown { message },
-            _ => return None,
-        };
+        let retry_after = (code == 429).then_some(Duration::from_secs(1));
+        if !(400..600).contains(&code) {
+            return None;
+        }
+        let error = StoreError::from_status(code, format!("injected {code}"), retry_after);
         Some(Self::Refuse(error))
     }
 }

@@ -89,6 +89,11 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
     }
 }
 
+/// Whether this version shows objects in the shape that is stored.
+pub(crate) fn is_shown_as_stored(resource: &ApiResource) -> bool {
+    matches!(shape(resource), None | Some(Shape::Secret | Shape::HpaV2))
+}
+
 /// Brings a stored object in the shape of this version.
 pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
     match shape(resource) {

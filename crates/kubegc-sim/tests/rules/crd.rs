@@ -359,7 +359,7 @@ fn writes_keep_the_cleanup_finalizer_unless_they_remove_it() {
             "status" => {
                 let object = Manifest::read(object).unwrap().object;
                 let crds = world.kind(CRD);
-                world.server.update_status(crds, "", NAME, object)
+                world.server.update_part(crds, "", NAME, "status", object)
             }
             _ => world.update(CRD, NAME, object),
         };

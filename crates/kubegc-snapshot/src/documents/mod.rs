@@ -9,19 +9,20 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use kubegc_controllers::{DocumentError, Documents, Write};
+use kubegc_controllers::{DocumentError, Documents, FieldChange, Write};
 use kubegc_core::{
     ObjectMeta, PatchType,
     identity::split_api_version,
     record::{Body, Record, Resource},
 };
+use serde::de::DeserializeSeed;
 use serde_json::{Map, Value};
 
 use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
     document,
-    item::{Item, Text},
+    item::{Item, ItemSeed, Text},
     loose,
     mentions::Mentions,
     store::Store,
@@ -106,6 +107,23 @@ impl Documents for JsonDocuments {
             let meta = meta(item, &mut store)?;
             Ok(Record::new(meta, body_of(item, resource, &mut store)))
         })
+    }
+
+    fn body(&self, resource: Resource, fields: &Map<String, Value>) -> Arc<Body> {
+        let mut item = Item::default();
+        let seed = ItemSeed {
+            item: &mut item,
+            text: None,
+            hint: Some(("", resource.kind())),
+        };
+        match seed.deserialize(fields) {
+            Ok(()) => body_of(&item, resource, &mut self.shared()),
+            Err(_) => Arc::default(),
+        }
+    }
+
+    fn change(&self, change: &FieldChange, fields: &mut Map<String, Value>) -> Result<(), DocumentError> {
+        change::apply(fields, change).map(|_| ())
     }
 
     fn write(&self, write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError> {

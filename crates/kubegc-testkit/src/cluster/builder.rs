@@ -419,7 +419,10 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
         body.insert("status".to_owned(), status);
         stored.body = Some(body.into());
         let name = Arc::clone(&stored.meta.name);
-        accepted(server.update_status(kind, &namespace, &name, stored), &shown)?;
+        accepted(
+            server.update_part(kind, &namespace, &name, "status", stored),
+            &shown,
+        )?;
     }
     Ok(())
 }

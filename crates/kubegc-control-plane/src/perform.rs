@@ -1,0 +1,222 @@
+//! Performs the requests of controllers on the server, without JSON documents in between.
+
+use std::sync::Arc;
+
+use kubegc_controllers::{Guard, Operated, Plugin, Request, Response, Write};
+use kubegc_core::{
+    ApiResource, DeleteOptions, KindId, StoreError,
+    record::{ObjectId, Record, Resource},
+    store::Discovered,
+};
+use kubegc_sim::{ApiServer, Selector, StoredObject};
+
+use crate::{
+    ControlPlane,
+    trace::{Code, code_of},
+};
+
+impl ControlPlane {
+    /// Performs a request. Gives the response with its HTTP status code.
+    pub(crate) fn respond(&self, server: &mut ApiServer, request: &Request) -> (Response, Code) {
+        match self.try_respond(server, request) {
+            Ok(response) => (response, (200, None)),
+            Err(Failure { error, code }) => (Response::Failed(error), code),
+        }
+    }
+
+    fn try_respond(&self, server: &mut ApiServer, request: &Request) -> Result<Response, Failure> {
+        Ok(match request {
+            Request::Get {
+                resource,
+                namespace,
+                name,
+            } => {
+                let (kind, object) = self.object(server, *resource, namespace, name)?;
+                Response::Object(Box::new(self.cached(server, *resource, kind, &object)))
+            }
+            Request::List { resource, namespace } => {
+                let kind = self.kind(server, *resource)?;
+                let objects = server.objects(kind, Some(namespace));
+                let records = objects
+                    .iter()
+                    .map(|object| self.cached(server, *resource, kind, object));
+                Response::Objects(records.collect())
+            }
+            Request::Delete { object, options } => {
+                let kind = self.kind(server, object.resource)?;
+                delete(server, kind, &object.namespace, &object.name, options)?
+            }
+            Request::Write(write) => self.write_object(server, write)?,
+            // The simulation records no Events of controllers.
+            Request::Event(_) => Response::Done,
+            Request::FindPlugin { volume, .. } => {
+                self.volume(server, volume)?;
+                Response::Plugin(Plugin::Unknown)
+            }
+            Request::AskGuard { volume } => {
+                self.volume(server, volume)?;
+                Response::Guard(match self.assumptions.storage_is_deleted {
+                    true => Guard::Allows,
+                    false => Guard::Unknown,
+                })
+            }
+            Request::Operate { volume, .. } => {
+                self.volume(server, volume)?;
+                Response::Operation(Operated::Done)
+            }
+            Request::Discover => Response::Discovered(match &self.discovered {
+                Some(discovered) => Arc::clone(discovered),
+                None => Arc::new(Discovered::from(server.discover())),
+            }),
+            Request::ListContent { resource, namespace } => {
+                let kind = resolve(server, resource)?;
+                let objects = server.objects(kind, Some(namespace));
+                Response::Metadata(objects.iter().map(|object| object.meta.clone()).collect())
+            }
+            Request::DeleteCollection {
+                resource,
+                namespace,
+                options,
+            } => {
+                let kind = resolve(server, resource)?;
+                let everything = Selector::everything();
+                done(&server.delete_collection_with(kind, Some(namespace), &everything, options))?
+            }
+            Request::DeleteContent {
+                resource,
+                namespace,
+                name,
+                options,
+            } => {
+                let kind = resolve(server, resource)?;
+                delete(server, kind, namespace, name, options)?
+            }
+        })
+    }
+
+    /// Changes an object. What a patch or an update of the unchanged object would do is the same, since nobody else writes in
+    /// between.
+    fn write_object(&self, server: &mut ApiServer, write: &Write) -> Result<Response, Failure> {
+        let Write {
+            object:
+                ObjectId {
+                    resource,
+                    namespace,
+                    name,
+                    ..
+                },
+            subresource,
+            changes,
+            ..
+        } = write;
+        let (kind, stored) = self.object(server, *resource, namespace, name)?;
+        write.check(&stored.meta)?;
+        let mut object = StoredObject::clone(&stored);
+        for change in changes {
+            if !change.apply_to_metadata(&mut object.meta) {
+                let changed = self.documents.change(change, object.body_mut());
+                changed.map_err(|error| StoreError::Invalid {
+                    message: format!("{} cannot be read: {error}", write.object),
+                })?;
+            }
+        }
+        if object == *stored {
+            return Ok(Response::Written(Some(Box::new(object.meta))));
+        }
+        let response = server.update_part(kind, namespace, name, subresource, object);
+        failed(&response)?;
+        let written = response.object().map(|object| Box::new(object.meta.clone()));
+        Ok(Response::Written(written))
+    }
+
+    /// The record of an object, shared with the cache of the controllers where that has observed this version.
+    fn cached(&self, server: &ApiServer, resource: Resource, kind: KindId, object: &StoredObject) -> Record {
+        let known = self.manager.record(&ObjectId::new(resource, &object.meta));
+        match known.filter(|known| known.meta.resource_version == object.meta.resource_version) {
+            Some(known) => Record::new(object.meta.clone(), Arc::clone(&known.body)),
+            None => self.read(server, resource, kind, object),
+        }
+    }
+
+    fn kind(&self, server: &ApiServer, resource: Resource) -> Result<KindId, Failure> {
+        resolve(server, self.resources.find(resource)?)
+    }
+
+    fn object(
+        &self,
+        server: &ApiServer,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(KindId, Arc<StoredObject>), Failure> {
+        let kind = self.kind(server, resource)?;
+        let response = server.read(kind, namespace, name);
+        failed(&response)?;
+        Ok((kind, response.into_object()?))
+    }
+
+    /// Checks that a volume exists.
+    fn volume(&self, server: &ApiServer, volume: &ObjectId) -> Result<(), Failure> {
+        let (_, object) = self.object(server, volume.resource, &volume.namespace, &volume.name)?;
+        if object.meta.uid == volume.uid {
+            Ok(())
+        } else {
+            Err(StoreError::NotFound.into())
+        }
+    }
+}
+
+/// An error with the HTTP status code of the response.
+struct Failure {
+    error: StoreError,
+    code: Code,
+}
+
+impl From<StoreError> for Failure {
+    /// An error that no response of the server stands for.
+    fn from(error: StoreError) -> Self {
+        let code = match error {
+            StoreError::NotFound => 404,
+            StoreError::Conflict { .. } => 409,
+            StoreError::Invalid { .. } => 422,
+            _ => 500,
+        };
+        Self {
+            error,
+            code: (code, None),
+        }
+    }
+}
+
+fn failed(response: &kubegc_sim::Response) -> Result<(), Failure> {
+    match response.error() {
+        None => Ok(()),
+        Some(error) => Err(Failure {
+            error,
+            code: code_of(response),
+        }),
+    }
+}
+
+fn done(response: &kubegc_sim::Response) -> Result<Response, Failure> {
+    failed(response).map(|()| Response::Done)
+}
+
+fn delete(
+    server: &mut ApiServer,
+    kind: KindId,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Response, Failure> {
+    done(&server.delete_with(kind, namespace, name, options))
+}
+
+fn resolve(server: &ApiServer, resource: &ApiResource) -> Result<KindId, Failure> {
+    server
+        .resolve(&resource.group, &resource.version, &resource.resource)
+        .map_err(|response| match failed(&response) {
+            Err(failure) => failure,
+            Ok(()) => StoreError::NotFound.into(),
+        })
+}
