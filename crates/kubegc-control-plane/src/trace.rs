@@ -259,7 +259,10 @@ impl Trace {
         let Some(at) = self.steps.len().checked_sub(1) else {
             return;
         };
+        // Most steps change one object.
+        let changed = &mut self.steps[at].changes;
         for (change, before, after) in changes {
+            changed.reserve_exact(usize::from(changed.is_empty()));
             let touched = self.objects.entry_ref(&change.object.uid).or_default();
             let is_removed = change.outcome == Outcome::Gone;
             match change.outcome {
@@ -273,7 +276,7 @@ impl Trace {
             for owner in before.iter().filter(|owner| is_removed || !is_kept(owner)) {
                 self.objects.entry_ref(&owner.uid).or_default().dependent = Some(at);
             }
-            self.steps[at].changes.push(change);
+            changed.push(change);
         }
     }
 }

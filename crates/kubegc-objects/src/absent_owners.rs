@@ -19,8 +19,10 @@ pub const CAPACITY: usize = 500;
 /// A bounded memory of absent owners.
 #[derive(Clone, Debug)]
 pub struct AbsentOwners {
-    /// Least recently used first.
     entries: IndexSet<Key, FixedState>,
+    /// When each entry was last used, by its position, in uses of this memory.
+    last_used: Vec<u64>,
+    uses: u64,
     capacity: usize,
     by_uid: bool,
 }
@@ -36,6 +38,8 @@ impl AbsentOwners {
     pub fn new(capacity: usize, by_uid: bool) -> Self {
         Self {
             entries: IndexSet::default(),
+            last_used: Vec::new(),
+            uses: 0,
             capacity,
             by_uid,
         }
@@ -53,9 +57,16 @@ impl AbsentOwners {
             return false;
         }
         let (at, new) = self.entries.insert_full(Key(owner));
+        if new {
+            self.last_used.push(0);
+        }
         self.touch(at);
         if self.entries.len() > self.capacity {
-            self.entries.shift_remove_index(0);
+            let oldest = self.last_used.iter().enumerate().min_by_key(|(_, used)| **used);
+            if let Some((oldest, _)) = oldest {
+                self.entries.swap_remove_index(oldest);
+                self.last_used.swap_remove(oldest);
+            }
         }
         new
     }
@@ -80,13 +91,15 @@ impl AbsentOwners {
 
     /// The remembered owners, least recently used first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &ObjectRef> {
-        self.entries.iter().map(|key| &key.0)
+        let mut entries: Vec<_> = self.last_used.iter().zip(&self.entries).collect();
+        entries.sort_unstable_by_key(|(used, _)| **used);
+        entries.into_iter().map(|(_, key)| &key.0)
     }
 
     fn touch(&mut self, at: usize) {
-        let last = self.entries.len() - 1;
-        if at != last {
-            self.entries.move_index(at, last);
+        self.uses += 1;
+        if let Some(used) = self.last_used.get_mut(at) {
+            *used = self.uses;
         }
     }
 }

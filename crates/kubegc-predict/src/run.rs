@@ -323,12 +323,12 @@ fn list_scope(
     now: Timestamp,
     objects: &BTreeMap<u32, SnapshotObject>,
 ) {
-    let mut records = BTreeMap::<Resource, Vec<Record>>::new();
+    let mut positions = BTreeMap::<Resource, Vec<u32>>::new();
     let mut namespaces = BTreeSet::new();
     for (position, object) in objects {
         namespaces.insert(Arc::clone(&object.meta.namespace));
         if let Some(resource) = cluster.resource_at(*position) {
-            records.entry(resource).or_default().push(object.record());
+            positions.entry(resource).or_default().push(*position);
         }
     }
     namespaces.remove("");
@@ -343,7 +343,11 @@ fn list_scope(
             .any(|(_, known)| *known.kind == *kind && *known.group == *group && known.is_namespaced());
         let is_complete = completeness.of(group, kind).is_complete()
             || is_namespaced && !namespaces.is_empty() && namespaces.iter().all(is_listed);
-        let records = records.remove(&resource).unwrap_or_default();
+        let positions = positions.remove(&resource).unwrap_or_default();
+        let records = positions
+            .iter()
+            .map(|position| objects[position].record())
+            .collect();
         list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_answers(manager, now, &cluster.assumptions);
