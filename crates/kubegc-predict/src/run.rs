@@ -13,7 +13,7 @@ use kubegc_controllers::{
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp,
     metadata::FINALIZER_FOREGROUND,
-    record::{Body, Node, Record, Resource},
+    record::{Body, Node, Resource},
 };
 use kubegc_sim::{ApiServer, Response, StoredObject};
 use kubegc_snapshot::{Details, JsonDocuments, SnapshotObject};
