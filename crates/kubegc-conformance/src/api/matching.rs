@@ -2,7 +2,10 @@
 //!
 //! A numbered placeholder stands for one received value in the whole case, and no other placeholder stands for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
 
 use serde_json::Value;
 
@@ -173,11 +176,32 @@ impl Matcher {
             .collect()
     }
 
-    /// A recorded value with what its placeholders stand for.
+    /// A recorded text of a request with what its placeholders stand for. An address that no response has shown is a free one.
+    fn filled_request(&self, text: &str) -> String {
+        let filled = self.filled(text);
+        let addressed = pieces(&filled).into_iter().map(|piece| match piece {
+            Piece::Literal(text) => text.to_owned(),
+            Piece::Placeholder {
+                text,
+                form: Form::Address,
+                numbered: true,
+            } => {
+                let number = text.bytes().filter(u8::is_ascii_digit);
+                let number = number.fold(0_u8, |number, digit| {
+                    number.wrapping_mul(10).wrapping_add(digit - b'0')
+                });
+                Ipv4Addr::new(10, 96, 255, number).to_string()
+            }
+            Piece::Placeholder { text, .. } => text.to_owned(),
+        });
+        addressed.collect()
+    }
+
+    /// A recorded value of a request with what its placeholders stand for.
     pub(super) fn filled_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {
-                let filled = self.filled(text);
+                let filled = self.filled_request(text);
                 // Ports are numbers, and stand for themselves in texts only.
                 match text.starts_with("<nodePort:").then(|| filled.parse::<u16>()) {
                     Some(Ok(port)) => port.into(),

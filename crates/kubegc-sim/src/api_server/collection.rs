@@ -1,10 +1,12 @@
 //! Decides what a DELETE of a collection does: one deletion after the other, with the same options.
 
+use std::sync::Arc;
+
 use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::behavior};
 
 use super::{ApiServer, Response};
 use crate::{
-    Filter, Selector,
+    Filter, Selector, StoredObject,
     status::{self, Refusal},
 };
 
@@ -78,9 +80,38 @@ impl ApiServer {
             return Err(status::method_not_allowed(self.resource(kind), None));
         }
         let list = self.try_list(kind, namespace, filter)?;
+        self.delete_each(kind, list.items(), options)?;
+        Ok(list)
+    }
+
+    /// Deletes these objects of a kind, such as those of one page of a list, as [`delete_collection`](Self::delete_collection) does.
+    /// Success is answered with them.
+    pub fn delete_objects(
+        &mut self,
+        kind: KindId,
+        objects: Vec<Arc<StoredObject>>,
+        options: &DeleteOptionsSpec,
+    ) -> Response {
+        let revision = self.revision;
+        let deleted = match options.validate() {
+            Err(errors) => Err(status::invalid_delete_options(&errors)),
+            Ok(_) if !self.resource(kind).verbs.delete_collection => {
+                Err(status::method_not_allowed(self.resource(kind), None))
+            }
+            Ok(options) => self.delete_each(kind, &objects, &options),
+        };
+        deleted.map(|()| Response::list(objects, revision)).into()
+    }
+
+    fn delete_each(
+        &mut self,
+        kind: KindId,
+        objects: &[Arc<StoredObject>],
+        options: &DeleteOptions,
+    ) -> Result<(), Refusal> {
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
         let mut grace = options.grace_period_seconds;
-        for object in list.items() {
+        for object in objects {
             if each_its_own {
                 grace = options.grace_period_seconds;
             }
@@ -98,6 +129,6 @@ impl ApiServer {
                 Ok(_) | Err(_) => {}
             }
         }
-        Ok(list)
+        Ok(())
     }
 }

@@ -341,6 +341,7 @@ impl ApiServer {
     /// That of the write, and of copying the tables that it changes.
     pub fn dry_run(&mut self, write: impl FnOnce(&mut Self) -> Response) -> Response {
         let mut copy = self.clone();
+        copy.is_dry_run = true;
         let response = write(&mut copy);
         self.uids_drawn = copy.uids_drawn;
         response

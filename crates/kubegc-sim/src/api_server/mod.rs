@@ -129,6 +129,8 @@ pub struct ApiServer {
     history: Arc<History>,
     now: Timestamp,
     uids_drawn: u64,
+    /// Whether this is the copy that a dry run works on.
+    is_dry_run: bool,
     /// Who plain writes come from.
     field_manager: Arc<str>,
     /// The webhooks that refuse requests where they cannot be reached.
@@ -158,6 +160,7 @@ impl ApiServer {
             history: Arc::default(),
             now: Timestamp::EPOCH,
             uids_drawn: 0,
+            is_dry_run: false,
             field_manager: "unknown".into(),
             webhooks: Arc::default(),
             converters: Arc::default(),

@@ -132,7 +132,8 @@ impl ApiServer {
             let invalid = |causes, object: &StoredObject| {
                 status::invalid(self.resource(kind), &object.meta.name, causes)
             };
-            service::allocate(&taken, object, old, self.version).map_err(|causes| invalid(causes, object))?;
+            service::allocate(&taken, object, old, self.version, self.is_dry_run)
+                .map_err(|causes| invalid(causes, object))?;
             let causes = validate::allocated(object, self.version);
             if !causes.is_empty() {
                 return Err(invalid(causes, object));

@@ -178,7 +178,7 @@ impl StructId {
         let entry = self.entry();
         let parsed = entry.parsed.get_or_init(|| {
             let mut fields: Vec<Field> = entry.fields.split(' ').filter_map(parse_field).collect();
-            fields.sort_unstable_by_key(|field| field.name);
+            fields.sort_by_key(|field| field.name);
             Struct { fields }
         });
         &parsed.fields

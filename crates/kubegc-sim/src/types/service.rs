@@ -23,6 +23,12 @@ const FIRST: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 0);
 const ADDRESSES: u32 = 65_534;
 /// The range of node ports.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
+/// The first node port that a dry run shows.
+///
+/// # Upstream
+/// `AllocateNext` in
+/// [`operation.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/registry/core/service/portallocator/operation.go).
+const DRY_RUN_PORT: i64 = 32_769;
 
 fn spec(object: &StoredObject) -> Option<&Object> {
     object.at(&["spec"])?.as_object()
@@ -147,7 +153,8 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
     }
 }
 
-/// Allocates what a valid service needs and does not have. `services` are those that exist.
+/// Allocates what a valid service needs and does not have. `services` are those that exist. A dry run allocates no address before
+/// 1.22, and node ports beyond those in use.
 ///
 /// # Errors
 /// An address or a port that was asked for is taken, or out of its range.
@@ -156,6 +163,7 @@ pub(crate) fn allocate(
     new: &mut StoredObject,
     old: Option<&StoredObject>,
     version: KubernetesVersion,
+    is_dry_run: bool,
 ) -> Result<(), Vec<Cause>> {
     let own = new.meta.uid.clone();
     let others = || {
@@ -173,7 +181,10 @@ pub(crate) fn allocate(
         if address.is_empty() {
             let free = (1..=ADDRESSES).map(|at| Ipv4Addr::from(u32::from(FIRST) + at).to_string());
             // The first address is that of the API server's own service.
-            if let Some(address) = free.skip(1).find(|address| !taken.contains(address.as_str())) {
+            let mut free = free.skip(1).filter(|address| !taken.contains(address.as_str()));
+            if (!is_dry_run || version.minor() >= 22)
+                && let Some(address) = free.next()
+            {
                 if version.minor() >= 20 {
                     spec.insert("clusterIPs".to_owned(), json!([address]));
                 }
@@ -212,7 +223,7 @@ pub(crate) fn allocate(
         .flat_map(|other| node_ports(other).chain(other.get("healthCheckNodePort").and_then(Value::as_i64)))
         .collect();
     if needs_node_ports(spec) {
-        allocate_ports(spec, old, &mut taken, &mut errors);
+        allocate_ports(spec, old, &mut taken, is_dry_run, &mut errors);
     }
     if needs_health_check(spec)
         && is_nil(spec, "healthCheckNodePort")
@@ -231,6 +242,7 @@ fn allocate_ports(
     spec: &mut Object,
     old: Option<&Object>,
     taken: &mut BTreeSet<i64>,
+    is_dry_run: bool,
     errors: &mut Vec<Cause>,
 ) {
     let kept: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
@@ -272,9 +284,15 @@ fn allocate_ports(
         {
             Some(node_port) => given.push((number, protocol, node_port)),
             None => {
-                let free = shared
-                    .map(|(_, _, node_port)| *node_port)
-                    .or_else(|| NODE_PORTS.clone().find(|free| !taken.contains(free)));
+                let next = || match is_dry_run {
+                    true => given
+                        .iter()
+                        .map(|(_, _, node_port)| node_port + 1)
+                        .max()
+                        .or(Some(DRY_RUN_PORT)),
+                    false => NODE_PORTS.clone().find(|free| !taken.contains(free)),
+                };
+                let free = shared.map(|(_, _, node_port)| *node_port).or_else(next);
                 if let Some(free) = free {
                     taken.insert(free);
                     port.insert("nodePort".to_owned(), free.into());

@@ -23,7 +23,6 @@
 //! | `exec`, `attach`, `log`, `portforward` | are passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`Answer::Node`]. Streams use WebSockets only: SPDY, that of `kubectl` before 1.31, is refused |
 //! | `token` | a signed token | a token with the same claims and no signature (`alg: none`); token reviews know it, requests may carry it without effect |
 //! | `proxy` | is served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
-//! | DELETE of a collection with `limit` or `continue` | deletes the page that a list with them shows | deletes everything that the selectors mean; `resourceVersion` has no effect either |
 //! | Evictions of pods that are not ready | may pass a budget that is exhausted | count like those of pods that are |
 //! | Dry runs | run admission and store nothing | run everything on a copy of the server; a service shows the address and ports that it would get |
 //! | Definitions | convert by webhooks | convert by functions of the caller ([`ApiServer::set_converter`]), as if all objects were stored in the present storage version. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them. Definitions of `v1beta1` are stored as they are |

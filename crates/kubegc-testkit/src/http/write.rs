@@ -14,6 +14,7 @@ use super::{
     access::Requester,
     body, deletion,
     options::{self, ListOptions},
+    page,
     problem::{self, Refusal},
     query::Query,
     read::collection_namespace,
@@ -85,7 +86,9 @@ fn carry_out(
             let options = deletion::options(query, request)?;
             server.delete(kind, &call.namespace, &call.name, &options)
         }
-        Verb::DeleteCollection => delete_collection(server, call, kind, query, request)?,
+        Verb::DeleteCollection => {
+            return delete_collection(server, call, kind, query, request, view);
+        }
         Verb::Get | Verb::List | Verb::Watch | Verb::Unknown | Verb::NonResource => {
             return Err(problem::method_not_allowed());
         }
@@ -103,6 +106,17 @@ pub(super) fn respond(
     view: &View,
     answer: Response,
 ) -> Result<Reply, Refusal> {
+    respond_page(server, kind, view, answer, ListMeta::default())
+}
+
+/// The same for an answer that may be one page of a list. Its version is that of the answer.
+fn respond_page(
+    server: &ApiServer,
+    kind: KindId,
+    view: &View,
+    answer: Response,
+    page: ListMeta,
+) -> Result<Reply, Refusal> {
     let now = server.now();
     let body = match &answer.body {
         ResponseBody::Object(object) => {
@@ -115,7 +129,7 @@ pub(super) fn respond(
         ResponseBody::List(list) => {
             let meta = ListMeta {
                 resource_version: list.revision,
-                ..ListMeta::default()
+                ..page
             };
             let items = shown_all(server, kind, &list.items)?;
             view.list(&items, &meta, now)?
@@ -243,16 +257,20 @@ fn patch<'a>(
     })
 }
 
-/// Deletes what a list with the same selectors shows.
+/// Deletes what a list with the same options shows.
 fn delete_collection(
     server: &mut ApiServer,
     call: &Call,
     kind: KindId,
     query: &Query,
     request: &http::Request<Bytes>,
-) -> Result<Response, Refusal> {
+    view: &View,
+) -> Result<Reply, Refusal> {
     let options = deletion::options(query, request)?;
     let list = ListOptions::read(query, call.verb, server.version())?;
-    let namespace = collection_namespace(call);
-    Ok(server.delete_collection_filtered(kind, namespace, &list.filter, &options))
+    let checked = server.check_filter(kind, &list.filter);
+    checked.map_err(|answer| problem::of_answer(&answer))?;
+    let page = page::of(server, kind, collection_namespace(call), &list)?;
+    let answer = server.delete_objects(kind, page.items, &options);
+    respond_page(server, kind, view, answer, page.meta)
 }
