@@ -58,7 +58,7 @@ fn each_rule_in_the_source_is_documented_and_each_documented_rule_is_used_or_not
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The rule numbers in a line of source: a capital letter, digits, a hyphen or dot, and digits.
+/// The rule numbers in a line of source, such as `A-8`, `L1.12` and `CP-20`.
 fn numbers(line: &str) -> impl Iterator<Item = &str> {
     line.split(|char: char| !(char.is_ascii_alphanumeric() || matches!(char, '-' | '.' | '_')))
         .map(|word| word.trim_end_matches('.'))
@@ -66,7 +66,7 @@ fn numbers(line: &str) -> impl Iterator<Item = &str> {
             let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
             word.split_once(['-', '.']).is_some_and(|(chapter, number)| {
                 chapter.starts_with(|first: char| first.is_ascii_uppercase())
-                    && is_number(&chapter[1..])
+                    && (chapter == "CP" || is_number(&chapter[1..]))
                     && !number.is_empty()
                     && is_number(number)
             })
