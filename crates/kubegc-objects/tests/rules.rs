@@ -32,19 +32,20 @@ fn each_rule_in_the_source_is_documented_and_each_documented_rule_is_used_or_not
             }
             let text = fs::read_to_string(&path).expect("the source is text");
             for (at, line) in text.lines().enumerate() {
-                let place = || format!("{}:{}", path.display(), at + 1);
                 let comment = line.trim_start();
                 let is_doc = comment.starts_with("///") || comment.starts_with("//!");
                 for rule in numbers(line) {
-                    if !documented.contains(rule) {
-                        problems.push(format!("{}: RULES.md has no {rule}", place()));
-                    }
                     let link = format!("[{rule}](crate::rules#{})", rule.to_lowercase().replace('.', "-"));
                     if is_doc && !line.contains(&link) {
-                        problems.push(format!("{}: {rule} is no link", place()));
+                        problems.push(format!("{}:{}: {rule} is no link", path.display(), at + 1));
                     }
-                    used.insert(rule.to_owned());
                 }
+            }
+            for rule in named(&text, &documented) {
+                if !documented.contains(rule) {
+                    problems.push(format!("{}: RULES.md has no {rule}", path.display()));
+                }
+                used.insert(rule.to_owned());
             }
         }
     }
@@ -58,9 +59,41 @@ fn each_rule_in_the_source_is_documented_and_each_documented_rule_is_used_or_not
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The rule numbers in a line of source, such as `A-8`, `L1.12` and `CP-20`.
-fn numbers(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|char: char| !(char.is_ascii_alphanumeric() || matches!(char, '-' | '.' | '_')))
+/// The rules that a text names, with the documented ones of ranges such as `A-8 to A-10`.
+fn named<'a>(text: &'a str, documented: &BTreeSet<&'a str>) -> Vec<&'a str> {
+    let mut named = Vec::new();
+    let (mut last, mut is_range) = (None, false);
+    for word in text
+        .split_whitespace()
+        .filter(|word| !matches!(*word, "//" | "///" | "//!"))
+    {
+        let Some(rule) = numbers(word).next() else {
+            is_range = word == "to" && last.is_some();
+            last = last.filter(|_| is_range);
+            continue;
+        };
+        if let (Some(first), true) = (last, is_range) {
+            let (chapter, range) = (parts(first).0, parts(first).1..parts(rule).1);
+            named.extend(documented.iter().filter(|other| {
+                let (of, number) = parts(other);
+                of == chapter && range.contains(&number)
+            }));
+        }
+        named.push(rule);
+        (last, is_range) = (Some(rule), false);
+    }
+    named
+}
+
+/// The chapter and the number of a rule.
+fn parts(rule: &str) -> (&str, u32) {
+    let (chapter, number) = rule.split_once(['-', '.']).unwrap_or((rule, ""));
+    (chapter, number.parse().unwrap_or(0))
+}
+
+/// The rule numbers in a text, such as `A-8`, `L1.12` and `CP-20`.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|char: char| !(char.is_ascii_alphanumeric() || matches!(char, '-' | '.' | '_')))
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| {
             let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
