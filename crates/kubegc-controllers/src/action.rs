@@ -388,7 +388,7 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
     Ok(all)
 }
 
-/// The server's own message where there is one: what upstream passes on in Events, conditions and errors.
+/// The server's own message if there is one: what upstream passes on in Events, conditions and errors.
 #[must_use]
 pub fn server_message(error: &StoreError) -> String {
     match error {

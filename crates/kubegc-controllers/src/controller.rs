@@ -376,7 +376,7 @@ impl Decision {
 pub struct CloudQuery {
     /// The node.
     pub node: ObjectId,
-    /// `spec.providerID`; empty where unset.
+    /// `spec.providerID`; empty if unset.
     pub provider_id: Arc<str>,
 }
 

@@ -177,7 +177,7 @@ struct Owner<'a> {
     observed_generation: i64,
 }
 
-/// The revisions of an owner in order; none where there are no more than the limit.
+/// The revisions of an owner in order; none if there are no more than the limit.
 fn revisions<'a>(
     cx: &Context<'a>,
     key: &Key,

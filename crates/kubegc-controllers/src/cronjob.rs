@@ -90,7 +90,7 @@ impl CronJobHistory {
         }
     }
 
-    /// The Jobs of the CronJob of this key; `uid` is empty where the CronJob is not known.
+    /// The Jobs of the CronJob of this key; `uid` is empty if the CronJob is not known.
     fn jobs<'a>(&self, cache: &'a Cache, key: &Key, uid: &Uid) -> Vec<&'a Record> {
         if self.groups_by_uid && !uid.is_empty() {
             return cache.indexed_records(&JOBS_BY_UID, &Key::cluster(uid.text().as_str()));
@@ -291,23 +291,23 @@ impl Class<'_> {
             }
             Err(missing) => return self.leave_all(&missing, decision),
         };
-        let Ok(may_stay) = usize::try_from(limit) else {
+        let Ok(allowed) = usize::try_from(limit) else {
             let reason = Reason::new("InvalidLimit", "the history limit of its CronJob is negative");
             return self.keep_all(reason, decision);
         };
         let is_unread = |(start_time, _): &&Finished<'_>| start_time.is_unread();
-        let may_go = count.saturating_add(self.unread).saturating_sub(may_stay);
-        if may_go > 0
+        let deleted_max = count.saturating_add(self.unread).saturating_sub(allowed);
+        if deleted_max > 0
             && let Some((_, job)) = self.finished.iter().find(is_unread)
         {
             let (object, field) = (job.id(Resource::Jobs), "status.startTime");
             return self.leave_all(&Missing::Field { object, field }, decision);
         }
         self.finished.sort_by(|a, b| age_order(a).cmp(&age_order(b)));
-        let goes = count.saturating_sub(may_stay);
+        let deleted = count.saturating_sub(allowed);
         for (at, (_, job)) in self.finished.iter().enumerate() {
             let object = job.id(Resource::Jobs);
-            if at < goes {
+            if at < deleted {
                 let other = match job.meta.controller() {
                     Some(controller) if controller.uid != cron_job.uid => {
                         "; its controller reference names another object of that name"
@@ -327,7 +327,7 @@ impl Class<'_> {
                     },
                     reason: Reason::new("OverHistoryLimit", message),
                 });
-            } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < may_go) {
+            } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < deleted_max) {
                 decision.add_unknown(object, missing.clone());
             } else {
                 let message = "the history limit of its CronJob is not exceeded, or older Jobs are deleted";
@@ -505,7 +505,7 @@ impl Controller for CronJobHistory {
         }
     }
 
-    /// The CronJobs and, where these are not listed, the controllers of the known Jobs: each may be a
+    /// The CronJobs and, if these are not listed, the controllers of the known Jobs: each may be a
     /// CronJob.
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
         keys.extend(cache.keys(Resource::CronJobs));

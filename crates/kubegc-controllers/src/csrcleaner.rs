@@ -46,7 +46,7 @@ const UNISSUED_IS_CLEANED: Behavior = Behavior::since_about(35, "kubernetes #133
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Go's error for an empty certificate, where one counts as issued.
+/// Go's error for an empty certificate, if one counts as issued.
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
 
 /// The cleaner of CertificateSigningRequests. Upstream has no flags for the ages.

@@ -96,7 +96,7 @@ struct Old<'a> {
     id: ObjectId,
     record: &'a Record,
     replica_set: &'a ReplicaSet,
-    /// The annotation as Go reads it: 0 where there is none, `None` if it is no number.
+    /// The annotation as Go reads it: 0 if there is none, `None` if it is no number.
     revision: Option<i64>,
 }
 

@@ -7,7 +7,7 @@
 //!   without preconditions. The garbage collector removes the owner when the Service is deleted with the
 //!   policy Orphan.
 //! - Its Service is among its owners: it is kept. Which surplus slices the controller deletes is not covered.
-//! - There is no Service of that name: it is kept. The garbage collector deletes it where it has the owner.
+//! - There is no Service of that name: it is kept. The garbage collector deletes it if it has the owner.
 //!
 //! # Upstream
 //! [`reconcileByAddressType`](https://github.com/kubernetes/kubernetes/blob/v1.22.0/pkg/controller/endpointslice/reconciler.go)

@@ -10,7 +10,7 @@
 //! | [L11.4](crate::rules#l11-4) | kept, unless the ServiceAccount exists, has the uid that the token names, and lists the token |
 //! | [L11.5](crate::rules#l11-5) | kept while a pod of the namespace, in whatever phase, references it |
 //! | [L11.6](crate::rules#l11-6) | without the label of the last use it was not used since tracking started |
-//! | [L11.7](crate::rules#l11-7) | labelled where it has no valid `invalid-since` label, deleted once that day is a period ago |
+//! | [L11.7](crate::rules#l11-7) | labelled if it has no valid `invalid-since` label, deleted once that day is a period ago |
 //! | [L11.8](crate::rules#l11-8) | no Events |
 //!
 //! Labels hold days in UTC. A day protects until a whole period after its end.

@@ -10,7 +10,7 @@
 //! | [`Manager`] | all controllers as one state machine: list and watch events in, tasks out |
 //! | [`driver::Driver`] | a live API server |
 //!
-//! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`].
+//! A decision consists of [`Action`]s or, if the next request depends on the last response, of [`Steps`].
 //! Unknown facts are [`Missing`], and no decision depends on them. The rules are listed, with links to
 //! upstream, in [`rules`].
 //!

@@ -61,7 +61,7 @@ static NOT_READY_NODES: Index = Index::new("nodes that are not ready", Resource:
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLifecycle {
-    /// Whether nothing is tainted while no Node is ready. Default: yes. Off where the Nodes that are known
+    /// Whether nothing is tainted while no Node is ready. Default: yes. Off if the Nodes that are known
     /// are only some of the cluster.
     pub stops_without_ready_nodes: bool,
 }

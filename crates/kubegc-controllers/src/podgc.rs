@@ -34,7 +34,7 @@
 //! [taint]: OUT_OF_SERVICE_TAINT
 //!
 //! # Complexity
-//! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones where they exceed the threshold.
+//! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones if they exceed the threshold.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -403,7 +403,7 @@ impl<'a> Sync<'a> {
         }
     }
 
-    /// The parts over one pod and its node. Returns the name of the node where it is missing.
+    /// The parts over one pod and its node. Returns the name of the node if it is missing.
     fn judge(
         &mut self,
         candidate: Candidate<'a>,
@@ -631,7 +631,7 @@ impl Controller for PodGc {
         Timing::every(Duration::from_secs(20))
     }
 
-    /// A sync is needed only where a change can make it delete a pod, or makes known what was not.
+    /// A sync is needed only if a change can make it delete a pod, or makes known what was not.
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let was_unread = change.old.is_some_and(|old| !is_read(old));
         let is_affected = match (change.resource, change.new) {

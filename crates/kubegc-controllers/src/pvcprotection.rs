@@ -107,7 +107,7 @@ impl PvcProtection {
         Ok(Decision::steps(steps))
     }
 
-    /// Lists the pods of the namespace from the API server, and removes the finalizer where none uses the
+    /// Lists the pods of the namespace from the API server, and removes the finalizer if none uses the
     /// claim.
     async fn remove_finalizer(self, action: Arc<Action>, claim: Arc<ObjectMeta>, port: Port) -> End {
         if port.verifies() {

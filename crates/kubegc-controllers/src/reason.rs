@@ -45,7 +45,7 @@ impl Reason {
         self
     }
 
-    /// The other object that the reason is about, where there is one.
+    /// The other object that the reason is about, if there is one.
     #[must_use]
     pub fn object(&self) -> Option<&ObjectId> {
         self.object.as_deref()
@@ -110,7 +110,7 @@ pub enum Missing {
     Outside {
         /// The question, such as `whether the cloud provider has node/a`.
         question: Arc<str>,
-        /// The error; empty where nothing was asked.
+        /// The error; empty if nothing was asked.
         message: Arc<str>,
     },
 }

@@ -13,7 +13,7 @@
 //! The order: pods without a node; phase `Pending`, `Unknown`, then others; pods that are not ready; the
 //! lower deletion cost; those on nodes with more pods of the same Deployment; those that became ready later;
 //! those restarted more often; the younger ones. From 1.22 on, times are compared by the logarithm of the
-//! age, and by uid where that is equal. Pods that are equal in all of this are ordered by name; upstream's
+//! age, and by uid if that is equal. Pods that are equal in all of this are ordered by name; upstream's
 //! order of these is random.
 //!
 //! Not modelled: pods that are missing are not created, and the status is not written. Upstream deletes at

@@ -465,7 +465,7 @@ pub enum Response {
     Metadata(Vec<ObjectMeta>),
     /// The request was executed.
     Done,
-    /// The object was written; its metadata as the server answered, where it is known.
+    /// The object was written; its metadata as the server answered, if it is known.
     Written(Option<Box<ObjectMeta>>),
     /// The resources that are served.
     Discovered(Arc<Discovered>),
@@ -568,7 +568,7 @@ impl Wire {
     }
 }
 
-/// Uid and resourceVersion of an object, each where it is known.
+/// Uid and resourceVersion of an object, each if it is known.
 #[must_use]
 pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
     let version = &meta.resource_version;

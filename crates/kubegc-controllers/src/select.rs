@@ -105,9 +105,9 @@ fn canonical(name: &str) -> &str {
 pub struct UnknownController {
     /// The name.
     pub name: String,
-    /// A known name that resembles it, where there is one.
+    /// A known name that resembles it, if there is one.
     pub nearest: Option<&'static str>,
-    /// The release, where a later one has the controller.
+    /// The release, if a later one has the controller.
     pub missing_in: Option<KubernetesVersion>,
 }
 

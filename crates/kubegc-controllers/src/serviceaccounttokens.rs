@@ -4,7 +4,7 @@
 //! - a Secret of type `kubernetes.io/service-account-token` without the annotation
 //!   `kubernetes.io/service-account.name`: it is kept.
 //! - one whose ServiceAccount exists with the uid of the annotation `kubernetes.io/service-account.uid`, or
-//!   with any uid where that is empty: it is kept.
+//!   with any uid if that is empty: it is kept.
 //! - one whose ServiceAccount does not exist, or has another uid: it is deleted, with its uid as
 //!   precondition.
 //! - a live ServiceAccount that references a token Secret which was deleted: the reference is removed from

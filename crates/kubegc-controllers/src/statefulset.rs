@@ -241,7 +241,7 @@ impl StatefulSetClaims {
         Ok(review.into_decision(cx, set, self.owners_are_controllers))
     }
 
-    /// The pod of this name, where the StatefulSet controls it.
+    /// The pod of this name, if the StatefulSet controls it.
     fn pod<'a>(self, cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
         let key = Key::new(Arc::clone(&set.namespace), name);
         let Some(pod) = cx.cache.get(Resource::Pods, &key) else {
@@ -379,7 +379,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The ordinal of a pod; -1 where its name has none.
+/// The ordinal of a pod; -1 if its name has none.
 fn ordinal_of(pod: &ObjectMeta) -> i32 {
     split(&pod.name)
         .and_then(|(_, digits)| digits.parse().ok())

@@ -35,7 +35,7 @@ const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCleaner {
-    /// Whether the controller runs. Default: on, as kubeadm sets it. Upstream runs it only where
+    /// Whether the controller runs. Default: on, as kubeadm sets it. Upstream runs it only if
     /// `--controllers` of kube-controller-manager names `tokencleaner` (since 1.28
     /// `token-cleaner-controller`).
     pub is_enabled: bool,

@@ -12,7 +12,7 @@
 //!
 //! Deletes carry no preconditions, and NotFound is ignored. The external attacher then detaches the volume
 //! and removes its finalizer. Upstream deletes the VolumeAttachment of a Node that no longer exists at once
-//! where its last status did not report the volume; that status is not known here, so the longest time is
+//! if its last status did not report the volume; that status is not known here, so the longest time is
 //! taken. Pods on a Node that no longer exists are deleted by podgc first. Attaching is not covered.
 //!
 //! Before 1.26 the taint is ignored (feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and

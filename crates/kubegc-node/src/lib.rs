@@ -5,16 +5,19 @@
 //! actions in the order in which to perform them, a reason for everything that is kept, and findings about
 //! inconsistent facts. The rules are listed, with links to upstream, in [`rules`].
 //!
-//! | planner | subject | upstream, `pkg/kubelet/` |
+//! | planner | subject | upstream |
 //! |---|---|---|
-//! | [`container::Policy`] | dead containers | `kuberuntime/kuberuntime_gc.go` `evictContainers` |
-//! | [`sandbox::Policy`] | sandboxes | the same, `evictSandboxes` |
-//! | [`log::Policy`] | log directories and links of containers | the same, `evictPodLogsDirectories` |
-//! | [`image::Policy`] | images | `images/image_gc_manager.go` |
-//! | [`pod_directory::Settings`] | directories of pods that no longer exist | `kubelet_volumes.go`
-//! `cleanupOrphanedPodDirs` |
-//! | [`eviction`] | reclaim on a node under pressure before pods are evicted |
-//! `eviction/eviction_manager.go`, `eviction/helpers.go` |
+//! | [`container::Policy`] | dead containers | [`evictContainers`][gc] |
+//! | [`sandbox::Policy`] | sandboxes | [`evictSandboxes`][gc] |
+//! | [`log::Policy`] | log directories and links of containers | [`evictPodLogsDirectories`][gc] |
+//! | [`image::Policy`] | images | [`image_gc_manager.go`][images] |
+//! | [`pod_directory::Settings`] | directories of pods that no longer exist | [`cleanupOrphanedPodDirs`][volumes] |
+//! | [`eviction`] | reclaim before pods are evicted | [`reclaimNodeLevelResources`][eviction-manager] |
+//!
+//! [gc]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go
+//! [images]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go
+//! [volumes]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet_volumes.go
+//! [eviction-manager]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go
 //!
 //! If upstream's next step depends on the result of the last one, the planner also has a resumable form
 //! (`Pass`); the driver performs it over a [`Runtime`](kubegc_core::Runtime).

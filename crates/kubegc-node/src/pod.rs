@@ -1,4 +1,4 @@
-//! Whether the remains of a pod can be removed: its content, or its runtime state
+//! The states in which the remains of a pod can be removed: its content, or its runtime state
 //! ([N2.60](crate::rules#n2-60) to [N2.63](crate::rules#n2-63)).
 
 use kubegc_core::{

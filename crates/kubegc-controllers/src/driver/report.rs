@@ -66,7 +66,7 @@ pub struct Performed {
 
 impl fmt::Display for Performed {
     /// Such as `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`,
-    /// and the error where there is one.
+    /// and the error if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.controller, self.request, self.reason)?;
         self.result

@@ -24,7 +24,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Sleeps until a time, where there is one.
+    /// Sleeps until a time, if there is one.
     pub(super) async fn wait(&self, at: Option<Timestamp>) {
         if let Some(at) = at {
             self.clock.sleep_until(at).await;
@@ -74,7 +74,7 @@ pub(super) struct Watched {
     unlisted: Option<Result<(), StoreError>>,
     /// Whether a list is in progress, and not waiting for its time.
     is_listing: bool,
-    /// The version up to which everything was delivered; empty where none is known.
+    /// The version up to which everything was delivered; empty if none is known.
     version: ResourceVersion,
     /// Whether the open watch has delivered anything.
     has_delivered: bool,
@@ -158,7 +158,7 @@ impl Watched {
         });
     }
 
-    /// Watches from the last version; lists first where none is known.
+    /// Watches from the last version; lists first if none is known.
     fn watch(&mut self, tools: &Arc<Tools>, at: Option<Timestamp>, effects: &mut Effects) {
         let Some(api) = self.api.clone().filter(|_| !self.version.is_empty()) else {
             return self.list(tools, at, effects);

@@ -37,7 +37,7 @@
 //! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
 //!   are not active.
 //! - before 1.29: `spec.podReplacementPolicy` is ignored (feature gate `JobPodReplacementPolicy`).
-//! - before 1.31: a pod loses the finalizer also where another kind of object controls it.
+//! - before 1.31: a pod loses the finalizer also if another kind of object controls it.
 //! - before 1.31: a Job is marked as finished while pods are terminating, without a `FailureTarget` or
 //!   `SuccessCriteriaMet` condition before.
 //! - before 1.32: `spec.managedBy` is ignored (feature gate `JobManagedBy`).
@@ -119,7 +119,7 @@ pub struct JobTracking {
     pub keeps_pods_of_others: bool,
     /// Whether `spec.suspend` counts.
     pub respects_suspend: bool,
-    /// Whether failures above the backoff limit fail a Job even where none is new.
+    /// Whether failures above the backoff limit fail a Job even if none is new.
     pub counts_old_failures: bool,
     /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have
     /// finished.

@@ -46,7 +46,7 @@ impl JobPod<'_> {
         Ok(!self.is_deleting() && !self.has_finished()?)
     }
 
-    /// The completion index, where it is one of the Job.
+    /// The completion index, if it is one of the Job.
     fn index(&self, completions: i32) -> Result<Option<i32>, Missing> {
         let pod = self.pod.as_ref().map_err(Missing::clone)?;
         let index = read(&pod.completion_index, &self.id, "the completion index")?;
@@ -452,7 +452,7 @@ impl Sync<'_> {
         self.pods.iter().filter(|pod| pod.is_active() == Ok(true))
     }
 
-    /// The number of pods that the Job wants to be active; more than there are where it leaves those that
+    /// The number of pods that the Job wants to be active; more than there are if it leaves those that
     /// run.
     fn wanted(&self, counted: &Counted) -> Result<usize, Missing> {
         if self.is_suspended()? {

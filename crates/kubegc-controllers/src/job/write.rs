@@ -186,7 +186,7 @@ async fn update(
     Ok(())
 }
 
-/// Deletes a pod, after its finalizer where that is to be removed first.
+/// Deletes a pod, after its finalizer if that is to be removed first.
 async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), StoreError> {
     let mut meta = pod.meta.clone();
     if pod.strips {

@@ -552,7 +552,7 @@ impl Manager {
         syncs.map_or(due, |(syncs, period)| syncs.sync_at(period, due))
     }
 
-    /// Notes that a sync starts, where the key that is due is its first one. Others belong to the last sync,
+    /// Notes that a sync starts, if the key that is due is its first one. Others belong to the last sync,
     /// such as a node whose answer from the cloud provider has arrived.
     fn start_sync(&mut self, controller: usize, due: Timestamp) {
         let is_first = self.sync_at(controller, due) == due;
@@ -601,7 +601,7 @@ impl Manager {
             }
         }
         if self.mode == Mode::Live && self.cloud.remove(&unit).is_some() {
-            // An answer holds for one sync. The next one asks again where the controller still needs it.
+            // An answer holds for one sync. The next one asks again if the controller still needs it.
             self.enqueue(&unit, self.now);
         }
         let is_simulation = self.mode == Mode::Simulation;

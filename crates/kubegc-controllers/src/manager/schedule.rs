@@ -54,7 +54,7 @@ impl Syncs {
     }
 }
 
-/// The first time at or after `due` that is a multiple of `period` after `anchor`; `due` itself where there
+/// The first time at or after `due` that is a multiple of `period` after `anchor`; `due` itself if there
 /// is no period.
 pub(super) fn multiple_at(anchor: Timestamp, due: Timestamp, period: Duration) -> Timestamp {
     let passed = due.since(anchor).as_nanos();

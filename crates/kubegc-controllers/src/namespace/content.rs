@@ -33,7 +33,7 @@ pub(super) struct Content {
 #[derive(Debug)]
 pub(super) struct Failure {
     error: StoreError,
-    /// Upstream's text: the server's message where a request failed.
+    /// Upstream's text: the server's message if a request failed.
     message: String,
 }
 
@@ -95,7 +95,7 @@ impl From<Failure> for Problem {
 impl Content {
     /// Adds the failures of discovery. Returns the resources to delete, in the order of discovery.
     ///
-    /// Upstream's `GroupVersionResources` gives none where one group version cannot be parsed.
+    /// Upstream's `GroupVersionResources` gives none if one group version cannot be parsed.
     pub(super) fn discovered(&mut self, discovered: &Discovered) -> Vec<Arc<ApiResource>> {
         let failed = &discovered.failed;
         let groups = failed

@@ -81,7 +81,7 @@ impl Deleter {
         live.map_err(End::Unknown)
     }
 
-    /// Sets the phase where it is not `Terminating` yet. Returns the namespace and when its deletion was
+    /// Sets the phase if it is not `Terminating` yet. Returns the namespace and when its deletion was
     /// requested.
     async fn mark_terminating(&self, mut namespace: Live) -> Result<(Live, Timestamp), End> {
         let reason = Reason::new("NamespaceDeleted", "its deletion was requested");
@@ -161,7 +161,7 @@ impl Deleter {
         Ok(after)
     }
 
-    /// Writes the conditions where they have changed. A failure has no effect.
+    /// Writes the conditions if they have changed. A failure has no effect.
     async fn update_conditions(&self, namespace: &Live, content: &Content) {
         if let Some(conditions) = content.conditions(&namespace.conditions, self.settings, self.now) {
             let reason = Reason::new("ConditionsChanged", "the progress of its deletion has changed");
@@ -365,7 +365,7 @@ fn is_pods(resource: &ApiResource) -> bool {
     resource.group.is_empty() && *resource.resource == *"pods"
 }
 
-/// Returns whether the server does not offer the request: 405, or 404 where the request names no object
+/// Returns whether the server does not offer the request: 405, or 404 if the request names no object
 /// (kubernetes
 /// #22413). For an object, both count as deleted.
 const fn is_unsupported(error: &StoreError) -> bool {

@@ -12,7 +12,7 @@ use super::NamespaceController;
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Remaining {
-    /// Seconds until the content is expected to be removed: the longest grace period of a pod, 15 where
+    /// Seconds until the content is expected to be removed: the longest grace period of a pod, 15 if
     /// an object has finalizers.
     pub estimate_seconds: i64,
     /// The number of objects of each resource that is not empty, in the order of the sync.

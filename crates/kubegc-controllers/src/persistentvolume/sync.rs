@@ -36,7 +36,7 @@ pub(super) struct Sync {
     pub(super) changes: Vec<FieldChange>,
     /// The claim of the name that the volume is bound to, in the cache.
     pub(super) claim: Option<Record>,
-    /// The pods that use a claim of that name, where the volume is to be recycled.
+    /// The pods that use a claim of that name, if the volume is to be recycled.
     pub(super) users: Result<Vec<String>, Missing>,
     /// `None` if it is not known.
     pub(super) migration: Option<Migration>,

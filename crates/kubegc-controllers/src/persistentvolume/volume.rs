@@ -75,7 +75,7 @@ impl<'a> Volume<'a> {
         provisioner.is_some_and(|name| !name.is_empty() && !is_in_tree(name))
     }
 
-    /// The CSI driver that the volume was migrated to; empty where it was not.
+    /// The CSI driver that the volume was migrated to; empty if it was not.
     pub(super) fn driver(&self) -> &'a str {
         self.annotations.migrated_to.as_deref().unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl<'a> Volume<'a> {
     }
 
     /// The changes that bring the deletion finalizers and the annotation of the migration up to date. None
-    /// where it is not known what is out of date.
+    /// if it is not known what is out of date.
     ///
     /// # Errors
     /// It is not known whether the API server will refuse the changes, and with them the rest of the sync.

@@ -158,7 +158,7 @@ impl Choice<'_> {
     fn oldest(&mut self, excess: u32, reason: RemovedBecause) -> u32 {
         let mut all: Vec<Dead> = Vec::with_capacity(self.units.total() as usize);
         for &unit in &self.units.units {
-            all.extend_from_slice(self.units.staying(unit));
+            all.extend_from_slice(self.units.kept(unit));
         }
         let keep = all.len() - excess as usize;
         // Sorted even if all are removed: upstream sorts the node's list before it truncates it.
@@ -168,16 +168,16 @@ impl Choice<'_> {
             self.actions.push(remove(container, *dead, reason));
         }
         // Kept containers are reported by unit: mark the removed ones.
-        let mut goes = vec![false; self.listing.len()];
+        let mut removed = vec![false; self.listing.len()];
         for dead in &all[keep..] {
-            goes[dead.at as usize] = true;
+            removed[dead.at as usize] = true;
         }
         for unit in &mut self.units.units {
             let range = unit.start as usize..(unit.start + unit.len) as usize;
-            let staying = &mut self.units.dead[range];
+            let kept = &mut self.units.dead[range];
             // Stable: kept containers come first, in their order.
-            staying.sort_by_key(|dead| goes[dead.at as usize]);
-            unit.len = count(staying.partition_point(|dead| !goes[dead.at as usize]));
+            kept.sort_by_key(|dead| removed[dead.at as usize]);
+            unit.len = count(kept.partition_point(|dead| !removed[dead.at as usize]));
         }
         excess
     }
@@ -200,14 +200,14 @@ impl Choice<'_> {
     }
 
     /// Adds the reasons for kept containers, units in their order, the newest first.
-    fn explain(&mut self, kept: &mut Vec<Kept<Subject, Reason>>) {
-        kept.reserve(self.units.total() as usize);
+    fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
+        reasons.reserve(self.units.total() as usize);
         for at in 0..self.units.units.len() {
             let unit = self.units.units[at];
             let range = unit.start as usize..(unit.start + unit.len) as usize;
-            let staying = &mut self.units.dead[range];
-            if staying.len() > 1 {
-                newest_first(staying, self.listing, self.policy.order);
+            let kept = &mut self.units.dead[range];
+            if kept.len() > 1 {
+                newest_first(kept, self.listing, self.policy.order);
             }
             // While sources are missing no whole unit was removed, so positions of units have not moved.
             let unready = self.unready.binary_search(&at).is_ok();
@@ -218,7 +218,7 @@ impl Choice<'_> {
                 } else {
                     Reason::WithinLimits { newer }
                 };
-                kept.push(Kept {
+                reasons.push(Kept {
                     object: Subject::Container(self.units.take(dead, self.listing)),
                     reason,
                 });

@@ -147,7 +147,7 @@ impl Units {
     }
 
     /// The containers of a unit that are still kept.
-    pub(super) fn staying(&self, unit: Unit) -> &[Dead] {
+    pub(super) fn kept(&self, unit: Unit) -> &[Dead] {
         &self.dead[unit.start as usize..(unit.start + unit.len) as usize]
     }
 

@@ -7,7 +7,7 @@ use kubegc_core::{Kept, Timestamp};
 
 use super::{
     Function, Layout, MinimumReclaim, Observations, Origin, Reason, Signal, Subject, Threshold, Thresholds,
-    plan::{functions, oddities},
+    plan::{functions, measurement_findings},
 };
 use crate::{Semantics, semantics::behavior};
 
@@ -38,7 +38,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// No threshold is met any more: the round ends without an eviction.
-    Spared,
+    NoEviction,
     /// At most one pod is evicted: the first in rank that can be.
     EvictPod {
         /// The reason.
@@ -141,7 +141,7 @@ enum Stage {
 /// let disk = Observation { available: 40, capacity: 100, at: None };
 /// let measured = [(Signal::ImageFsAvailable, disk)].into_iter().collect();
 /// let answer = Answer::Measured(Ok((measured, Timestamp::EPOCH)));
-/// assert_eq!(pass.next(Some(answer)), Step::Done(Verdict::Spared));
+/// assert_eq!(pass.next(Some(answer)), Step::Done(Verdict::NoEviction));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
@@ -232,7 +232,7 @@ impl Pass {
                 };
             }
         };
-        self.findings = oddities(&self.thresholds, &observations, now);
+        self.findings = measurement_findings(&self.thresholds, &observations, now);
         let is_met = |threshold: &Threshold, reclaim| threshold.is_met(&observations, reclaim) == Some(true);
         let still_met: Vec<StillMet> = self
             .thresholds
@@ -245,7 +245,7 @@ impl Pass {
             })
             .collect();
         if still_met.is_empty() {
-            return Verdict::Spared;
+            return Verdict::NoEviction;
         }
         Verdict::EvictPod {
             why: if still_met.iter().any(|met| met.related) {

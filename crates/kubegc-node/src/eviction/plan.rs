@@ -148,7 +148,7 @@ impl Planner for Thresholds {
                     signal: trigger.threshold.signal,
                 }));
             plan.findings
-                .extend(chance(trigger, &candidates, facts.layout, semantics));
+                .extend(random_order(trigger, &candidates, facts.layout, semantics));
         }
         for threshold in effective {
             let reason = match &trigger {
@@ -249,7 +249,7 @@ const fn urgency(signal: Signal, semantics: Semantics) -> u8 {
 }
 
 /// A candidate that upstream could have answered with another outcome.
-fn chance(
+fn random_order(
     trigger: &Trigger,
     candidates: &[Threshold],
     layout: Layout,
@@ -286,14 +286,14 @@ impl Thresholds {
                 reason,
             })
             .collect();
-        findings.extend(oddities(effective, &facts.observations, now));
+        findings.extend(measurement_findings(effective, &facts.observations, now));
         findings
     }
 }
 
 /// Findings about the measurements of the thresholds' signals. A copy whose signal was not measured is
 /// normal.
-pub(super) fn oddities(
+pub(super) fn measurement_findings(
     thresholds: &[Threshold],
     observations: &Observations,
     now: Timestamp,

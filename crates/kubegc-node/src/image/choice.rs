@@ -128,7 +128,7 @@ impl Choice {
     }
 
     /// Findings about the images and their records.
-    pub(super) fn oddities(
+    pub(super) fn findings(
         &self,
         inventory: &Inventory,
         records: &Records,
@@ -137,10 +137,10 @@ impl Choice {
         let Ok(images) = &inventory.images else {
             return Vec::new();
         };
-        let mut odd = Vec::new();
+        let mut findings = Vec::new();
         for (record, listed) in records.sorted.iter().zip(&self.listed) {
             let mut find = |reason| {
-                odd.push(Kept {
+                findings.push(Kept {
                     object: Subject::Image(Arc::clone(&images[listed.at as usize])),
                     reason,
                 });
@@ -156,7 +156,7 @@ impl Choice {
                 find(Reason::InvalidId);
             }
         }
-        odd
+        findings
     }
 }
 

@@ -171,7 +171,7 @@ impl<'a> Pass<'a> {
                 self.choice = Choice::new(&self.policy, &self.records, detected.listed, detected.shared);
                 self.outcome
                     .findings
-                    .extend(self.choice.oddities(inventory, &self.records, self.now));
+                    .extend(self.choice.findings(inventory, &self.records, self.now));
                 self.begin();
             }
         }

@@ -9,7 +9,7 @@
 //! # Upstream
 //! `PruneUnknownRecords` in
 //! [`pkg/kubelet/images/pullmanager/image_pull_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/pullmanager/image_pull_manager.go),
-//! wired where the gate `KubeletEnsureSecretPulledImages` is on.
+//! wired if the gate `KubeletEnsureSecretPulledImages` is on.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 

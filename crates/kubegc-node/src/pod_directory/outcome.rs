@@ -68,7 +68,7 @@ pub enum Failure {
         directory: Arc<str>,
     },
     /// The name of an entry leads out of the directory: it is kept.
-    #[error("orphaned pod {directory:?}: entry {entry:?} leads elsewhere")]
+    #[error("orphaned pod {directory:?}: entry {entry:?} leads out of the directory")]
     OutsideDirectory {
         /// The directory.
         directory: Arc<str>,

@@ -42,15 +42,15 @@ impl Planner for Settings {
             by_name.entry(&directory.name).or_default().push(directory);
         }
         let mut gauges = Gauges::default();
-        for (name, told) in by_name {
+        for (name, listed) in by_name {
             let verdict = unclaimed(facts, name)
                 .and_then(|pod| match &running {
                     Ok(_) => Ok(pod),
                     Err(_) => Err(Reason::PassFailed),
                 })
-                .and_then(|pod| self.judge(pod, &told));
+                .and_then(|pod| self.judge(pod, &listed));
             let object = Subject::Directory(Arc::clone(name));
-            if told.len() > 1 {
+            if listed.len() > 1 {
                 plan.findings.push(Kept {
                     object: object.clone(),
                     reason: Reason::Repeated,
@@ -103,8 +103,8 @@ fn unclaimed(facts: &Facts, name: &str) -> Result<Uid, Reason> {
 impl Settings {
     /// [L13.2](crate::rules#l13-2) to [L13.4](crate::rules#l13-4), for all facts about one orphaned
     /// directory.
-    fn judge(&self, pod: Uid, told: &[&Directory]) -> Result<Action, Reason> {
-        let directory = match told {
+    fn judge(&self, pod: Uid, listed: &[&Directory]) -> Result<Action, Reason> {
+        let directory = match listed {
             [first, rest @ ..] if rest.iter().all(|other| is_alike(first, other)) => *first,
             _ => return Err(Reason::Contradiction),
         };

@@ -107,7 +107,7 @@ proptest! {
             .filter(|threshold| is_short(threshold, &after, enforced))
             .collect();
         match verdict {
-            Verdict::Spared => prop_assert!(!functions.is_empty() && short.is_empty()),
+            Verdict::NoEviction => prop_assert!(!functions.is_empty() && short.is_empty()),
             Verdict::EvictPod { why: EvictionReason::NothingToCollect, still_met } => {
                 prop_assert!(functions.is_empty() && still_met.is_empty());
             }

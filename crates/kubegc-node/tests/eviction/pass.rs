@@ -104,7 +104,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
             let (ran, verdict, pass) = run(pass, &[], after.clone());
             assert_eq!(ran, [C, I], "{name}");
             let told = match verdict {
-                Verdict::Spared => None,
+                Verdict::NoEviction => None,
                 Verdict::EvictPod { why, still_met } => Some((
                     why,
                     still_met
@@ -153,7 +153,7 @@ fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions(
     ] {
         let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
         let (_, verdict, _) = run(pass, &[], Ok(measured(&[(disk, free)], 2)));
-        assert_eq!(verdict == Verdict::Spared, spared, "1.{minor} with {free}");
+        assert_eq!(verdict == Verdict::NoEviction, spared, "1.{minor} with {free}");
         if let Verdict::EvictPod { still_met, .. } = verdict {
             let by_reclaim: Vec<bool> = still_met.iter().map(|met| met.by_minimum_reclaim).collect();
             assert_eq!(by_reclaim, [free >= 10 * GI]);
@@ -180,7 +180,7 @@ fn case_62_an_error_of_one_function_does_not_stop_the_next() {
         let pass = Pass::new(&thresholds, Layout::Single, disk);
         let (ran, verdict, pass) = run(pass, &outcomes, recovered.clone());
         assert_eq!(ran, [C, I]);
-        assert_eq!(verdict, Verdict::Spared, "only what was measured counts");
+        assert_eq!(verdict, Verdict::NoEviction, "only what was measured counts");
         let told: Vec<String> = pass.failed().iter().map(ToString::to_string).collect();
         assert_eq!(told, failed);
     }
@@ -200,7 +200,7 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
     );
     let pass = Pass::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
     let (ran, verdict, _) = run(pass, &[], Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)));
-    assert_eq!((ran, verdict), (vec![I], Verdict::Spared));
+    assert_eq!((ran, verdict), (vec![I], Verdict::NoEviction));
 }
 
 #[test]
@@ -217,9 +217,9 @@ fn n4_11_a_pass_asks_again_for_what_was_not_answered() {
         (ran(), Step::Run(I)),
         (ran(), Step::Measure),
         (ran(), Step::Measure),
-        (measured(), Step::Done(Verdict::Spared)),
-        (ran(), Step::Done(Verdict::Spared)),
-        (None, Step::Done(Verdict::Spared)),
+        (measured(), Step::Done(Verdict::NoEviction)),
+        (ran(), Step::Done(Verdict::NoEviction)),
+        (None, Step::Done(Verdict::NoEviction)),
     ] {
         assert_eq!(pass.next(answer.clone()), expected, "after {answer:?}");
     }

@@ -14,7 +14,7 @@
 //! [G-35](crate::rules#g-35).
 //!
 //! # Complexity
-//! An event costs O(references of the object), plus O(dependents) where they are all queued. With n objects,
+//! An event costs O(references of the object), plus O(dependents) if they are all queued. With n objects,
 //! r references and names of l bytes on average, memory is about 65 n + 4 r + l n bytes.
 
 mod alternate;
